@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "sdk/base/mutant.h"
 #include "workers/engine/cached_attention_kernel.h"
 
 namespace baton::engine {
@@ -14,17 +15,21 @@ namespace {
 
 constexpr int64_t kBlock = KvCache::kBlockTokens;
 
-struct Slot {
-  int32_t block;
-  int64_t offset;
-};
-
-Slot SlotOf(const CachedRows& run, int64_t position) {
+KvCache::Slot SlotOf(const CachedRows& run, int64_t position) {
   if (position < run.prompt_length) {
     return {(*run.prompt_blocks)[position / kBlock], position % kBlock};
   }
   const int64_t own = position - run.prompt_length;
   return {(*run.own_blocks)[own / kBlock], own % kBlock};
+}
+
+// The rows of a run that its row `row` attends to, in the order of the sequence.
+std::vector<int64_t> PathOf(const CachedRows& run, int64_t row) {
+  std::vector<int64_t> path;
+  const bool tree = run.parents != nullptr && !Mutant("draft-node-attends-to-a-sibling");
+  for (int64_t i = row; i >= 0; i = tree ? (*run.parents)[i] : i - 1) path.push_back(i);
+  std::reverse(path.begin(), path.end());
+  return path;
 }
 
 torch::Tensor LastContiguous(const torch::Tensor& x) {
@@ -47,6 +52,38 @@ struct CachedAttention::GatherGroup {
   static GatherGroup Of(const std::vector<const CachedRows*>& runs, const torch::Device& device);
 };
 
+// The tokens that a row attends to. A token is in place if it is stored where it would be if the
+// row and those that it follows were all there is.
+struct CachedAttention::RowTokens {
+  int64_t count = 0;         // itself included
+  int64_t own_in_place = 0;  // in own_blocks; if `scattered` is not empty, a multiple of kBlock
+  std::vector<int64_t> scattered;  // block * kBlock + offset of those behind
+
+  static RowTokens Of(const CachedRows& run, int64_t row);
+};
+
+CachedAttention::RowTokens CachedAttention::RowTokens::Of(const CachedRows& run, int64_t row) {
+  RowTokens tokens;
+  if (run.parents == nullptr) {
+    tokens.count = run.first_position + row + 1;
+    return tokens;
+  }
+  const std::vector<int64_t> path = PathOf(run, row);
+  const auto length = static_cast<int64_t>(path.size());
+  tokens.count = run.first_position + length;
+  if (length == row + 1) return tokens;  // it follows every row before it
+  int64_t in_place = 0;
+  while (path[in_place] == in_place) ++in_place;
+  const int64_t first_own = run.first_position - run.prompt_length;
+  tokens.own_in_place = (first_own + in_place) / kBlock * kBlock;
+  for (int64_t own = tokens.own_in_place; own < first_own + length; ++own) {
+    const int64_t beyond = own < first_own ? own - first_own : path[own - first_own];
+    const KvCache::Slot slot = SlotOf(run, run.first_position + beyond);
+    tokens.scattered.push_back(slot.block * kBlock + slot.offset);
+  }
+  return tokens;
+}
+
 CachedAttention::CachedAttention(KvCache* cache) : cache_(cache) {}
 
 CachedAttention::~CachedAttention() = default;
@@ -55,6 +92,10 @@ void CachedAttention::Begin(std::vector<CachedRows> runs) {
   runs_ = std::move(runs);
   num_rows_ = runs_.empty() ? 0 : runs_.back().first_row + runs_.back().num_rows;
   planned_ = false;
+  rows_.clear();
+  for (const CachedRows& run : runs_) {
+    for (int64_t i = 0; i < run.num_rows; ++i) rows_.push_back(RowTokens::Of(run, i));
+  }
 }
 
 torch::Tensor CachedAttention::Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
@@ -84,11 +125,13 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
   for (const CachedRows& run : runs_) {
     for (int64_t i = 0; i < run.num_rows; ++i) {
       const int64_t index = run.first_row + i;
-      const int64_t tokens = run.first_position + i + 1;
-      const Slot slot = SlotOf(run, tokens - 1);
+      const RowTokens& tokens = rows_[rows.size()];
+      const KvCache::Slot slot = SlotOf(run, run.first_position + i);
       KernelRow row;
-      row.prompt_tokens = std::min(tokens, run.prompt_length);
-      row.own_tokens = tokens - row.prompt_tokens;
+      row.prompt_tokens = std::min(tokens.count, run.prompt_length);
+      row.own_tokens = tokens.count - row.prompt_tokens;
+      row.own_in_place = tokens.scattered.empty() ? row.own_tokens : tokens.own_in_place;
+      row.scattered = tokens.scattered.data();
       row.prompt_blocks = run.prompt_blocks->data();
       row.own_blocks = run.own_blocks == nullptr ? nullptr : run.own_blocks->data();
       row.block = slot.block;
@@ -108,7 +151,7 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
     for (int64_t i = begin; i < end; ++i) {
       if (i + 1 < end) PrefetchRow(shape, rows[i + 1]);
       if (store) StoreRow(shape, rows[i]);
-      const size_t floats = ScratchFloats(rows[i].prompt_tokens, rows[i].own_tokens);
+      const size_t floats = ScratchFloats(shape, rows[i]);
       if (scratch.size() < floats) scratch.resize(floats);
       rows[i].scratch = scratch.data();
       AttendRow(shape, rows[i]);
@@ -129,7 +172,7 @@ void CachedAttention::PlanGather(const torch::Device& device) {
   std::vector<int64_t> rows, blocks, offsets;
   for (const CachedRows& run : runs_) {
     for (int64_t i = 0; i < run.num_rows; ++i) {
-      const Slot slot = SlotOf(run, run.first_position + i);
+      const KvCache::Slot slot = SlotOf(run, run.first_position + i);
       rows.push_back(run.first_row + i);
       blocks.push_back(slot.block);
       offsets.push_back(slot.offset);
@@ -246,12 +289,15 @@ CachedAttention::GatherGroup CachedAttention::GatherGroup::Of(
     for (int64_t i = 0; i < run.num_rows; ++i) {
       rows.push_back(run.first_row + i);
       bool* mask = hidden[s][0][i].data_ptr<bool>();
-      for (int64_t position = 0; position <= run.first_position + i; ++position) {
+      const int64_t own_begin = prompt * kBlock;
+      const auto attend = [&](int64_t position) {
         const int64_t beyond = position - run.prompt_length;
-        const int64_t slot = beyond < 0 ? position : prompt * kBlock + beyond;
+        const int64_t slot = beyond < 0 ? position : own_begin + beyond;
         mask[slot] = false;
         unseen[slot] = false;
-      }
+      };
+      for (int64_t position = 0; position < run.first_position; ++position) attend(position);
+      for (const int64_t row : PathOf(run, i)) attend(run.first_position + row);
     }
   }
   group.rows = torch::tensor(rows, torch::kInt64).to(device);

@@ -14,18 +14,33 @@ using simd::Floats;
 using simd::kLanes;
 static_assert(KvCache::kBlockTokens == kLanes, "a block's scores are one vector");
 
-// The blocks of a row, prompt first.
+// The blocks of a row, prompt first. Scattered tokens are the last ones, and count as blocks too.
 struct BlockWalk {
   const KernelRow& row;
   int64_t prompt_count;
+  int64_t in_place;  // blocks of the cache
   int64_t count;
+  const float* gathered_keys = nullptr;    // of the blocks behind, laid out as in the cache
+  const float* gathered_values = nullptr;  // likewise
 
   BATON_ALWAYS_INLINE explicit BlockWalk(const KernelRow& r)
       : row(r),
         prompt_count((r.prompt_tokens + kLanes - 1) / kLanes),
+        in_place(prompt_count + (r.own_in_place + kLanes - 1) / kLanes),
         count(prompt_count + (r.own_tokens + kLanes - 1) / kLanes) {}
   BATON_ALWAYS_INLINE int64_t Block(int64_t i) const {
     return i < prompt_count ? row.prompt_blocks[i] : row.own_blocks[i - prompt_count];
+  }
+  // The first float of a head's keys, and of its values, in a block.
+  BATON_ALWAYS_INLINE const float* Keys(const KernelLayer& layer, int64_t i, int64_t head) const {
+    const int64_t floats = kLanes * layer.head_dim;
+    return i < in_place ? layer.keys + (Block(i) * layer.num_kv_heads + head) * floats
+                        : gathered_keys + ((i - in_place) * layer.num_kv_heads + head) * floats;
+  }
+  BATON_ALWAYS_INLINE const float* Values(const KernelLayer& layer, int64_t i, int64_t head) const {
+    const int64_t floats = kLanes * layer.head_dim;
+    return i < in_place ? layer.values + (Block(i) * layer.num_kv_heads + head) * floats
+                        : gathered_values + ((i - in_place) * layer.num_kv_heads + head) * floats;
   }
   BATON_ALWAYS_INLINE int64_t Tokens(int64_t i) const {
     const int64_t left = i < prompt_count ? row.prompt_tokens - i * kLanes
@@ -88,10 +103,8 @@ BATON_ALWAYS_INLINE void WeighStrip(const KernelLayer& layer, const BlockWalk& w
                                     int64_t kv_head, const float* weights, float inverse,
                                     int64_t first, float* out) {
   Channels sums[N] = {};
-  const int64_t head_floats = kLanes * layer.head_dim;
   for (int64_t i = 0; i < walk.count; ++i) {
-    const float* values =
-        layer.values + (walk.Block(i) * layer.num_kv_heads + kv_head) * head_floats + first;
+    const float* values = walk.Values(layer, i, kv_head) + first;
     const int64_t tokens = walk.Tokens(i);
     for (int64_t t = 0; t < tokens; ++t, values += layer.head_dim) {
       for (int n = 0; n < N; ++n) {
@@ -108,10 +121,8 @@ BATON_ALWAYS_INLINE void WeighStrip(const KernelLayer& layer, const BlockWalk& w
 BATON_ALWAYS_INLINE float WeighChannel(const KernelLayer& layer, const BlockWalk& walk,
                                        int64_t kv_head, const float* weights, int64_t channel) {
   float sum = 0;
-  const int64_t head_floats = kLanes * layer.head_dim;
   for (int64_t i = 0; i < walk.count; ++i) {
-    const float* values =
-        layer.values + (walk.Block(i) * layer.num_kv_heads + kv_head) * head_floats + channel;
+    const float* values = walk.Values(layer, i, kv_head) + channel;
     const int64_t tokens = walk.Tokens(i);
     for (int64_t t = 0; t < tokens; ++t)
       sum += values[t * layer.head_dim] * weights[i * kLanes + t];
@@ -146,8 +157,32 @@ BATON_ALWAYS_INLINE void Weigh(const KernelLayer& layer, const BlockWalk& walk, 
   }
 }
 
+// Copies the scattered tokens of a row to its scratch, behind the scores, as blocks.
+void GatherScattered(const KernelLayer& layer, BlockWalk& walk) {
+  const int64_t head_floats = kLanes * layer.head_dim;
+  const int64_t block_floats = layer.num_kv_heads * head_floats;
+  float* keys = walk.row.scratch + walk.count * kLanes;
+  float* values = keys + (walk.count - walk.in_place) * block_floats;
+  walk.gathered_keys = keys;
+  walk.gathered_values = values;
+  const int64_t count = walk.row.own_tokens - walk.row.own_in_place;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t slot = walk.row.scattered[i];
+    for (int64_t head = 0; head < layer.num_kv_heads; ++head) {
+      const int64_t source = slot / kLanes * block_floats + head * head_floats;
+      const int64_t target = i / kLanes * block_floats + head * head_floats;
+      const float* from = layer.keys + source + slot % kLanes;
+      float* to = keys + target + i % kLanes;
+      for (int64_t d = 0; d < layer.head_dim; ++d) to[d * kLanes] = from[d * kLanes];
+      std::copy_n(layer.values + source + slot % kLanes * layer.head_dim, layer.head_dim,
+                  values + target + i % kLanes * layer.head_dim);
+    }
+  }
+}
+
 BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow& row) {
-  const BlockWalk walk(row);
+  BlockWalk walk(row);
+  if (walk.in_place < walk.count) GatherScattered(layer, walk);
   const int64_t head_dim = layer.head_dim;
   const int64_t group = layer.num_heads / layer.num_kv_heads;
   float* scores = row.scratch;
@@ -155,10 +190,8 @@ BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow
     const int64_t kv_head = head / group;
     const float* query = row.query + head * row.query_stride;
     for (int64_t i = 0; i < walk.count; ++i) {
-      const float* keys =
-          layer.keys + (walk.Block(i) * layer.num_kv_heads + kv_head) * head_dim * kLanes;
       Floats sums;
-      Scores(query, keys, head_dim, sums);
+      Scores(query, walk.Keys(layer, i, kv_head), head_dim, sums);
       sums *= layer.scale;
       simd::Store(sums, scores + i * kLanes);
     }
@@ -171,8 +204,10 @@ BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow
 
 }  // namespace
 
-int64_t ScratchFloats(int64_t prompt_tokens, int64_t own_tokens) {
-  return kLanes * (KvCache::BlocksFor(prompt_tokens) + KvCache::BlocksFor(own_tokens));
+int64_t ScratchFloats(const KernelLayer& layer, const KernelRow& row) {
+  const BlockWalk walk(row);
+  const int64_t gathered = 2 * (walk.count - walk.in_place) * layer.num_kv_heads * layer.head_dim;
+  return kLanes * (walk.count + gathered);
 }
 
 void StoreRow(const KernelLayer& layer, const KernelRow& row) {
@@ -193,7 +228,7 @@ void PrefetchRow(const KernelLayer& layer, const KernelRow& row) {
   const BlockWalk walk(row);
   const int64_t head_floats = kLanes * layer.head_dim;
   const int64_t block_floats = layer.num_kv_heads * head_floats;
-  const int64_t count = std::min(walk.count, 1 + kMostFloats / (2 * block_floats));
+  const int64_t count = std::min(walk.in_place, 1 + kMostFloats / (2 * block_floats));
   for (int64_t i = 0; i < count; ++i) {
     const float* keys = layer.keys + walk.Block(i) * block_floats;
     for (int64_t at = 0; at < block_floats; at += kLineFloats) __builtin_prefetch(keys + at);

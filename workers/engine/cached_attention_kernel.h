@@ -22,6 +22,10 @@ struct KernelRow {
   int64_t prompt_tokens = 0;  // attended to, in prompt_blocks
   const int32_t* own_blocks = nullptr;
   int64_t own_tokens = 0;
+  // Of own_tokens, the first ones lie in own_blocks: all, or a multiple of 16. Each other one lies
+  // at scattered[i] = block * 16 + offset. The result is the same bits wherever they lie.
+  int64_t own_in_place = 0;
+  const int64_t* scattered = nullptr;
   const float* query = nullptr;  // head h at query + h * query_stride
   int64_t query_stride = 0;
   const float* key = nullptr;  // likewise
@@ -35,8 +39,8 @@ struct KernelRow {
   float* scratch = nullptr;  // ScratchFloats() floats
 };
 
-/// Floats of scratch for a row that attends to so many tokens.
-int64_t ScratchFloats(int64_t prompt_tokens, int64_t own_tokens);
+/// Floats of scratch that AttendRow needs for a row.
+int64_t ScratchFloats(const KernelLayer& layer, const KernelRow& row);
 
 /// Stores the row's key and value at `offset` (0 to 15) of `block`.
 void StoreRow(const KernelLayer& layer, const KernelRow& row);

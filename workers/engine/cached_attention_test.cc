@@ -92,6 +92,7 @@ class Fixture {
   struct Piece {
     const Sequence* sequence;
     int64_t begin, count;
+    const std::vector<int32_t>* parents = nullptr;
   };
 
   // One pass over the pieces, with `padding` rows after them.
@@ -104,8 +105,8 @@ class Fixture {
       q.push_back(s.q.narrow(0, piece.begin, piece.count));
       k.push_back(s.k.narrow(0, piece.begin, piece.count));
       v.push_back(s.v.narrow(0, piece.begin, piece.count));
-      runs.push_back(
-          {row, piece.count, piece.begin, s.prompt_length, &s.prompt_blocks, &s.own_blocks});
+      runs.push_back({row, piece.count, piece.begin, s.prompt_length, &s.prompt_blocks,
+                      &s.own_blocks, piece.parents != nullptr, piece.parents});
       row += piece.count;
     }
     if (padding > 0) {
@@ -127,12 +128,17 @@ class Fixture {
   void ExpectRows(const torch::Tensor& out, int64_t first_row, const Piece& piece,
                   double tolerance) {
     for (int64_t i = 0; i < piece.count; ++i) {
-      const std::vector<double> expected = SlowRow(*piece.sequence, shape_, piece.begin + i);
-      const auto row = out[first_row + i].to(torch::kFloat64).reshape({-1}).contiguous();
-      for (size_t j = 0; j < expected.size(); ++j) {
-        ASSERT_NEAR(row.data_ptr<double>()[j], expected[j], tolerance)
-            << "position " << piece.begin + i << " element " << j;
-      }
+      ExpectRow(out[first_row + i], *piece.sequence, piece.begin + i, tolerance);
+    }
+  }
+
+  void ExpectRow(const torch::Tensor& row, const Sequence& sequence, int64_t position,
+                 double tolerance) {
+    const std::vector<double> expected = SlowRow(sequence, shape_, position);
+    const auto numbers = row.to(torch::kFloat64).reshape({-1}).contiguous();
+    for (size_t j = 0; j < expected.size(); ++j) {
+      ASSERT_NEAR(numbers.data_ptr<double>()[j], expected[j], tolerance)
+          << "position " << position << " element " << j;
     }
   }
 
@@ -225,6 +231,76 @@ TEST(CachedAttentionSharingTest, TwoSequencesReadOnePrompt) {
   fixture.ExpectRows(out, 0, {&a, 10, 4}, 2e-6);
   fixture.ExpectRows(out, 4, {&b, 10, 4}, 2e-6);
 }
+
+// The rows of a tree: each attends to what its path attends to when the path alone is computed, in
+// place. In float32 the bits are equal.
+//
+//   the response -+- 0 -+- 1 - 3 - 6 - 7 ... 24
+//                 |     +- 4 - 5
+//                 +- 2 -- 25
+class CachedAttentionTreeTest : public ::testing::TestWithParam<Case> {
+ protected:
+  const std::vector<int32_t> parents_ = [] {
+    std::vector<int32_t> parents = {-1, 0, -1, 1, 0, 4, 3};
+    for (int32_t i = 7; i <= 24; ++i) parents.push_back(i - 1);
+    parents.push_back(2);
+    return parents;
+  }();
+};
+
+TEST_P(CachedAttentionTreeTest, EachPathAttendsAsIfItLayInPlace) {
+  const Case& c = GetParam();
+  // Where the tree begins: at the response's first token, in a block, at its end, behind it.
+  for (const int64_t begin : {10, 13, 25, 26}) {
+    SCOPED_TRACE(begin);
+    Fixture fixture(c.shape, c.dtype);
+    const auto nodes = static_cast<int64_t>(parents_.size());
+    const Sequence tree = fixture.MakeSequence(10, begin + nodes, 1);
+    fixture.Pass({{&tree, 0, begin}});
+    const torch::Tensor out = fixture.Pass({{&tree, begin, nodes, &parents_}}, /*padding=*/2);
+    for (int64_t node = 0; node < nodes; ++node) {
+      std::vector<int64_t> path;
+      for (int64_t i = node; i >= 0; i = parents_[i]) path.insert(path.begin(), begin + i);
+      const auto rows = [&](const torch::Tensor& x) {
+        return torch::cat({x.narrow(0, 0, begin), x.index_select(0, torch::tensor(path))});
+      };
+      const auto length = static_cast<int64_t>(path.size());
+      Sequence alone = fixture.MakeSequence(10, begin + length, 50);
+      alone.q = rows(tree.q);
+      alone.k = rows(tree.k);
+      alone.v = rows(tree.v);
+      fixture.Pass({{&alone, 0, begin}});
+      const torch::Tensor right = fixture.Pass({{&alone, begin, length}})[length - 1];
+      if (c.dtype == torch::kFloat32) {
+        EXPECT_TRUE(torch::equal(out[node], right)) << "node " << node;
+      }
+      fixture.ExpectRow(out[node], alone, begin + length - 1, c.tolerance);
+    }
+  }
+}
+
+// A wrong guess may be a token of NaN. Nodes off its path know nothing of it.
+TEST_P(CachedAttentionTreeTest, ABadNodeSpoilsItsDescendantsAlone) {
+  const Case& c = GetParam();
+  Fixture fixture(c.shape, c.dtype);
+  Sequence tree = fixture.MakeSequence(10, 13 + static_cast<int64_t>(parents_.size()), 1);
+  tree.k[13 + 4].fill_(std::nan(""));
+  tree.v[13 + 4].fill_(std::nan(""));
+  fixture.Pass({{&tree, 0, 13}});
+  const auto nodes = static_cast<int64_t>(parents_.size());
+  const torch::Tensor out = fixture.Pass({{&tree, 13, nodes, &parents_}});
+  for (int64_t node = 0; node < nodes; ++node) {
+    const bool bad = node == 4 || node == 5;
+    EXPECT_EQ(torch::isfinite(out[node]).all().item<bool>(), !bad) << "node " << node;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, CachedAttentionTreeTest,
+                         ::testing::Values(Case{{4, 4, 24}, torch::kFloat32, 2e-6},
+                                           Case{{6, 1, 70}, torch::kFloat32, 2e-6},
+                                           Case{{3, 3, 6}, torch::kFloat32, 2e-6},
+                                           Case{{4, 2, 16}, torch::kFloat64, 1e-12},
+                                           Case{{4, 4, 8}, torch::kBFloat16, 4e-2}));
 
 // Scores far apart: the softmax must not overflow, and what is far below the best must vanish.
 TEST(CachedAttentionExtremesTest, LargeScores) {

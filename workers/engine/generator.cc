@@ -9,11 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/cached_attention.h"
 #include "workers/engine/draft_verification.h"
 #include "workers/engine/generator_scheduler.h"
 #include "workers/engine/kv_cache.h"
+#include "workers/engine/speculation.h"
 
 namespace baton::engine {
 namespace {
@@ -30,7 +32,7 @@ absl::Status ValidateTokens(absl::string_view field, const std::vector<int32_t>&
 }
 
 // A guess may be any nonsense: it ends before the first token that is none.
-void CutDraft(int64_t vocab_size, std::vector<int32_t>* draft) {
+void CutChain(int64_t vocab_size, std::vector<int32_t>* draft) {
   const auto wrong = std::find_if(draft->begin(), draft->end(),
                                   [&](int32_t token) { return token < 0 || token >= vocab_size; });
   draft->erase(wrong, draft->end());
@@ -54,7 +56,8 @@ struct Generator::Impl {
         options(o),
         cache(std::move(c)),
         attention(cache.get()),
-        scheduler(cache.get(), o) {}
+        scheduler(cache.get(), o),
+        speculation(o.max_draft_nodes) {}
 
   // Rows of a draw, its own and then its draft rows, whose logits are computed together.
   struct Piece {
@@ -65,14 +68,18 @@ struct Generator::Impl {
   };
 
   absl::Status Validate(const GenerateRequest& request) const;
+  void AskForDrafts();
+  bool SetDraft(uint64_t id, const DraftTree& draft);
   absl::Status Advance(std::vector<GenerateUpdate>* updates);
+  void Compute(StepPlan& plan, std::vector<GenerateUpdate>* updates);
   std::vector<Verification> DrawAll(const std::vector<StepPlan::Draw>& draws,
                                     const torch::Tensor& hidden);
   torch::Tensor Logits(const std::vector<Piece>& pieces, const torch::Tensor& hidden);
-  void Account(const StepPlan::Draw& draw, const Verification& drawn);
+  void Account(const StepPlan::Draw& draw, const Verification& drawn,
+               std::vector<KvCache::Move>* moves);
   void DropAll();
-  void Note(GeneratorCall::Kind kind, GenerateRequest request) {
-    if (announce) calls.push_back({kind, std::move(request)});
+  void Note(GeneratorCall::Kind kind, GenerateRequest request, DraftTree draft = {}) {
+    if (announce) calls.push_back({kind, std::move(request), std::move(draft)});
   }
 
   CausalLM* const model;
@@ -82,6 +89,8 @@ struct Generator::Impl {
   CachedAttention attention;
   Scheduler scheduler;
   Sampler sampler;
+  Speculation speculation;
+  Proposals proposals;  // for the next step
 
   std::unordered_set<uint64_t> live;     // ids added and not yet reported as finished
   std::vector<GenerateUpdate> finished;  // without a step, to be reported by the next
@@ -90,8 +99,6 @@ struct Generator::Impl {
   int64_t steps = 0;
   int64_t generated_tokens = 0;
   int64_t prefilled_tokens = 0;
-  int64_t draft_tokens = 0;
-  int64_t draft_accepted = 0;
 };
 
 Generator::Generator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -106,6 +113,10 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(CausalLM* model, De
   if (options.prefill_chunk_tokens < 1) {
     errors.push_back(
         absl::StrCat("prefill_chunk_tokens: ", options.prefill_chunk_tokens, " is not positive"));
+  }
+  if (options.max_draft_nodes < 0) {
+    errors.push_back(absl::StrCat("max_draft_nodes: ", options.max_draft_nodes,
+                                  " is negative; 0 asks for no drafts"));
   }
   const bool rows_alone = model->device().is_cpu() && model->dtype() == torch::kFloat32;
   if (options.deterministic && !rows_alone) {
@@ -126,7 +137,7 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(CausalLM* model, De
 absl::Status Generator::Add(GenerateRequest request) {
   const uint64_t id = request.id;
   BATON_RETURN_IF_ERROR(Annotate(impl_->Validate(request), absl::StrCat("request ", id)));
-  CutDraft(impl_->model->config().vocab_size, &request.draft);
+  CutChain(impl_->model->config().vocab_size, &request.draft);
   impl_->live.insert(id);
   GenerateRequest noted = impl_->announce ? request : GenerateRequest();
   auto sequence = std::make_unique<Sequence>(std::move(request), &impl_->decode);
@@ -146,6 +157,7 @@ absl::Status Generator::Add(GenerateRequest request) {
     impl_->finished.push_back({id, {}, {}, {}, true, stopped ? "stop" : "length"});
     return absl::OkStatus();
   }
+  impl_->speculation.Begin(sequence->request);
   impl_->scheduler.Add(std::move(sequence));
   return absl::OkStatus();
 }
@@ -189,11 +201,34 @@ bool Generator::Cancel(uint64_t id) {
   return true;
 }
 
+bool Generator::SetDraft(uint64_t id, const DraftTree& draft) { return impl_->SetDraft(id, draft); }
+
+bool Generator::Impl::SetDraft(uint64_t id, const DraftTree& draft) {
+  const Sequence* sequence = scheduler.Find(id);
+  if (sequence == nullptr) return false;
+  const DraftLimits limits = {model->config().vocab_size, sequence->most_to_compute(),
+                              draft.size()};
+  DraftTree pruned = PrunedDraft(draft, limits);
+  GenerateRequest drafted;
+  drafted.id = id;
+  if (!Mutant("draft-not-announced")) Note(GeneratorCall::Kind::kDraft, std::move(drafted), pruned);
+  proposals[id] = std::move(pruned);
+  return true;
+}
+
+void Generator::SetDrafter(Drafter* drafter) { impl_->speculation.SetDrafter(drafter); }
+
+void Generator::Impl::AskForDrafts() {
+  for (const auto& [id, draft] : speculation.Ask(scheduler.Decoding())) SetDraft(id, draft);
+}
+
 absl::StatusOr<std::vector<GenerateUpdate>> Generator::Step() {
   std::vector<GenerateUpdate> updates = std::move(impl_->finished);
   impl_->finished.clear();
   absl::Status status;
   try {
+    impl_->scheduler.Admit();
+    impl_->AskForDrafts();
     if (impl_->announce) impl_->announce(std::exchange(impl_->calls, {}));
     status = impl_->Advance(&updates);
   } catch (const CollectiveError& error) {
@@ -209,17 +244,28 @@ absl::StatusOr<std::vector<GenerateUpdate>> Generator::Step() {
     return status;
   }
   for (const GenerateUpdate& update : updates) {
+    impl_->speculation.Follow(update);
     if (update.finished) impl_->live.erase(update.id);
   }
   return updates;
 }
 
 absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
-  StepPlan plan = scheduler.Plan();
+  const Speculation::Clock::time_point began = Speculation::Clock::now();
+  StepPlan plan = scheduler.Plan(std::exchange(proposals, {}));
   if (plan.tokens.empty() && plan.draws.empty()) {
     if (scheduler.running() + scheduler.waiting() == 0) return absl::OkStatus();
     return absl::InternalError("no request could advance");
   }
+  Compute(plan, updates);
+  int64_t draft_rows = 0;
+  for (const StepPlan::Draw& draw : plan.draws) draft_rows += draw.draft_rows;
+  speculation.CountPass(draft_rows, Speculation::Clock::now() - began);
+  return absl::OkStatus();
+}
+
+// Runs the pass and takes over what it yields.
+void Generator::Impl::Compute(StepPlan& plan, std::vector<GenerateUpdate>* updates) {
   const torch::NoGradGuard no_grad;
   torch::Tensor hidden;
   if (!plan.tokens.empty()) {
@@ -232,18 +278,19 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
   }
   ++steps;
   prefilled_tokens += plan.prefilled_tokens;
-  if (plan.draws.empty()) return absl::OkStatus();
+  if (plan.draws.empty()) return;
 
   std::vector<Verification> drawn = DrawAll(plan.draws, hidden);
+  std::vector<KvCache::Move> moves;
   for (size_t i = 0; i < drawn.size(); ++i) {
-    Account(plan.draws[i], drawn[i]);
+    Account(plan.draws[i], drawn[i], &moves);
     updates->push_back(std::move(drawn[i].update));
   }
-  return absl::OkStatus();
+  cache->MoveTokens(moves);
 }
 
 // Draws from the rows in order, as many at once as a step without drafts may have: so drafts need
-// no more memory for logits, and few rows behind a draft's first difference get any.
+// no more memory for logits, and few rows off a draft's path get any.
 std::vector<Verification> Generator::Impl::DrawAll(const std::vector<StepPlan::Draw>& draws,
                                                    const torch::Tensor& hidden) {
   const int64_t rows_at_once = std::max(options.max_num_seqs, kFewestLogitRows);
@@ -265,14 +312,14 @@ std::vector<Verification> Generator::Impl::DrawAll(const std::vector<StepPlan::D
     const int64_t vocab_size = logits.size(1);
     const float* numbers = logits.data_ptr<float>();
     for (const Piece& piece : pieces) {
-      const bool more = DrawAndVerify(*piece.draw->sequence,
+      const bool more = DrawAndVerify(*piece.draw, piece.first,
                                       absl::MakeConstSpan(numbers, piece.count * vocab_size),
                                       vocab_size, sampler, piece.drawn);
       numbers += piece.count * vocab_size;
-      if (!more && next < draws.size() && piece.draw == &draws[next]) {
-        ++next;  // its other rows have the wrong context
-        row_of_it = 0;
-      }
+      if (next == draws.size() || piece.draw != &draws[next]) continue;
+      // Its last piece. The rows before the next one to draw from have the wrong context.
+      row_of_it = more ? piece.drawn->next_row() : 0;
+      if (!more) ++next;
     }
   }
   return drawn;
@@ -308,22 +355,25 @@ torch::Tensor Generator::Impl::Logits(const std::vector<Piece>& pieces,
 }
 
 // Takes over what was drawn for a sequence; forgets the sequence if that ends it.
-void Generator::Impl::Account(const StepPlan::Draw& draw, const Verification& drawn) {
+void Generator::Impl::Account(const StepPlan::Draw& draw, const Verification& drawn,
+                              std::vector<KvCache::Move>* moves) {
   generated_tokens += static_cast<int64_t>(drawn.update.new_tokens.size());
-  draft_tokens += drawn.judged;
-  draft_accepted += drawn.update.draft_accepted;
+  speculation.Count(draw, drawn);
   // Equal prompts that come later must not start from what may be bad already.
   if (!drawn.update.error.ok()) draw.sequence->prompt->spoiled = true;
   if (drawn.update.finished) {
     scheduler.Remove(drawn.update.id);
   } else if (draw.draft_rows > 0) {
-    // The token drawn from the last row may be the draft's too, but no row has computed it.
-    scheduler.KeepDraftRows(draw.sequence, std::min(drawn.update.draft_accepted, draw.draft_rows));
+    absl::Span<const int32_t> computed = drawn.path;
+    if (!computed.empty() && computed.back() >= draw.draft_rows) computed.remove_suffix(1);
+    scheduler.KeepDraftRows(draw.sequence, computed, moves);
   }
 }
 
 void Generator::Impl::DropAll() {
   scheduler.Clear();
+  speculation.EndAll();
+  proposals.clear();
   finished.clear();
   live.clear();
 }
@@ -363,8 +413,7 @@ GeneratorStats Generator::stats() const {
   stats.prefilled_tokens = impl_->prefilled_tokens;
   stats.shared_prompt_tokens = impl_->scheduler.shared_prompt_tokens();
   stats.preemptions = impl_->scheduler.preemptions();
-  stats.draft_tokens = impl_->draft_tokens;
-  stats.draft_accepted = impl_->draft_accepted;
+  stats.drafts = impl_->speculation.stats();
   return stats;
 }
 

@@ -2,6 +2,7 @@
 #ifndef BATON_WORKERS_ENGINE_GENERATOR_H_
 #define BATON_WORKERS_ENGINE_GENERATOR_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -10,6 +11,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "workers/engine/draft_tree.h"
+#include "workers/engine/drafter.h"
 #include "workers/engine/model.h"
 #include "workers/engine/philox.h"
 #include "workers/engine/sampler.h"
@@ -39,7 +42,7 @@ struct GenerateUpdate {
   bool finished = false;
   std::string finish_reason;   // "stop", "length", "cancelled" or "error", once finished
   absl::Status error;          // with "error": what ended it after new_tokens, naming the token
-  int64_t draft_accepted = 0;  // of new_tokens: the first ones, which the draft had foretold
+  int64_t draft_accepted = 0;  // of new_tokens: the first ones, which request.draft had foretold
 };
 
 struct GeneratorOptions {
@@ -47,9 +50,27 @@ struct GeneratorOptions {
   int64_t max_num_seqs = 128;  // requests in one forward pass
   // Prompt and resumed tokens per step, besides decoding; drafts may use what they leave.
   int64_t prefill_chunk_tokens = 512;
+  // What the drafter may propose for one step, in nodes, shared by the requests that decode. Each
+  // node costs a row of the forward pass. 0: the drafter is not asked.
+  int64_t max_draft_nodes = 32;
   // Refuse a model whose results depend on the batch in the last bits: any but float32
   // on a CPU, which is computed row by row in any case.
   bool deterministic = false;
+};
+
+/// What came of drafts since creation: requests' own and a drafter's. A node is a token of a draft.
+struct DraftStats {
+  static constexpr int64_t kDepths = 16;
+  int64_t passes = 0;         // forward passes with nodes
+  int64_t rows = 0;           // nodes computed
+  int64_t judged = 0;         // nodes compared with what was drawn at their place
+  int64_t accepted = 0;       // of these: equal
+  int64_t bonus = 0;          // tokens drawn after the last equal node, in these passes
+  double draft_seconds = 0;   // in the drafter
+  double verify_seconds = 0;  // of the passes with nodes, all their other rows included
+  // Nodes by their number of ancestors; the last place counts all deeper ones too.
+  std::array<int64_t, kDepths> proposed_at{};
+  std::array<int64_t, kDepths> accepted_at{};
 };
 
 struct GeneratorStats {
@@ -66,22 +87,23 @@ struct GeneratorStats {
   int64_t prefilled_tokens = 0;      // prompt and resumed tokens computed
   int64_t shared_prompt_tokens = 0;  // prompt tokens that a request found already computed or begun
   int64_t preemptions = 0;
-  int64_t draft_tokens = 0;    // judged: compared with what was drawn at their place
-  int64_t draft_accepted = 0;  // of these: equal
+  DraftStats drafts;
 };
 
 /// What was asked of a generator between two steps. Ranks that share its model do the same before
 /// the same step.
 struct GeneratorCall {
-  enum class Kind { kAdd, kCancel, kWeightsChanged };
+  enum class Kind { kAdd, kCancel, kWeightsChanged, kDraft };
   Kind kind = Kind::kAdd;
-  GenerateRequest request;  // kCancel: its id alone
+  GenerateRequest request;  // kCancel, kDraft: its id alone
+  DraftTree draft;          // kDraft alone
 };
 
 /// Runs a model over many requests at once. Each Step is one forward pass: a token for every
 /// decoding request, and a chunk of the prompts and resumed tokens that still have to be computed.
-/// A request with a draft gets as many tokens as its draft foretells, and one more. Its draft is
-/// computed with what is left of the chunk, in blocks that no other request needs soon.
+/// A request with a draft gets as many tokens as its draft foretells, and one more. Drafts are
+/// computed with what is left of the chunk, in blocks that no other request needs soon. A draft
+/// comes with the request, from SetDraft or from a drafter.
 ///
 /// Requests start in the order of Add, when memory for what they need now is free. When running
 /// requests outgrow the budget, the youngest gives up its memory and continues later from its
@@ -112,6 +134,16 @@ class Generator {
   /// Drops a request and frees its memory at once; the next step reports it as "cancelled".
   /// False if no such request is live.
   bool Cancel(uint64_t id);
+
+  /// Gives a live request a draft for the next step alone; nonsense in it is left out
+  /// (PrunedDraft). It is not used if the request still follows its own draft, or gets no token in
+  /// that step. False if no such request is live.
+  bool SetDraft(uint64_t id, const DraftTree& draft);
+
+  /// From now on every Step begins with SetDraft of what `drafter` proposes, for requests added
+  /// from now on. Null: no drafter. It must outlive this, or be replaced. Of ranks that share a
+  /// model the leader alone has one: the others hear of its drafts by kDraft.
+  void SetDrafter(Drafter* drafter);
 
   /// Advances by one forward pass. Returns an update for each request that got a token or ended,
   /// in the order in which requests started. A request whose logits leave nothing to draw (NaN,

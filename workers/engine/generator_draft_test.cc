@@ -4,119 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <map>
-#include <numeric>
 #include <random>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "workers/engine/generator_testing.h"
-#include "workers/engine/kv_cache.h"
+#include "workers/engine/generator_draft_testing.h"
 
 namespace baton::engine {
 namespace {
-
-using ::testing::HasSubstr;
-
-std::vector<int32_t> RandomTokens(int64_t n, std::mt19937& random) {
-  std::vector<int32_t> tokens;
-  for (int64_t i = 0; i < n; ++i) tokens.push_back(static_cast<int32_t>(random() % kVocab));
-  return tokens;
-}
-
-std::vector<int32_t> Joined(std::vector<int32_t> a, const std::vector<int32_t>& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-int64_t CommonPrefix(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
-  return std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin();
-}
-
-GeneratorOptions Roomy(int64_t chunk = 512) {
-  GeneratorOptions options = Deterministic();
-  options.prefill_chunk_tokens = chunk;
-  return options;
-}
-
-GeneratorOptions WithBlocks(CausalLM* model, int64_t blocks, int64_t chunk = 512) {
-  GeneratorOptions options = Roomy(chunk);
-  options.kv_cache_bytes = blocks * MakeGenerator(model)->stats().block_bytes;
-  return options;
-}
-
-// What a generator made of some requests.
-struct Outcome {
-  Responses responses;
-  std::map<uint64_t, int64_t> accepted;  // draft tokens
-  std::map<uint64_t, std::string> errors;
-  GeneratorStats stats;
-};
-
-void StepIntoOutcome(Generator& generator, Outcome* outcome) {
-  const auto updates = generator.Step();
-  ASSERT_TRUE(updates.ok()) << updates.status();
-  for (const GenerateUpdate& update : *updates) {
-    Response& response = outcome->responses[update.id];
-    ASSERT_EQ(response.finish_reason, "") << "an update after the last";
-    ASSERT_EQ(update.new_tokens.size(), update.new_log_probs.size());
-    ASSERT_EQ(update.new_tokens.size(), update.new_sampling_log_probs.size());
-    ASSERT_LE(update.draft_accepted, static_cast<int64_t>(update.new_tokens.size()));
-    response.tokens = Joined(response.tokens, update.new_tokens);
-    for (float x : update.new_log_probs) response.log_probs.push_back(x);
-    for (float x : update.new_sampling_log_probs) response.sampling_log_probs.push_back(x);
-    response.finish_reason = update.finish_reason;
-    outcome->accepted[update.id] += update.draft_accepted;
-    if (!update.error.ok()) outcome->errors[update.id] = update.error.ToString();
-  }
-  outcome->stats = generator.stats();
-}
-
-Outcome Generate(CausalLM* model, const std::vector<GenerateRequest>& requests,
-                 const GeneratorOptions& options) {
-  Outcome outcome;
-  const auto generator = MakeGenerator(model, options);
-  for (const GenerateRequest& request : requests) {
-    const absl::Status status = generator->Add(request);
-    EXPECT_TRUE(status.ok()) << status;
-  }
-  while (!generator->idle() && !::testing::Test::HasFatalFailure()) {
-    StepIntoOutcome(*generator, &outcome);
-    if (outcome.stats.steps > 5000) {
-      ADD_FAILURE() << "not idle after " << outcome.stats.steps << " steps";
-      break;
-    }
-  }
-  EXPECT_EQ(outcome.stats.free_blocks, outcome.stats.total_blocks) << "blocks leaked";
-  return outcome;
-}
-
-// Temperatures, cuts, stops, limits and resumed tokens of all kinds; some prompts are equal.
-std::vector<GenerateRequest> MixedRequests(int count, std::mt19937& random) {
-  std::vector<GenerateRequest> requests;
-  for (int i = 0; i < count; ++i) {
-    std::vector<int32_t> prompt = RandomTokens(1 + random() % 30, random);
-    if (i > 0 && random() % 3 == 0) prompt = requests[random() % i].prompt;
-    GenerateRequest request = Request(i, prompt, 1 + random() % 60);
-    SamplingParams& params = request.params;
-    params.temperature = std::vector<double>{0, 0.7, 1}[random() % 3];
-    if (random() % 3 == 0) params.top_k = 1 + random() % 8;
-    if (random() % 3 == 0) params.top_p = 0.75;
-    if (random() % 4 == 0) params.stop_token_ids = {3, 9};
-    if (random() % 4 == 0) params.stop_strings = {"ab", "AA", "q"};
-    if (random() % 4 == 0) params.min_new_tokens = std::min<int64_t>(5, params.max_new_tokens);
-    if (random() % 4 == 0) {
-      // Neither a stop token nor a part of a stop string.
-      request.resume.assign(random() % params.max_new_tokens, 20);
-    }
-    request.key.job_seed = random();
-    requests.push_back(std::move(request));
-  }
-  return requests;
-}
 
 // A draft for a request that answers `right` without one and `other` under other weights.
 std::vector<int32_t> SomeDraft(const std::vector<int32_t>& right, const std::vector<int32_t>& other,
@@ -160,8 +56,8 @@ void ExpectCountsOfDrafts(const Outcome& outcome, const std::vector<GenerateRequ
     const auto both = static_cast<int64_t>(std::min(request.draft.size(), tokens.size()));
     judged += std::min(common + 1, both);
   }
-  EXPECT_EQ(outcome.stats.draft_accepted, accepted);
-  EXPECT_EQ(outcome.stats.draft_tokens, judged);
+  EXPECT_EQ(outcome.stats.drafts.accepted, accepted);
+  EXPECT_EQ(outcome.stats.drafts.judged, judged);
 }
 
 // The heart of the matter: whatever the drafts, the company, the chunks, the memory.
@@ -198,8 +94,8 @@ TEST(GeneratorDraftTest, AnyDraftLeavesEveryResponseAsItIsBitwise) {
     EXPECT_EQ(outcome.stats.free_blocks, blocks) << "blocks leaked";
     ExpectCountsOfDrafts(outcome, requests);
     preemptions += outcome.stats.preemptions;
-    accepted += outcome.stats.draft_accepted;
-    refused += outcome.stats.draft_tokens - outcome.stats.draft_accepted;
+    accepted += outcome.stats.drafts.accepted;
+    refused += outcome.stats.drafts.judged - outcome.stats.drafts.accepted;
   }
   EXPECT_GT(preemptions, 20);
   EXPECT_GT(accepted, 3000);
@@ -277,7 +173,7 @@ TEST(GeneratorDraftTest, ARefreshEqualsSamplingUnderTheNewWeights) {
     const Outcome outcome = Generate(model.get(), requests, Roomy(1 + seed * 9));
     EXPECT_EQ(outcome.responses, right);
     ExpectCountsOfDrafts(outcome, requests);
-    accepted += outcome.stats.draft_accepted;
+    accepted += outcome.stats.drafts.accepted;
   }
   EXPECT_GT(accepted, drafted / 4) << "the weights should be near";
   EXPECT_LT(accepted, drafted * 9 / 10) << "the weights should differ";
@@ -290,14 +186,14 @@ TEST(GeneratorDraftTest, AGoodDraftSavesSteps) {
   GenerateRequest request = Request(1, prompt, 100);
   const Outcome plain = Generate(model.get(), {request}, Roomy());
   EXPECT_EQ(plain.stats.steps, 100);
-  EXPECT_EQ(plain.stats.draft_tokens, 0);
+  EXPECT_EQ(plain.stats.drafts.judged, 0);
   request.draft = plain.responses.at(1).tokens;
 
   const Outcome whole = Generate(model.get(), {request}, Roomy());
   EXPECT_EQ(whole.responses, plain.responses);
   EXPECT_EQ(whole.stats.steps, 1) << "the prompt and its draft are computed together";
-  EXPECT_EQ(whole.stats.draft_tokens, 100);
-  EXPECT_EQ(whole.stats.draft_accepted, 100);
+  EXPECT_EQ(whole.stats.drafts.judged, 100);
+  EXPECT_EQ(whole.stats.drafts.accepted, 100);
   EXPECT_EQ(whole.stats.generated_tokens, 100);
   EXPECT_EQ(whole.stats.prefilled_tokens, 8);
 
@@ -305,15 +201,15 @@ TEST(GeneratorDraftTest, AGoodDraftSavesSteps) {
   const Outcome chunks = Generate(model.get(), {request}, Roomy(16));
   EXPECT_EQ(chunks.responses, plain.responses);
   EXPECT_EQ(chunks.stats.steps, 1 + (100 - 9 + 16) / 17);
-  EXPECT_EQ(chunks.stats.draft_accepted, 100);
+  EXPECT_EQ(chunks.stats.drafts.accepted, 100);
 
   // Wrong in the middle: from there on a token a step.
   request.draft[50] = (request.draft[50] + 1) % kVocab;
   const Outcome half = Generate(model.get(), {request}, Roomy());
   EXPECT_EQ(half.responses, plain.responses);
   EXPECT_EQ(half.stats.steps, 1 + 49);
-  EXPECT_EQ(half.stats.draft_tokens, 51);
-  EXPECT_EQ(half.stats.draft_accepted, 50);
+  EXPECT_EQ(half.stats.drafts.judged, 51);
+  EXPECT_EQ(half.stats.drafts.accepted, 50);
 }
 
 TEST(GeneratorDraftTest, SamplesOfOnePromptHaveDraftsOfTheirOwn) {
@@ -330,7 +226,7 @@ TEST(GeneratorDraftTest, SamplesOfOnePromptHaveDraftsOfTheirOwn) {
   EXPECT_EQ(drafted.responses, plain.responses);
   EXPECT_EQ(drafted.stats.prefilled_tokens, 21);
   EXPECT_EQ(drafted.stats.steps, 1);
-  EXPECT_EQ(drafted.stats.draft_accepted, 8 * 30);
+  EXPECT_EQ(drafted.stats.drafts.accepted, 8 * 30);
 }
 
 // Drafts wait for prompts and resumed tokens, and never the other way round.
@@ -388,8 +284,8 @@ TEST(GeneratorDraftTest, AWrongDraftLeavesNoTrace) {
       ASSERT_EQ(b.stats.prefilled_tokens, a.stats.prefilled_tokens);
     }
     EXPECT_TRUE(drafted->idle());
-    EXPECT_EQ(b.stats.draft_tokens, 10);
-    EXPECT_EQ(b.stats.draft_accepted, 0);
+    EXPECT_EQ(b.stats.drafts.judged, 10);
+    EXPECT_EQ(b.stats.drafts.accepted, 0);
     preemptions += a.stats.preemptions;
   }
   EXPECT_GT(preemptions, 20) << "memory should be short";
@@ -428,7 +324,7 @@ TEST(GeneratorDraftTest, ADraftFillsTheBlocksAndThePositions) {
   const Outcome drafted = Generate(model.get(), {request}, options);
   EXPECT_EQ(drafted.responses, plain.responses);
   EXPECT_EQ(drafted.stats.steps, 1);
-  EXPECT_EQ(drafted.stats.draft_tokens, 33);
+  EXPECT_EQ(drafted.stats.drafts.judged, 33);
 }
 
 // The cache keeps blocks of prompts that no request uses. A draft may take them.
@@ -518,7 +414,7 @@ TEST(GeneratorDraftTest, OtherTypesTakeDraftsToo) {
   for (const GenerateRequest& request : requests) {
     EXPECT_EQ(drafted.responses.at(request.id).tokens, plain.responses.at(request.id).tokens);
   }
-  EXPECT_GT(drafted.stats.draft_accepted, 6 * 10);
+  EXPECT_GT(drafted.stats.drafts.accepted, 6 * 10);
 }
 
 TEST(GeneratorDraftTest, ATokenOutsideTheVocabularyEndsTheDraft) {
@@ -531,7 +427,7 @@ TEST(GeneratorDraftTest, ATokenOutsideTheVocabularyEndsTheDraft) {
     request.draft = {tokens[0], tokens[1], bad, tokens[3]};
     const Outcome outcome = Generate(model.get(), {request}, Roomy());
     EXPECT_EQ(outcome.responses.at(8).tokens, tokens);
-    EXPECT_EQ(outcome.stats.draft_tokens, 2);
+    EXPECT_EQ(outcome.stats.drafts.judged, 2);
   }
 }
 
@@ -543,7 +439,7 @@ TEST(GeneratorDraftTest, AWholeResponseNeedsNoDraft) {
   const Outcome outcome = Generate(model.get(), {request}, Roomy());
   EXPECT_EQ(outcome.responses.at(1).finish_reason, "length");
   EXPECT_TRUE(outcome.responses.at(1).tokens.empty());
-  EXPECT_EQ(outcome.stats.draft_tokens, 0);
+  EXPECT_EQ(outcome.stats.drafts.judged, 0);
 }
 
 }  // namespace

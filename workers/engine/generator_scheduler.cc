@@ -21,6 +21,23 @@ void AppendRun(absl::Span<const int32_t> tokens, int64_t position, CachedRows ru
   }
 }
 
+// The first rows of a draft, which follow the token at `position` - 1.
+void AppendDraft(const DraftTree& draft, int64_t rows, int64_t position, CachedRows run,
+                 StepPlan* plan) {
+  run.first_row = static_cast<int64_t>(plan->tokens.size());
+  run.num_rows = rows;
+  run.first_position = position;
+  run.each_row_counts = true;
+  const std::vector<int32_t> depths = DraftDepths(draft);
+  const bool chain = depths[rows - 1] == rows - 1;
+  if (!chain) run.parents = &draft.parents;
+  plan->runs.push_back(run);
+  for (int64_t i = 0; i < rows; ++i) {
+    plan->tokens.push_back(draft.tokens[i]);
+    plan->positions.push_back(position + (Mutant("draft-position-by-index") ? i : depths[i]));
+  }
+}
+
 CachedRows RunOfResponse(const Sequence& sequence) {
   CachedRows run;
   run.prompt_length = sequence.prompt->length();
@@ -31,9 +48,9 @@ CachedRows RunOfResponse(const Sequence& sequence) {
 
 }  // namespace
 
-absl::Span<const int32_t> Sequence::draft() const {
+absl::Span<const int32_t> Sequence::chain() const {
   const size_t passed = response.size() - request.resume.size();
-  if (draft_failed || passed >= request.draft.size()) return {};
+  if (chain_failed || passed >= request.draft.size()) return {};
   return absl::MakeConstSpan(request.draft).subspan(passed);
 }
 
@@ -52,8 +69,7 @@ int64_t Scheduler::WorstCaseBlocks(const GenerateRequest& request) {
 
 void Scheduler::Add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
 
-StepPlan Scheduler::Plan() {
-  Admit();
+StepPlan Scheduler::Plan(Proposals proposals) {
   StepPlan plan;
   int64_t budget = prefill_chunk_tokens_;
   // By index: finding room for one may end the run of those behind it.
@@ -63,7 +79,7 @@ StepPlan Scheduler::Plan() {
     if (sequence->prompt->complete()) PlanResponse(sequence, &budget, &plan);
   }
   // Last, so that drafts get what the others leave.
-  PlanDrafts(budget, &plan);
+  PlanDrafts(budget, std::move(proposals), &plan);
   return plan;
 }
 
@@ -105,27 +121,41 @@ void Scheduler::PlanResponse(Sequence* sequence, int64_t* budget, StepPlan* plan
 }
 
 // A draft's rows stand in a run of their own, behind all rows that their tokens attend to.
-void Scheduler::PlanDrafts(int64_t budget, StepPlan* plan) {
+void Scheduler::PlanDrafts(int64_t budget, Proposals proposals, StepPlan* plan) {
   for (StepPlan::Draw& draw : plan->draws) {
     Sequence* sequence = draw.sequence;
-    const absl::Span<const int32_t> draft = sequence->draft();
-    // The last token of a response is drawn but never computed.
-    const int64_t longest = sequence->request.params.max_new_tokens - 1 - Size(sequence->response);
-    int64_t count = std::min({budget, static_cast<int64_t>(draft.size()), longest});
-    if (count <= 0) continue;
-    count = std::min(
-        count, GrowFromSpareBlocks(sequence, sequence->computed + count) - sequence->computed);
-    if (count <= 0) continue;
+    int64_t rows = budget;
+    if (const absl::Span<const int32_t> chain = sequence->chain(); !chain.empty()) {
+      rows = std::max<int64_t>(0, std::min(budget, sequence->most_to_compute()));
+      // With the token behind the last row, which is drawn as well.
+      draw.draft = ChainDraft(chain.subspan(0, rows + 1));
+    } else if (const auto found = proposals.find(sequence->request.id); found != proposals.end()) {
+      draw.draft = std::move(found->second);
+    }
+    rows = std::min(rows, draw.draft.size());
+    if (rows == 0) continue;
+    rows = std::min(rows,
+                    GrowFromSpareBlocks(sequence, sequence->computed + rows) - sequence->computed);
+    if (rows == 0) continue;
     draw.first_draft_row = static_cast<int64_t>(plan->tokens.size());
-    draw.draft_rows = count;
-    CachedRows run = RunOfResponse(*sequence);
-    run.each_row_counts = true;
-    AppendRun(draft.subspan(0, count), sequence->prompt->length() + sequence->computed, run, plan);
-    budget -= count;
+    draw.draft_rows = rows;
+    // The draft stays where it is until the pass is over: there are no more draws to come.
+    AppendDraft(draw.draft, rows, sequence->prompt->length() + sequence->computed,
+                RunOfResponse(*sequence), plan);
+    budget -= rows;
   }
 }
 
-void Scheduler::KeepDraftRows(Sequence* sequence, int64_t kept) {
+void Scheduler::KeepDraftRows(Sequence* sequence, absl::Span<const int32_t> path,
+                              std::vector<KvCache::Move>* moves) {
+  const auto slot_of = [&](int64_t i) {
+    const int64_t at = sequence->computed + i;
+    return KvCache::Slot{sequence->blocks[at / KvCache::kBlockTokens], at % KvCache::kBlockTokens};
+  };
+  const auto kept = static_cast<int64_t>(path.size());
+  for (int64_t i = 0; i < kept && !Mutant("draft-path-stays-scattered"); ++i) {
+    if (path[i] != i) moves->push_back({slot_of(path[i]), slot_of(i)});
+  }
   sequence->computed += kept;
   if (Mutant("draft-keeps-its-blocks")) return;
   // Without the others' blocks the sequence holds what it would hold without a draft.
@@ -133,6 +163,25 @@ void Scheduler::KeepDraftRows(Sequence* sequence, int64_t kept) {
   std::vector<int32_t> spare(unused, sequence->blocks.end());
   sequence->blocks.erase(unused, sequence->blocks.end());
   cache_->Free(spare);
+}
+
+const Sequence* Scheduler::Find(uint64_t id) const {
+  for (const auto& sequence : running_) {
+    if (sequence->request.id == id) return sequence.get();
+  }
+  for (const auto& sequence : waiting_) {
+    if (sequence->request.id == id) return sequence.get();
+  }
+  return nullptr;
+}
+
+std::vector<const Sequence*> Scheduler::Decoding() const {
+  std::vector<const Sequence*> decoding;
+  for (const auto& sequence : running_) {
+    const bool draws = sequence->prompt->complete() && sequence->pending() <= 1;
+    if (draws && sequence->most_to_compute() > 0) decoding.push_back(sequence.get());
+  }
+  return decoding;
 }
 
 void Scheduler::Admit() {

@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "workers/engine/cached_attention.h"
+#include "workers/engine/draft_tree.h"
 #include "workers/engine/generator.h"
 #include "workers/engine/kv_cache.h"
 #include "workers/engine/philox.h"
@@ -27,7 +29,7 @@ struct Sequence {
   const UniformStream uniforms;
   StopChecker stops;
   std::vector<int32_t> response;  // resumed and generated tokens
-  bool draft_failed = false;      // a token was drawn that differs from the draft
+  bool chain_failed = false;      // a token was drawn that request.draft has not at its place
 
   // While running.
   CachedPrompt* prompt = nullptr;
@@ -35,8 +37,12 @@ struct Sequence {
   int64_t computed = 0;         // response tokens whose keys and values are in `blocks`
 
   int64_t pending() const { return static_cast<int64_t>(response.size()) - computed; }
-  /// What the draft foretells after `response`; empty once it has failed.
-  absl::Span<const int32_t> draft() const;
+  /// What request.draft foretells after `response`; empty once it has failed.
+  absl::Span<const int32_t> chain() const;
+  /// Tokens that may still be computed: the last token of a response is drawn but never computed.
+  int64_t most_to_compute() const {
+    return request.params.max_new_tokens - 1 - static_cast<int64_t>(response.size());
+  }
 };
 
 /// The rows of one forward pass, and what to draw from its result.
@@ -44,8 +50,9 @@ struct StepPlan {
   struct Draw {
     Sequence* sequence;
     int64_t row;  // whose logits; -1: those of the prompt's last_hidden
-    // Then one more token for each of these rows as long as the draft is right. They compute the
-    // tokens that the draft foretells after the response.
+    // Then one more token for each node of the draft that was drawn and has a row. The first nodes
+    // have rows, which follow each other in the order of nodes.
+    DraftTree draft;
     int64_t first_draft_row = 0;
     int64_t draft_rows = 0;
   };
@@ -61,6 +68,10 @@ struct StepPlan {
   int64_t prefilled_tokens = 0;  // rows that are no decoding
 };
 
+/// Drafts for one step: the tree of each request that has one. They hold no token out of the
+/// vocabulary, and no node of a depth of most_to_compute() or more.
+using Proposals = std::map<uint64_t, DraftTree>;
+
 /// Owns live requests and divides blocks among them. Without libtorch's operators.
 class Scheduler {
  public:
@@ -72,14 +83,26 @@ class Scheduler {
   /// `sequence` must not be complete, and must fit the cache when alone.
   void Add(std::unique_ptr<Sequence> sequence);
 
-  /// Starts waiting requests, finds blocks (taking them from the youngest if need be), and lists
-  /// the rows to compute, which count as computed from here on, but for draft rows. The plan holds
-  /// until the next call of any other method.
-  StepPlan Plan();
+  /// Starts waiting requests, in their order, while there is room for them.
+  void Admit();
 
-  /// To be called when a running sequence has been given the tokens of a plan with draft rows: the
-  /// first `kept` of them count as computed, the others as never planned.
-  void KeepDraftRows(Sequence* sequence, int64_t kept);
+  /// Finds blocks for what runs (taking them from the youngest if need be), and lists the rows to
+  /// compute, which count as computed from here on, but for draft rows. The plan holds until the
+  /// next call of any other method. A request's own draft goes before a proposal.
+  StepPlan Plan(Proposals proposals);
+
+  /// To be called when a running sequence has been given the tokens of a plan with draft rows. The
+  /// rows of `path`, nodes of the draft in order, count as computed from here on, the others as
+  /// never planned. Adds to `moves` what brings those rows to their places in the cache.
+  void KeepDraftRows(Sequence* sequence, absl::Span<const int32_t> path,
+                     std::vector<KvCache::Move>* moves);
+
+  /// The live request with this id; null if there is none.
+  const Sequence* Find(uint64_t id) const;
+
+  /// Running requests that get a token in the next step, unless memory is short, and may go on
+  /// after it; oldest first.
+  std::vector<const Sequence*> Decoding() const;
 
   /// Frees what a request holds and forgets it. False if there is none with this id.
   bool Remove(uint64_t id);
@@ -99,12 +122,11 @@ class Scheduler {
   int64_t preemptions() const { return preemptions_; }
 
  private:
-  void Admit();
   bool Start(Sequence* sequence);
   void Stop(Sequence* sequence);
   void PlanPrompt(CachedPrompt* prompt, int64_t* budget, StepPlan* plan);
   void PlanResponse(Sequence* sequence, int64_t* budget, StepPlan* plan);
-  void PlanDrafts(int64_t budget, StepPlan* plan);
+  void PlanDrafts(int64_t budget, Proposals proposals, StepPlan* plan);
   bool GrowTo(Sequence* sequence, int64_t tokens);
   int64_t GrowFromSpareBlocks(Sequence* sequence, int64_t tokens);
   bool MakeRoom(const Sequence* sequence);

@@ -57,4 +57,27 @@ void KvCache::Free(std::vector<int32_t>& blocks) {
   blocks.clear();
 }
 
+void KvCache::MoveTokens(absl::Span<const Move> moves) {
+  using torch::indexing::Slice;
+  if (moves.empty()) return;
+  std::vector<int64_t> numbers[4];
+  for (const Move& move : moves) {
+    numbers[0].push_back(move.from.block);
+    numbers[1].push_back(move.from.offset);
+    numbers[2].push_back(move.to.block);
+    numbers[3].push_back(move.to.offset);
+  }
+  torch::Tensor index[4];
+  for (int i = 0; i < 4; ++i) {
+    index[i] = torch::tensor(numbers[i], torch::kInt64).to(keys_[0].device());
+  }
+  for (size_t layer = 0; layer < keys_.size(); ++layer) {
+    torch::Tensor& keys = keys_[layer];
+    keys.index_put_({index[2], Slice(), Slice(), index[3]},
+                    keys.index({index[0], Slice(), Slice(), index[1]}));
+    torch::Tensor& values = values_[layer];
+    values.index_put_({index[2], Slice(), index[3]}, values.index({index[0], Slice(), index[1]}));
+  }
+}
+
 }  // namespace baton::engine

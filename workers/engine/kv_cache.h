@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "sdk/schema/model_config.h"
 
 namespace baton::engine {
@@ -42,6 +43,17 @@ class KvCache {
 
   /// Gives back every block of `blocks` and empties it.
   void Free(std::vector<int32_t>& blocks);
+
+  /// The place of one token.
+  struct Slot {
+    int32_t block = 0;
+    int64_t offset = 0;  // below kBlockTokens
+  };
+  struct Move {
+    Slot from, to;
+  };
+  /// Copies the keys and values of tokens in every layer. All are read before any is written.
+  void MoveTokens(absl::Span<const Move> moves);
 
   int64_t num_blocks() const { return num_blocks_; }
   int64_t num_free() const { return static_cast<int64_t>(free_.size()) + num_blocks_ - fresh_; }

@@ -57,6 +57,42 @@ TEST(KvCacheTest, HandsOutEachBlockOnce) {
   EXPECT_EQ(cache->num_free(), 0);
 }
 
+// Tokens move together, in every layer: what one move writes is not what another reads.
+TEST(KvCacheTest, MovesTokens) {
+  const auto cache = MakeCache(3 * kBlockBytes);
+  // Each number of a token says where it was.
+  const auto number = [](int64_t layer, int64_t block, int64_t head, int64_t channel, int64_t t) {
+    return static_cast<float>((((layer * 3 + block) * 2 + head) * 4 + channel) * 16 + t);
+  };
+  for (int64_t layer = 0; layer < 3; ++layer) {
+    const torch::Tensor numbers =
+        torch::arange(3 * 2 * 4 * 16, torch::kFloat32).add(number(layer, 0, 0, 0, 0));
+    cache->keys(layer).copy_(numbers.view({3, 2, 4, 16}));
+    cache->values(layer).copy_(numbers.view({3, 2, 4, 16}).transpose(2, 3));
+  }
+  cache->MoveTokens({});
+  const std::vector<KvCache::Move> moves = {
+      {{1, 3}, {0, 15}}, {{1, 4}, {1, 3}}, {{1, 3}, {1, 4}}, {{2, 0}, {2, 1}}};
+  cache->MoveTokens(moves);
+  for (int64_t layer = 0; layer < 3; ++layer) {
+    for (int64_t block = 0; block < 3; ++block) {
+      for (int64_t t = 0; t < 16; ++t) {
+        KvCache::Slot from{static_cast<int32_t>(block), t};
+        for (const KvCache::Move& move : moves) {
+          if (move.to.block == block && move.to.offset == t) from = move.from;
+        }
+        for (int64_t head = 0; head < 2; ++head) {
+          for (int64_t channel = 0; channel < 4; ++channel) {
+            const float expected = number(layer, from.block, head, channel, from.offset);
+            EXPECT_EQ(cache->keys(layer)[block][head][channel][t].item<float>(), expected);
+            EXPECT_EQ(cache->values(layer)[block][head][t][channel].item<float>(), expected);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(KvCacheTest, RefusesABudgetWithoutABlock) {
   const auto cache = KvCache::Create(Shape(), torch::kFloat32, torch::kCPU, kBlockBytes - 1);
   EXPECT_EQ(cache.status().code(), absl::StatusCode::kInvalidArgument);

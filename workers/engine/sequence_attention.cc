@@ -84,7 +84,7 @@ void AttendAsCached(const AttentionShape& shape, const kernels::AttentionForward
   row.scratch = scratch + 2 * floats;
   for (int64_t i = 0; i < pass.length; ++i) {
     row.prompt_tokens = std::min(i + 1, prompt);
-    row.own_tokens = i + 1 - row.prompt_tokens;
+    row.own_tokens = row.own_in_place = i + 1 - row.prompt_tokens;
     const int64_t place = i < prompt ? i : i - prompt;
     row.block = (i < prompt ? row.prompt_blocks : row.own_blocks)[place / KvCache::kBlockTokens];
     row.offset = place % KvCache::kBlockTokens;

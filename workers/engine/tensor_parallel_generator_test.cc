@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "workers/engine/drafter_testing.h"
+#include "workers/engine/generator_draft_testing.h"
 #include "workers/engine/generator_testing.h"
 #include "workers/engine/thread_communicator_testing.h"
 
@@ -55,10 +57,14 @@ TEST(TensorParallelGeneratorTest, ALostRankIsTheStepsError) {
   Broken group(0, 2, &point);
   const auto model = SharedModel(group);
   const auto generator = MakeGenerator(model.get());
+  testing::OracleDrafter drafter([](absl::Span<const int32_t>, int64_t) { return DraftTree(); });
+  generator->SetDrafter(&drafter);
   ASSERT_TRUE(generator->Add(Requests()[0]).ok());
+  EXPECT_EQ(drafter.live(), 1u);
   const absl::Status status = generator->Step().status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
   EXPECT_TRUE(generator->idle());
+  EXPECT_EQ(drafter.live(), 0u);
 }
 
 // A rank has the keys and values of its own heads alone.
@@ -106,11 +112,44 @@ TEST(TensorParallelGeneratorTest, RanksJudgeDraftsAlike) {
     stats[group.rank()] = generator->stats();
   });
   // Requests 1, 3 and 5 have 7, 13 and 19 tokens; 2, 4 and 6 differ at their token of that number.
-  EXPECT_EQ(stats[0].draft_accepted, 7 + 13 + 19 + 2 + 4 + 6);
-  EXPECT_EQ(stats[0].draft_tokens, stats[0].draft_accepted + 3);
-  EXPECT_EQ(stats[1].draft_accepted, stats[0].draft_accepted);
-  EXPECT_EQ(stats[1].draft_tokens, stats[0].draft_tokens);
+  EXPECT_EQ(stats[0].drafts.accepted, 7 + 13 + 19 + 2 + 4 + 6);
+  EXPECT_EQ(stats[0].drafts.judged, stats[0].drafts.accepted + 3);
+  EXPECT_EQ(stats[1].drafts.accepted, stats[0].drafts.accepted);
+  EXPECT_EQ(stats[1].drafts.judged, stats[0].drafts.judged);
   EXPECT_EQ(stats[1].steps, stats[0].steps);
+}
+
+// The same of trees, memory being short and prompts in chunks. Each rank has a drafter of its own
+// here, which proposes the same as the other's; hybrid/replica_test.cc has one for all.
+TEST(TensorParallelGeneratorTest, RanksJudgeTreesAlike) {
+  constexpr int kRanks = 2;
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    std::vector<GeneratorStats> stats(kRanks);
+    testing::RunRanks(kRanks, [&](Communicator& group) {
+      const auto model = SharedModel(group);
+      model->SetDeterministic(true);
+      std::mt19937 random(seed);
+      const std::vector<GenerateRequest> requests = MixedRequests(8, random);
+      const Responses plain = RunAll(model.get(), requests, Deterministic());
+      testing::OracleDrafter drafter([&](absl::Span<const int32_t> future, int64_t) {
+        return testing::SomeTree(future, random);
+      });
+      for (const auto& [id, response] : plain) drafter.Know(id, response.tokens);
+      GeneratorOptions options = WithBlocks(model.get(), 9 + seed % 3 * 20, 9);
+      const auto generator = MakeGenerator(model.get(), options);
+      generator->SetDrafter(&drafter);
+      for (const GenerateRequest& request : requests) ASSERT_TRUE(generator->Add(request).ok());
+      EXPECT_EQ(Finish(*generator), plain);
+      stats[group.rank()] = generator->stats();
+    });
+    EXPECT_GT(stats[0].drafts.accepted, 20);
+    EXPECT_EQ(stats[1].drafts.accepted, stats[0].drafts.accepted);
+    EXPECT_EQ(stats[1].drafts.judged, stats[0].drafts.judged);
+    EXPECT_EQ(stats[1].drafts.rows, stats[0].drafts.rows);
+    EXPECT_EQ(stats[1].preemptions, stats[0].preemptions);
+    EXPECT_EQ(stats[1].steps, stats[0].steps);
+  }
 }
 
 }  // namespace

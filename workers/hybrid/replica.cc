@@ -20,6 +20,10 @@ void Code(Coder& coder, GeneratorCall& call) {
   coder.Number(call.kind);
   GenerateRequest& request = call.request;
   coder.Number(request.id);
+  if (call.kind == GeneratorCall::Kind::kDraft) {
+    coder.Numbers(call.draft.tokens);
+    coder.Numbers(call.draft.parents);
+  }
   if (call.kind != GeneratorCall::Kind::kAdd) return;
   coder.Numbers(request.prompt);
   coder.Numbers(request.resume);
@@ -49,6 +53,9 @@ absl::Status Repeat(GeneratorCall call, engine::Generator& generator) {
       return absl::NotFoundError(absl::StrCat("request ", call.request.id, " is not live"));
     case GeneratorCall::Kind::kWeightsChanged:
       return generator.OnWeightsChanged();
+    case GeneratorCall::Kind::kDraft:
+      if (generator.SetDraft(call.request.id, call.draft)) return absl::OkStatus();
+      return absl::NotFoundError(absl::StrCat("request ", call.request.id, " is not live"));
   }
   return absl::InternalError("no such call");
 }

@@ -1,7 +1,7 @@
 // The ranks of one generation replica: the first rank is the leader, the others are followers.
 // Callers give requests only to the leader's generator. Before each of its steps, the leader
-// announces the added and cancelled requests to the followers, so that all ranks make the same
-// step.
+// announces the added and cancelled requests, and the drafts of its drafter, to the followers, so
+// that all ranks make the same step.
 #ifndef BATON_WORKERS_HYBRID_REPLICA_H_
 #define BATON_WORKERS_HYBRID_REPLICA_H_
 

@@ -4,8 +4,10 @@
 #include <torch/torch.h>
 
 #include <limits>
+#include <random>
 #include <thread>
 
+#include "workers/engine/drafter_testing.h"
 #include "workers/engine/generator_testing.h"
 #include "workers/engine/thread_communicator_testing.h"
 
@@ -61,8 +63,9 @@ void RunReplica(const GeneratorOptions& options, absl::Duration keep_alive,
   EXPECT_EQ(followed.prefilled_tokens, led.prefilled_tokens);
   EXPECT_EQ(followed.preemptions, led.preemptions);
   EXPECT_EQ(followed.cached_blocks, led.cached_blocks);
-  EXPECT_EQ(followed.draft_tokens, led.draft_tokens);
-  EXPECT_EQ(followed.draft_accepted, led.draft_accepted);
+  EXPECT_EQ(followed.drafts.rows, led.drafts.rows);
+  EXPECT_EQ(followed.drafts.judged, led.drafts.judged);
+  EXPECT_EQ(followed.drafts.accepted, led.drafts.accepted);
 }
 
 /// Every field matters to somebody.
@@ -130,6 +133,36 @@ TEST(ReplicaTest, AllStepAlike) {
       EXPECT_EQ(responses.at(id).finish_reason, response.finish_reason) << id;
     }
     EXPECT_EQ(generator.stats().preemptions, whole->stats().preemptions);
+  });
+}
+
+// The leader alone has a drafter. A follower without its trees would compute other rows.
+TEST(ReplicaTest, FollowersHearOfDrafts) {
+  const auto model = engine::MakeModel();
+  const auto whole = engine::MakeGenerator(model.get());
+  const Responses expected = Play(*whole);
+  std::mt19937 random(1);
+  engine::testing::OracleDrafter drafter([&](absl::Span<const int32_t> future, int64_t) {
+    return engine::testing::SomeTree(future, random);
+  });
+  for (const auto& [id, response] : expected) {
+    // That of a cancelled request is not known to its end.
+    std::vector<int32_t> tokens = response.tokens;
+    tokens.resize(40, 0);
+    drafter.Know(id, tokens);
+  }
+  GeneratorOptions options;
+  options.max_num_seqs = 4;
+  RunReplica(options, absl::Seconds(10), [&](Generator& generator) {
+    generator.SetDrafter(&drafter);
+    const Responses responses = Play(generator);
+    ASSERT_EQ(responses.size(), expected.size());
+    for (const auto& [id, response] : expected) {
+      if (response.finish_reason == "cancelled") continue;
+      EXPECT_EQ(responses.at(id).tokens, response.tokens) << id;
+    }
+    EXPECT_GT(generator.stats().drafts.accepted, 50);
+    generator.SetDrafter(nullptr);
   });
 }
 

@@ -1,0 +1,43 @@
+// What proposes drafts to a generator while it generates. Without libtorch.
+#ifndef BATON_WORKERS_ENGINE_DRAFTER_H_
+#define BATON_WORKERS_ENGINE_DRAFTER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "workers/engine/draft_tree.h"
+
+namespace baton::engine {
+
+/// Follows responses token by token, and guesses how they go on. A generator (SetDrafter) calls it
+/// on the thread of its own caller, between forward passes: each microsecond here delays every
+/// response. No method throws.
+class Drafter {
+ public:
+  struct Query {
+    uint64_t id = 0;
+    int64_t max_nodes = 0;  // at least 1
+  };
+
+  virtual ~Drafter() = default;
+
+  /// A request was added. `resumed`: its response's first tokens, if it was begun elsewhere.
+  virtual void Begin(uint64_t id, absl::Span<const int32_t> prompt,
+                     absl::Span<const int32_t> resumed) = 0;
+
+  /// The response of a begun request went on by `tokens`, at least one.
+  virtual void Append(uint64_t id, absl::Span<const int32_t> tokens) = 0;
+
+  /// Drafts of what follows the tokens of begun requests, one for each query, in their order. An
+  /// empty tree is no guess. Nodes beyond max_nodes are cut off, and others may be: so those come
+  /// first that are most likely.
+  virtual std::vector<DraftTree> Draft(absl::Span<const Query> queries) = 0;
+
+  /// A begun request ended, however it did. Its id may begin again.
+  virtual void End(uint64_t id) = 0;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_DRAFTER_H_

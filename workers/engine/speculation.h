@@ -1,0 +1,58 @@
+// Keeps a drafter informed, asks it for drafts, and counts what came of all drafts. Private to the
+// generator.
+#ifndef BATON_WORKERS_ENGINE_SPECULATION_H_
+#define BATON_WORKERS_ENGINE_SPECULATION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "workers/engine/draft_tree.h"
+#include "workers/engine/draft_verification.h"
+#include "workers/engine/drafter.h"
+#include "workers/engine/generator.h"
+#include "workers/engine/generator_scheduler.h"
+
+namespace baton::engine {
+
+/// Owned by a generator; one thread at a time, as the generator.
+class Speculation {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `max_nodes`: GeneratorOptions.max_draft_nodes.
+  explicit Speculation(int64_t max_nodes) : max_nodes_(max_nodes) {}
+
+  /// Ends every request at the drafter that was set before. Those requests get no more drafts.
+  void SetDrafter(Drafter* drafter);
+
+  /// A request enters.
+  void Begin(const GenerateRequest& request);
+  /// Its response goes on, or ends.
+  void Follow(const GenerateUpdate& update);
+  /// All requests end.
+  void EndAll();
+
+  /// Drafts for those of `decoding` that have no draft of their own, by id. They share max_nodes
+  /// equally; none gets any if there is not one node for each.
+  std::vector<std::pair<uint64_t, DraftTree>> Ask(const std::vector<const Sequence*>& decoding);
+
+  /// Counts a draw of a pass and what came of it.
+  void Count(const StepPlan::Draw& draw, const Verification& drawn);
+  /// Counts a pass if it had rows of drafts.
+  void CountPass(int64_t draft_rows, Clock::duration time);
+
+  const DraftStats& stats() const { return stats_; }
+
+ private:
+  const int64_t max_nodes_;
+  Drafter* drafter_ = nullptr;
+  std::unordered_set<uint64_t> begun_;  // at drafter_
+  DraftStats stats_;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_SPECULATION_H_
