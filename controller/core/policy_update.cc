@@ -95,6 +95,7 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
     if (seconds > 0) metrics["perf/rollout_tokens_per_second"] = tokens / seconds;
   }
   metrics.merge(job.idle.Shares());
+  metrics.merge(job.scheduler.generations().speculation().Take());
   if (draws.rounds() > 1) metrics["train/num_gen_batches"] = draws.rounds();
   if (draws.replaced() > 0) {
     metrics["train/groups_drawn_anew"] = static_cast<double>(draws.replaced());

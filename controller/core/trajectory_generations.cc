@@ -173,6 +173,7 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
     Retry(trajectory, event.status, event.worker, work, context);
     return {Next::kAgain};
   }
+  speculation_.Note(event.output.metrics);
   trajectory.tokens = event.output.tokens;
   trajectory.prompt_tokens = event.output.prompt_tokens;
   trajectory.finish_reason = event.output.finish_reason;

@@ -1,7 +1,8 @@
 // How responses are generated: which rollout makes a response, with which weights, and what a
 // failed attempt comes to.
 //
-// Owns what rollouts' engine steps cost (StepCost). Of one response:
+// Owns what rollouts' engine steps cost (StepCost), and what their drafts came to
+// (SpeculationCounts). Of one response:
 //
 //   queued --Start--> GENERATING --its result came--> stored: TrajectoryScores goes on with it
 //     ^                  |
@@ -23,6 +24,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/events.h"
 #include "controller/core/job_core_options.h"
+#include "controller/core/speculation_counts.h"
 #include "controller/core/step_cost.h"
 #include "controller/core/trajectory_work.h"
 #include "controller/core/work_context.h"
@@ -56,6 +58,8 @@ class TrajectoryGenerations {
   /// max_attempts workers.
   absl::Status CheckStalls(const Work& work, const WorkContext& context) const;
 
+  /// What came of drafts.
+  SpeculationCounts& speculation() { return speculation_; }
   /// Of the rollouts' engines.
   const StepCost& step_cost() const { return step_cost_; }
 
@@ -67,6 +71,7 @@ class TrajectoryGenerations {
   std::shared_ptr<const v1::Job> submitted_;
   JobCoreOptions options_;
   bool drafts_;  // tokens of older weights are drafts for newer ones (schedule.refresh)
+  SpeculationCounts speculation_;
   StepCost step_cost_;
   bool all_measure_steps_ = true;  // each rollout that made a response so far did
 };

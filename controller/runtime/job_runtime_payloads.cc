@@ -100,9 +100,10 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   done.output.tokens = *tokens;
   done.output.prompt_tokens = *prompt;
   done.output.finish_reason = result.finish_reason();
-  for (const char* name : {kDraftAccepted, kStepSeconds, kStepRows}) {
-    const auto measured = result.metrics().find(name);
-    if (measured != result.metrics().end()) done.output.metrics[name] = measured->second;
+  for (const auto& [name, value] : result.metrics()) {
+    const bool counts = name == kDraftAccepted || name == kStepSeconds || name == kStepRows ||
+                        SpeculationCounts::IsKnown(name);
+    if (counts) done.output.metrics[name] = value;
   }
   // It was stopped, and is no whole response: what it has is where the next attempt begins.
   if (result.finish_reason() == "cancelled" && !Mutant("stopped-response-kept")) {

@@ -291,6 +291,7 @@ v1::JobSpec WhatIsMeasured(const v1::JobSpec& spec, absl::string_view metric) {
   rollout.clear_kv_cache_bytes();
   rollout.clear_tensor_model_parallel_size();
   rollout.clear_deterministic();
+  rollout.clear_speculation();
   v1::RewardSpec& reward = *out.mutable_reward() = spec.reward();
   reward.clear_command_processes();
   reward.clear_timeout_seconds();

@@ -79,10 +79,16 @@ class Walker {
 
   void Walk(const YAML::Node& node, const std::string& path, Message* message) {
     if (node.IsNull()) return;
+    const Descriptor* type = message->GetDescriptor();
+    // `speculation: off` is short for `speculation: {mode: off}`, where the mode is what comes
+    // first.
+    const FieldDescriptor* first = type->FindFieldByNumber(1);
+    if (node.IsScalar() && !path.empty() && first != nullptr && first->name() == "mode") {
+      return Element(node, path, message, first);
+    }
     if (!node.IsMap()) {
       return Unreadable(node, path, absl::StrCat("needs keys, not ", KindName(node)));
     }
-    const Descriptor* type = message->GetDescriptor();
     std::set<std::string> seen;
     for (const auto& entry : node) {
       if (!entry.first.IsScalar()) {

@@ -73,6 +73,20 @@ TEST(SpecYamlTest, SetsOverrideAndAdd) {
   EXPECT_EQ(parsed.spec.data().val_files(0), "v.jsonl");
 }
 
+TEST(SpecYamlTest, AModeMayStandForAMapWithIt) {
+  for (const auto& [yaml, sets] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"rollout: {speculation: off}", {}},
+           {"rollout: {speculation: auto}", {"rollout.speculation=off"}}}) {
+    const ParsedSpec parsed = ParseSpecYaml(yaml, sets);
+    EXPECT_EQ(FormatProblems("f", parsed.problems), "") << yaml;
+    EXPECT_EQ(parsed.spec.rollout().speculation().mode(), "off") << yaml;
+  }
+  // Only where the mode is what a map is about.
+  EXPECT_FALSE(ParseSpecYaml("algorithm: async", {}).problems.empty());
+  EXPECT_FALSE(ParseSpecYaml("rollout: {speculation: [off]}", {}).problems.empty());
+  EXPECT_FALSE(ParseSpecYaml("off", {}).problems.empty());
+}
+
 TEST(SpecYamlTest, ABadSetIsAProblemNotACrash) {
   for (const char* set : {"", "=", "a", "reward.rules[9].type=x", "reward.rules[x]=1", "[=1",
                           "kind[0]=rl", "trainer.total_training_steps={"}) {

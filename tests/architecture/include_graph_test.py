@@ -52,7 +52,8 @@ ALLOWED = {
     "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
     "workers/policy": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/rpc workers/tokenizer workers/engine relay/client relay/segment relay/weights proto",
     "workers/rollout/tree_cache": "sdk/base workers/engine",
-    "workers/rollout": "sdk/base sdk/messages sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid"
+    "workers/rollout/speculation": "sdk/base workers/engine workers/rollout/tree_cache",
+    "workers/rollout": "sdk/base sdk/messages sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid workers/rollout/speculation workers/rollout/tree_cache"
                        " workers/policy relay/client relay/weights proto",
     "workers/ranks": "sdk/base sdk/messages sdk/schema sdk/parallel sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel"
                      " workers/hybrid workers/policy proto",
@@ -79,7 +80,7 @@ IMPURE = re.compile(
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
     r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
 # Folders that a GPU machine builds without the service.
-ENGINE = ("sdk/schema", "workers/tokenizer", "workers/engine", "workers/parallel", "workers/hybrid", "workers/rollout/tree_cache", "sdk/parallel", "relay/weights")
+ENGINE = ("sdk/schema", "workers/tokenizer", "workers/engine", "workers/parallel", "workers/hybrid", "workers/rollout/tree_cache", "workers/rollout/speculation", "sdk/parallel", "relay/weights")
 NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 

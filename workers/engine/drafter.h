@@ -15,24 +15,24 @@ namespace baton::engine {
 /// response. No method throws.
 class Drafter {
  public:
-  struct Query {
-    uint64_t id = 0;
-    int64_t max_nodes = 0;  // at least 1
-  };
-
   virtual ~Drafter() = default;
 
   /// A request was added. `resumed`: its response's first tokens, if it was begun elsewhere.
   virtual void Begin(uint64_t id, absl::Span<const int32_t> prompt,
                      absl::Span<const int32_t> resumed) = 0;
 
-  /// The response of a begun request went on by `tokens`, at least one.
-  virtual void Append(uint64_t id, absl::Span<const int32_t> tokens) = 0;
+  /// The response of a begun request went on by `tokens`, at least one. `verified`: so many of the
+  /// first nodes of its draft were computed for that; 0 if it had none, or there was no room.
+  virtual void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) = 0;
 
-  /// Drafts of what follows the tokens of begun requests, one for each query, in their order. An
-  /// empty tree is no guess. Nodes beyond max_nodes are cut off, and others may be: so those come
-  /// first that are most likely.
-  virtual std::vector<DraftTree> Draft(absl::Span<const Query> queries) = 0;
+  /// Drafts of what follows the tokens of begun requests, one for each id, in their order. An empty
+  /// tree is no guess. All drafts together may have `max_nodes` nodes, at least 1; those beyond are
+  /// cut off, from the last draft on. Within a draft those come first that are most likely, for
+  /// there may be room for the first ones alone.
+  virtual std::vector<DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) = 0;
+
+  /// A forward pass computed so many rows, those of drafts among them, in so many seconds.
+  virtual void PassDone(int64_t rows, double seconds) = 0;
 
   /// A begun request ended, however it did. Its id may begin again.
   virtual void End(uint64_t id) = 0;

@@ -135,32 +135,40 @@ class OracleDrafter : public Drafter {
   void Begin(uint64_t id, absl::Span<const int32_t>, absl::Span<const int32_t>) override {
     EXPECT_TRUE(live_.emplace(id, Live()).second) << "begins twice";
   }
-  void Append(uint64_t id, absl::Span<const int32_t> tokens) override {
+  void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override {
     EXPECT_FALSE(tokens.empty());
     Live& live = live_.at(id);
+    EXPECT_LE(verified, live.proposed.size());
     foretold_ += Foretold(live.proposed, tokens);
     live.proposed = DraftTree();
     live.passed += tokens.size();
   }
-  std::vector<DraftTree> Draft(absl::Span<const Query> queries) override {
+  std::vector<DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override {
+    EXPECT_GE(max_nodes, 1);
     std::vector<DraftTree> trees;
-    for (const Query& query : queries) {
-      EXPECT_GE(query.max_nodes, 1);
-      Live& live = live_.at(query.id);
-      const auto future = absl::MakeConstSpan(futures_.at(query.id)).subspan(live.passed);
-      trees.push_back(propose_(future, query.max_nodes));
+    const int64_t share = std::max<int64_t>(1, max_nodes / static_cast<int64_t>(ids.size()));
+    for (const uint64_t id : ids) {
+      Live& live = live_.at(id);
+      const auto future = absl::MakeConstSpan(futures_.at(id)).subspan(live.passed);
+      trees.push_back(propose_(future, share));
       live.proposed = trees.back();
-      asked_nodes_ = std::max(asked_nodes_, query.max_nodes);
     }
+    asked_nodes_ = std::max(asked_nodes_, max_nodes);
     ++calls_;
     return trees;
+  }
+  void PassDone(int64_t rows, double seconds) override {
+    EXPECT_GT(rows, 0);
+    EXPECT_GT(seconds, 0);
+    rows_ += rows;
   }
   void End(uint64_t id) override { EXPECT_EQ(live_.erase(id), 1u) << "ends without a beginning"; }
 
   size_t live() const { return live_.size(); }
   int64_t calls() const { return calls_; }
-  int64_t asked_nodes() const { return asked_nodes_; }  // the most for one request
-  int64_t foretold() const { return foretold_; }        // tokens that came as proposed
+  int64_t asked_nodes() const { return asked_nodes_; }  // the most for one pass
+  int64_t rows() const { return rows_; }
+  int64_t foretold() const { return foretold_; }  // tokens that came as proposed
 
  private:
   struct Live {
@@ -170,7 +178,7 @@ class OracleDrafter : public Drafter {
   const Propose propose_;
   std::map<uint64_t, std::vector<int32_t>> futures_;
   std::map<uint64_t, Live> live_;
-  int64_t calls_ = 0, asked_nodes_ = 0, foretold_ = 0;
+  int64_t calls_ = 0, asked_nodes_ = 0, foretold_ = 0, rows_ = 0;
 };
 
 }  // namespace baton::engine::testing

@@ -257,10 +257,12 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
     if (scheduler.running() + scheduler.waiting() == 0) return absl::OkStatus();
     return absl::InternalError("no request could advance");
   }
+  // Those whose logits come from their prompt have no row of their own, but cost one.
+  const auto rows = static_cast<int64_t>(std::max(plan.tokens.size(), plan.draws.size()));
   Compute(plan, updates);
   int64_t draft_rows = 0;
   for (const StepPlan::Draw& draw : plan.draws) draft_rows += draw.draft_rows;
-  speculation.CountPass(draft_rows, Speculation::Clock::now() - began);
+  speculation.CountPass(rows, draft_rows, Speculation::Clock::now() - began);
   return absl::OkStatus();
 }
 

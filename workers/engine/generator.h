@@ -61,6 +61,7 @@ struct GeneratorOptions {
 /// What came of drafts since creation: requests' own and a drafter's. A node is a token of a draft.
 struct DraftStats {
   static constexpr int64_t kDepths = 16;
+  int64_t pass_rows = 0;      // rows of all forward passes, with or without nodes
   int64_t passes = 0;         // forward passes with nodes
   int64_t rows = 0;           // nodes computed
   int64_t judged = 0;         // nodes compared with what was drawn at their place
@@ -71,6 +72,9 @@ struct DraftStats {
   // Nodes by their number of ancestors; the last place counts all deeper ones too.
   std::array<int64_t, kDepths> proposed_at{};
   std::array<int64_t, kDepths> accepted_at{};
+
+  /// What came of them since `before`.
+  DraftStats operator-(const DraftStats& before) const;
 };
 
 struct GeneratorStats {

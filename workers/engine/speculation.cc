@@ -24,6 +24,23 @@ class Stopwatch {
 
 }  // namespace
 
+DraftStats DraftStats::operator-(const DraftStats& before) const {
+  DraftStats since = *this;
+  since.pass_rows -= before.pass_rows;
+  since.passes -= before.passes;
+  since.rows -= before.rows;
+  since.judged -= before.judged;
+  since.accepted -= before.accepted;
+  since.bonus -= before.bonus;
+  since.draft_seconds -= before.draft_seconds;
+  since.verify_seconds -= before.verify_seconds;
+  for (size_t depth = 0; depth < kDepths; ++depth) {
+    since.proposed_at[depth] -= before.proposed_at[depth];
+    since.accepted_at[depth] -= before.accepted_at[depth];
+  }
+  return since;
+}
+
 void Speculation::SetDrafter(Drafter* drafter) {
   EndAll();
   drafter_ = drafter;
@@ -32,47 +49,49 @@ void Speculation::SetDrafter(Drafter* drafter) {
 void Speculation::Begin(const GenerateRequest& request) {
   if (drafter_ == nullptr) return;
   const Stopwatch watch(&stats_.draft_seconds);
-  begun_.insert(request.id);
+  begun_[request.id] = kNoDraft;
   drafter_->Begin(request.id, request.prompt, request.resume);
 }
 
 void Speculation::Follow(const GenerateUpdate& update) {
-  if (begun_.count(update.id) == 0) return;
+  const auto begun = begun_.find(update.id);
+  if (begun == begun_.end()) return;
   const Stopwatch watch(&stats_.draft_seconds);
-  if (!update.new_tokens.empty()) drafter_->Append(update.id, update.new_tokens);
+  const int64_t verified = std::max<int64_t>(0, std::exchange(begun->second, kNoDraft));
+  if (!update.new_tokens.empty()) drafter_->Append(update.id, update.new_tokens, verified);
   if (!update.finished) return;
-  begun_.erase(update.id);
+  begun_.erase(begun);
   drafter_->End(update.id);
 }
 
 void Speculation::EndAll() {
-  for (const uint64_t id : begun_) drafter_->End(id);
+  for (const auto& [id, verified] : begun_) drafter_->End(id);
   begun_.clear();
 }
 
 std::vector<std::pair<uint64_t, DraftTree>> Speculation::Ask(
     const std::vector<const Sequence*>& decoding) {
   std::vector<std::pair<uint64_t, DraftTree>> drafts;
-  std::vector<Drafter::Query> queries;
+  std::vector<uint64_t> ids;
   for (const Sequence* sequence : decoding) {
     const uint64_t id = sequence->request.id;
-    if (begun_.count(id) > 0 && sequence->chain().empty()) queries.push_back({id, 0});
+    if (begun_.count(id) > 0 && sequence->chain().empty()) ids.push_back(id);
   }
-  if (queries.empty()) return drafts;
-  int64_t share = max_nodes_ / static_cast<int64_t>(queries.size());
-  if (Mutant("draft-budget-for-each")) share = max_nodes_;
-  if (share == 0) return drafts;
-  for (Drafter::Query& query : queries) query.max_nodes = share;
+  if (ids.empty() || max_nodes_ == 0) return drafts;
   const Stopwatch watch(&stats_.draft_seconds);
-  std::vector<DraftTree> trees = drafter_->Draft(queries);
-  trees.resize(queries.size());
-  for (size_t i = 0; i < queries.size(); ++i) {
+  std::vector<DraftTree> trees = drafter_->Draft(ids, max_nodes_);
+  trees.resize(ids.size());
+  int64_t left = max_nodes_;
+  for (size_t i = 0; i < ids.size(); ++i) {
     DraftTree& tree = trees[i];
-    if (tree.size() > share) {
-      tree.tokens.resize(share);
+    if (tree.size() > left && !Mutant("draft-budget-for-each")) {
+      tree.tokens.resize(left);
       tree.parents.resize(std::min(tree.parents.size(), tree.tokens.size()));
     }
-    if (tree.size() > 0) drafts.emplace_back(queries[i].id, std::move(tree));
+    left = std::max<int64_t>(0, left - tree.size());
+    if (tree.size() == 0) continue;
+    begun_[ids[i]] = 0;
+    drafts.emplace_back(ids[i], std::move(tree));
   }
   return drafts;
 }
@@ -89,12 +108,16 @@ void Speculation::Count(const StepPlan::Draw& draw, const Verification& drawn) {
   stats_.judged += drawn.judged;
   stats_.accepted += accepted;
   stats_.rows += draw.draft_rows;
+  const auto begun = begun_.find(drawn.update.id);
+  if (begun != begun_.end() && begun->second != kNoDraft) begun->second = draw.draft_rows;
   if (draw.draft_rows > 0) {
     stats_.bonus += static_cast<int64_t>(drawn.update.new_tokens.size()) - accepted;
   }
 }
 
-void Speculation::CountPass(int64_t draft_rows, Clock::duration time) {
+void Speculation::CountPass(int64_t rows, int64_t draft_rows, Clock::duration time) {
+  stats_.pass_rows += rows;
+  if (drafter_ != nullptr && rows > 0) drafter_->PassDone(rows, Seconds(time));
   if (draft_rows == 0) return;
   ++stats_.passes;
   stats_.verify_seconds += Seconds(time);

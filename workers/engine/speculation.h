@@ -5,7 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,21 +35,22 @@ class Speculation {
   /// All requests end.
   void EndAll();
 
-  /// Drafts for those of `decoding` that have no draft of their own, by id. They share max_nodes
-  /// equally; none gets any if there is not one node for each.
+  /// Drafts for those of `decoding` that have no draft of their own, by id; max_nodes together.
   std::vector<std::pair<uint64_t, DraftTree>> Ask(const std::vector<const Sequence*>& decoding);
 
   /// Counts a draw of a pass and what came of it.
   void Count(const StepPlan::Draw& draw, const Verification& drawn);
-  /// Counts a pass if it had rows of drafts.
-  void CountPass(int64_t draft_rows, Clock::duration time);
+  /// Counts a pass of so many rows, of which drafts had some.
+  void CountPass(int64_t rows, int64_t draft_rows, Clock::duration time);
 
   const DraftStats& stats() const { return stats_; }
 
  private:
   const int64_t max_nodes_;
   Drafter* drafter_ = nullptr;
-  std::unordered_set<uint64_t> begun_;  // at drafter_
+  // At drafter_: nodes of its draft that the pass verified; kNoDraft: it gave none for the pass.
+  static constexpr int64_t kNoDraft = -1;
+  std::unordered_map<uint64_t, int64_t> begun_;
   DraftStats stats_;
 };
 

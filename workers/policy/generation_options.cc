@@ -12,6 +12,8 @@ engine::GeneratorOptions MakeGeneratorOptions(const v1::RolloutSpec& spec) {
   options.kv_cache_bytes = spec.has_kv_cache_bytes() ? spec.kv_cache_bytes() : kDefaultKvCacheBytes;
   if (spec.has_max_num_seqs()) options.max_num_seqs = spec.max_num_seqs();
   options.deterministic = spec.deterministic();
+  options.max_draft_nodes =
+      spec.speculation().mode() == "auto" ? spec.speculation().max_draft_tokens() : 0;
   return options;
 }
 

@@ -49,8 +49,11 @@ struct GeneratorLoop::Inbox {
   }
 };
 
-GeneratorLoop::GeneratorLoop(Finish finish)
-    : finish_(std::move(finish)), inbox_(std::make_shared<Inbox>()), thread_([this] { Work(); }) {}
+GeneratorLoop::GeneratorLoop(Finish finish, TreeDrafter* drafter)
+    : finish_(std::move(finish)),
+      drafter_(drafter),
+      inbox_(std::make_shared<Inbox>()),
+      thread_([this] { Work(); }) {}
 
 GeneratorLoop::~GeneratorLoop() {
   {
@@ -187,13 +190,19 @@ void GeneratorLoop::RunLoad(Command& command) {
   const auto loaded = command.load();
   absl::Status status = loaded.status();
   if (status.ok()) status = (*loaded)->OnWeightsChanged();
-  if (status.ok()) generator_ = *loaded;
+  if (status.ok()) {
+    generator_ = *loaded;
+    told_ = generator_->stats().drafts;
+    if (drafter_ != nullptr) drafter_->SetActorUpdates(static_cast<int64_t>(version_));
+    generator_->SetDrafter(drafter_);
+  }
   loaded_ = status;
   command.loaded(std::move(status));
 }
 
 void GeneratorLoop::Step() {
   const absl::Time began = absl::Now();
+  const int64_t drafted = generator_->stats().drafts.rows;
   auto updates = generator_->Step();
   const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
   if (!updates.ok()) {
@@ -201,13 +210,15 @@ void GeneratorLoop::Step() {
     running_.clear();
     return;
   }
+  const auto rows = static_cast<double>(updates->size()) +
+                    static_cast<double>(generator_->stats().drafts.rows - drafted);
   for (engine::GenerateUpdate& update : *updates) {
     const auto it = running_.find(update.id);
     if (it == running_.end()) continue;
     Generation& generation = it->second;
     ++generation.steps;
     generation.step_seconds += seconds;
-    generation.step_rows += static_cast<double>(updates->size());
+    generation.step_rows += rows;
     generation.tokens.insert(generation.tokens.end(), update.new_tokens.begin(),
                              update.new_tokens.end());
     generation.log_probs.insert(generation.log_probs.end(), update.new_log_probs.begin(),
@@ -229,8 +240,10 @@ void GeneratorLoop::Step() {
 }
 
 void GeneratorLoop::End(std::map<uint64_t, Generation>::iterator it, const std::string& reason) {
-  const Generation generation = std::move(it->second);
+  Generation generation = std::move(it->second);
   running_.erase(it);
+  const engine::DraftStats now = generator_->stats().drafts;
+  generation.drafts = now - std::exchange(told_, now);
   generation.context->Finish(finish_(generation, reason));
 }
 
@@ -250,6 +263,7 @@ void GeneratorLoop::StopRunning(const absl::Status& why) {
   running_.clear();
   // What is left are reports of requests that ended; an error drops those too.
   while (!idle()) generator_->Step().IgnoreError();
+  if (generator_ != nullptr) generator_->SetDrafter(nullptr);
   generator_ = nullptr;
   loaded_ = absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "sdk/worker/task_context.h"
 #include "workers/engine/generator.h"
 #include "workers/hybrid/shared_policy.h"
+#include "workers/rollout/speculation/tree_drafter.h"
 
 namespace baton::rollout {
 
@@ -30,10 +31,12 @@ struct Generation {
   std::vector<float> log_probs;  ///< One per token, under the full softmax.
   std::vector<float> sampling_log_probs;  ///< One per token, under what it was sampled from …
   bool truncated = false;                 ///< … which differs: top-k or top-p cut something.
-  /// Sums over the generator's steps that gave it tokens: their number, their seconds, and the
-  /// generations that each of them gave tokens to.
+  /// Sums over the generator's steps that gave it tokens: their number, their seconds, and the rows
+  /// that each of them decoded, with those of drafts.
   double steps = 0, step_seconds = 0, step_rows = 0;
   int64_t draft_accepted = 0;  ///< Tokens of request.draft that were drawn.
+  /// What came of all drafts of the generator since the generation before ended.
+  engine::DraftStats drafts;
 };
 
 /// Owns the thread that steps a generator: one that its owner loads with versions from elsewhere
@@ -44,7 +47,8 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   /// Without a generator, so no version. `finish` builds the result of a generation that ended
   /// ("stop", "length", "cancelled"); on the loop's thread.
   using Finish = std::function<v1::TaskResult(const Generation&, const std::string& reason)>;
-  explicit GeneratorLoop(Finish finish);
+  /// `drafter`: proposes drafts to the generator; null: nothing does. It must outlive this.
+  explicit GeneratorLoop(Finish finish, TreeDrafter* drafter = nullptr);
   /// Cancels what runs, leaves the generator idle and finishes every task.
   ~GeneratorLoop() override;
 
@@ -79,6 +83,8 @@ class GeneratorLoop : public hybrid::GeneratorUser {
 
   // The loop's thread only.
   const Finish finish_;
+  TreeDrafter* const drafter_;
+  engine::DraftStats told_;  ///< Of the generator, when a generation last ended.
   std::map<uint64_t, Generation> running_;
   uint64_t next_id_ = 1;
   engine::Generator* generator_ = nullptr;  ///< Null: no version is loaded.

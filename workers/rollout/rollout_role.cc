@@ -15,6 +15,25 @@
 namespace baton::rollout {
 namespace {
 
+// What came of drafts in this replica, as sums that the controller adds up.
+void AddDrafts(const engine::DraftStats& drafts, v1::TaskResult& result) {
+  if (drafts.passes == 0) return;
+  auto& metrics = *result.mutable_metrics();
+  const auto add = [&](const std::string& name, auto value) {
+    metrics["spec/" + name] = static_cast<double>(value);
+  };
+  add("passes", drafts.passes);
+  add("draft_tokens", drafts.rows);
+  add("accepted_tokens", drafts.accepted);
+  add("draft_seconds", drafts.draft_seconds);
+  add("verify_seconds", drafts.verify_seconds);
+  for (size_t depth = 0; depth < engine::DraftStats::kDepths; ++depth) {
+    if (drafts.proposed_at[depth] == 0) continue;
+    add(absl::StrCat("proposed_at/", depth), drafts.proposed_at[depth]);
+    add(absl::StrCat("accepted_at/", depth), drafts.accepted_at[depth]);
+  }
+}
+
 v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generation& generation,
                           const std::string& reason) {
   v1::TaskResult result;
@@ -34,6 +53,7 @@ v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generatio
     (*result.mutable_metrics())["step_seconds"] = generation.step_seconds / generation.steps;
     (*result.mutable_metrics())["step_rows"] = generation.step_rows / generation.steps;
   }
+  AddDrafts(generation.drafts, result);
   if (!generation.request.draft.empty()) {
     (*result.mutable_metrics())["draft_accepted"] = static_cast<double>(generation.draft_accepted);
   }
@@ -69,14 +89,28 @@ absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
   BATON_ASSIGN_OR_RETURN(assigned->source,
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
   if (assign.generation_tp() == 0) BATON_RETURN_IF_ERROR(MakeGenerator(*assigned));
-  assigned->loop =
-      std::make_unique<GeneratorLoop>([&tokenizer = assigned->source->tokenizer()](
-                                          const Generation& generation, const std::string& reason) {
+  BATON_RETURN_IF_ERROR(MakeDrafter(*assigned));
+  assigned->loop = std::make_unique<GeneratorLoop>(
+      [&tokenizer = assigned->source->tokenizer()](const Generation& generation,
+                                                   const std::string& reason) {
         return MakeResult(tokenizer, generation, reason);
-      });
+      },
+      assigned->drafter.get());
   assigned_ = std::move(assigned);
   if (assign.generation_tp() > 0) shared_->Enter(task.job(), assigned_->loop.get());
   return v1::TaskResult();
+}
+
+absl::Status RolloutRole::MakeDrafter(Assigned& assigned) {
+  const v1::SpeculationSpec& spec = assigned.spec.rollout().speculation();
+  if (spec.mode() != "auto") return absl::OkStatus();  // empty: a controller of an earlier release
+  TreeCacheOptions options;
+  options.half_life_updates = spec.half_life_updates();
+  options.max_bytes = spec.cache_bytes();
+  auto cache = TreeCache::Create(options);
+  if (!cache.ok()) return Annotate(cache.status(), "spec.rollout.speculation");
+  assigned.drafter = std::make_unique<TreeDrafter>(*std::move(cache));
+  return absl::OkStatus();
 }
 
 absl::Status RolloutRole::MakeGenerator(Assigned& assigned) const {

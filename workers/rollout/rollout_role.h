@@ -38,6 +38,7 @@ class RolloutRole {
   struct Assigned {
     v1::JobSpec spec;
     std::unique_ptr<policy::PolicySource> source;
+    std::unique_ptr<TreeDrafter> drafter;          ///< Null: rollout.speculation is off.
     std::unique_ptr<engine::CausalLM> model;       ///< Null: the actor's …
     std::unique_ptr<engine::Generator> generator;  ///< … and so is this.
     std::unique_ptr<GeneratorLoop> loop;
@@ -45,6 +46,7 @@ class RolloutRole {
 
   absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task);
   absl::Status MakeGenerator(Assigned& assigned) const;
+  static absl::Status MakeDrafter(Assigned& assigned);
   void Release();
   absl::StatusOr<v1::TaskResult> LoadWeights(const v1::Task& task, TaskContext& context);
   void Generate(std::shared_ptr<TaskContext> context);

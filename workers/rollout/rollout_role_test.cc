@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -137,6 +138,62 @@ TEST_F(RolloutRoleTest, ResumesWhereAnotherLeftOff) {
   ASSERT_EQ(resumed.status().code(), 0) << resumed.status().message();
   EXPECT_EQ(Tokens(resumed, 1), tokens);
   EXPECT_EQ(resumed.columns(2).data().substr(4), whole.columns(2).data().substr(4));
+}
+
+// The same prompt comes again and again, alone and among others: what it said before is a draft,
+// and the responses are those that are sampled without.
+TEST_F(RolloutRoleTest, SpeculationChangesNothingButTheTime) {
+  Publish(0, 1);
+  v1::JobSpec spec = policy::TinySpec();
+  std::map<uint32_t, v1::TaskResult> plain;
+  double accepted = 0, told = 0;
+  for (const char* mode : {"off", "auto"}) {
+    v1::SpeculationSpec* const speculation = spec.mutable_rollout()->mutable_speculation();
+    speculation->set_mode(mode);
+    speculation->set_max_draft_tokens(32);
+    speculation->set_half_life_updates(64);
+    speculation->set_cache_bytes(1 << 20);
+    Assign(spec);
+    Load(0);
+    for (int epoch = 0; epoch < 4; ++epoch) {
+      std::vector<v1::Task> together;
+      for (uint32_t sample = 0; sample < 6; ++sample) together.push_back(MakeGenerate(0, sample));
+      std::map<std::string, v1::TaskResult> results;
+      const auto wait = [&](const v1::Task& task) {
+        results[task.task_token()] =
+            controller_.WaitForResult(task.task_token()).value_or(v1::TaskResult());
+      };
+      for (const v1::Task& task : together) {
+        controller_.SendTask(task);
+        if (epoch % 2 == 0) wait(task);
+      }
+      for (const v1::Task& task : together) {
+        if (epoch % 2 == 1) wait(task);
+        const v1::TaskResult& result = results[task.task_token()];
+        ASSERT_EQ(result.columns_size(), 3);
+        const auto [first, is_first] = plain.emplace(task.generate().sample_index(), result);
+        if (is_first) continue;
+        EXPECT_EQ(Tokens(result, 1), Tokens(first->second, 1));
+        EXPECT_EQ(result.columns(2).data(), first->second.columns(2).data()) << "log-probs";
+        EXPECT_EQ(result.finish_reason(), first->second.finish_reason());
+        const auto tokens = result.metrics().find("spec/accepted_tokens");
+        if (tokens == result.metrics().end()) continue;
+        EXPECT_STREQ(mode, "auto");
+        ++told;
+        accepted += tokens->second;
+      }
+    }
+  }
+  EXPECT_GT(told, 0);
+  EXPECT_GT(accepted, 5);
+}
+
+TEST_F(RolloutRoleTest, ACacheThatIsTooSmallIsRefused) {
+  v1::JobSpec spec = policy::TinySpec();
+  spec.mutable_rollout()->mutable_speculation()->set_mode("auto");
+  v1::Task task = Make("assign_role");
+  *task.mutable_assign_role()->mutable_spec() = spec;
+  EXPECT_THAT(Run(task).status().message(), HasSubstr("spec.rollout.speculation"));
 }
 
 // What older weights drew, all of it right or wrong from some token on, before or after a resumed

@@ -51,9 +51,9 @@ void PromptTree::End(GrowingText* text, int64_t* bytes_grown) {
   *bytes_grown = TakeGrowth();
 }
 
-void PromptTree::ProposeDraft(GrowingText* text, int budget, Draft* draft) {
+void PromptTree::ProposeDraft(GrowingText* text, int budget, Draft* draft, double least_score) {
   absl::MutexLock lock(&mu_);
-  tree_.ProposeDraft(text, budget, draft);
+  tree_.ProposeDraft(text, budget, draft, least_score);
 }
 
 double PromptTree::LogUsefulness() const {

@@ -31,7 +31,7 @@ class alignas(64) PromptTree {
   /// False, and nothing is appended: the tree can hold no more.
   bool Append(GrowingText* text, absl::Span<const int32_t> tokens, int64_t* bytes_grown);
   void End(GrowingText* text, int64_t* bytes_grown);
-  void ProposeDraft(GrowingText* text, int budget, Draft* draft);
+  void ProposeDraft(GrowingText* text, int budget, Draft* draft, double least_score = 0);
 
   /// log2 of the tokens per byte that the tree foretold, faded; -infinity: it foretold none.
   double LogUsefulness() const;

@@ -68,8 +68,8 @@ class SuffixTree {
   /// token's score is that of its parent (of the context: 1) times count(context, path, token) over
   /// the sum of that for all tokens seen there. Of the tokens whose parents are in the draft, the
   /// one with the highest score is next; among equals the one whose parent came first; then the
-  /// smaller token.
-  void ProposeDraft(GrowingText* text, int budget, Draft* draft);
+  /// smaller token. It ends before the first score below `least_score`.
+  void ProposeDraft(GrowingText* text, int budget, Draft* draft, double least_score = 0);
 
   /// The count of a string of 1 to `depth` tokens; of one token alone only whether it is known (1
   /// or 0), because no draft asks for more.

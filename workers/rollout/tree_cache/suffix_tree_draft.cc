@@ -29,8 +29,11 @@ struct SuffixTree::Candidate {
 /// One draft that is being made.
 class SuffixTree::Proposal {
  public:
-  Proposal(const SuffixTree* tree, int budget, Draft* draft)
-      : tree_(*tree), budget_(static_cast<size_t>(budget)), draft_(*draft) {}
+  Proposal(const SuffixTree* tree, int budget, double least_score, Draft* draft)
+      : tree_(*tree),
+        budget_(static_cast<size_t>(budget)),
+        least_score_(least_score),
+        draft_(*draft) {}
 
   void ProposeFrom(const Place& place, uint32_t length) {
     if (place.edge == nullptr) {
@@ -50,6 +53,7 @@ class SuffixTree::Proposal {
   size_t size() const { return draft_.tree.tokens.size(); }
 
   void Push(const Candidate& candidate) {
+    if (candidate.score < least_score_) return;
     open_.push_back(candidate);
     std::push_heap(open_.begin(), open_.end());
   }
@@ -146,6 +150,7 @@ class SuffixTree::Proposal {
 
   const SuffixTree& tree_;
   const size_t budget_;
+  const double least_score_;
   Draft& draft_;
   absl::InlinedVector<Candidate, 32> open_;  // a heap, the next one in front
 };
@@ -184,7 +189,7 @@ SuffixTree::Place SuffixTree::CappedContext(GrowingText* text, uint32_t* length)
   return place;
 }
 
-void SuffixTree::ProposeDraft(GrowingText* text, int budget, Draft* draft) {
+void SuffixTree::ProposeDraft(GrowingText* text, int budget, Draft* draft, double least_score) {
   draft->Clear();
   if (budget <= 0) return;
   uint32_t length = 0;
@@ -192,7 +197,7 @@ void SuffixTree::ProposeDraft(GrowingText* text, int budget, Draft* draft) {
   draft->match_length = static_cast<int>(length);
   if (length == 0) return;
   if (length > depth_ / 2) place = CappedContext(text, &length);
-  Proposal(this, budget, draft).ProposeFrom(place, length);
+  Proposal(this, budget, least_score, draft).ProposeFrom(place, length);
 }
 
 }  // namespace baton::rollout

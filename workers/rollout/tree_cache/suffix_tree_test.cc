@@ -47,6 +47,11 @@ class TwoTrees {
     ASSERT_EQ(draft.tree.tokens, expected.tree.tokens);
     ASSERT_EQ(draft.tree.parents, expected.tree.parents);
     ASSERT_EQ(draft.scores, expected.scores);
+    constexpr float kLeast = 0.363636f;
+    const auto end = std::find_if(expected.scores.begin(), expected.scores.end(),
+                                  [](float score) { return score < kLeast; });
+    tree_.ProposeDraft(responses_[response].text.get(), budget, &draft, kLeast);
+    ASSERT_EQ(draft.scores, std::vector<float>(expected.scores.begin(), end));
   }
   void ExpectEqualCounts() {
     for (const Tokens& tokens : slow_.Strings()) {

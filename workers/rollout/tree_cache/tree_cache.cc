@@ -54,11 +54,11 @@ void ResponseCursor::AppendPart(absl::Span<const int32_t> tokens) {
   if (cache_->OverBudget()) cache_->MakeRoom();
 }
 
-void ResponseCursor::ProposeDraft(int budget, Draft* draft) {
+void ResponseCursor::ProposeDraft(int budget, Draft* draft, double least_score) {
   if (stopped_) {
     draft->Clear();
   } else {
-    tree_->ProposeDraft(&text_, budget, draft);
+    tree_->ProposeDraft(&text_, budget, draft, least_score);
   }
 }
 
@@ -124,7 +124,8 @@ absl::Status TreeCache::Add(absl::Span<const int32_t> prompt, absl::Span<const i
 void TreeCache::ProposeDrafts(absl::Span<const DraftQuery> queries) {
   for (size_t i = 0; i < queries.size(); ++i) {
     if (i + 1 < queries.size()) __builtin_prefetch(queries[i + 1].cursor->tree_);
-    queries[i].cursor->ProposeDraft(queries[i].budget, queries[i].draft);
+    const DraftQuery& query = queries[i];
+    query.cursor->ProposeDraft(query.budget, query.draft, query.least_score);
   }
 }
 

@@ -61,7 +61,8 @@ class alignas(64) ResponseCursor {
   /// At most `budget` tokens that may follow what was appended; none if nothing like it was seen. A
   /// response without tokens gets the beginnings of earlier ones.
   /// The vectors of `draft` keep their capacity. SuffixTree::ProposeDraft says which tokens.
-  void ProposeDraft(int budget, Draft* draft);
+  /// No token has a score below `least_score`.
+  void ProposeDraft(int budget, Draft* draft, double least_score = 0);
 
   bool stopped() const { return stopped_; }
 
@@ -83,6 +84,7 @@ struct DraftQuery {
   ResponseCursor* cursor;
   int budget;
   Draft* draft;
+  double least_score = 0;
 };
 
 /// A tree for each prompt. Prompts with equal tokens share one, and no others do: the tokens

@@ -1,0 +1,39 @@
+// How many tokens of each draft a forward pass verifies. It never spends what does not pay.
+//
+// A pass that decodes r responses and verifies k draft tokens besides takes T(r + k) seconds
+// (PassCost), and yields r tokens and those of the draft that are accepted. The budget takes the
+// draft tokens that are likeliest to be accepted, over all responses, as long as each of them
+// raises the expected tokens a second:
+//
+//   max over k of (r + p_1 + … + p_k) / T(r + k),   p_1 ≥ p_2 ≥ …
+//
+// So few running responses get large drafts, for the fixed part dominates; a full batch gets none
+// but nearly certain ones. A node is verified with its ancestors, and is no likelier than they are,
+// so what is taken is a tree.
+#ifndef BATON_WORKERS_ROLLOUT_SPECULATION_DRAFT_BUDGET_H_
+#define BATON_WORKERS_ROLLOUT_SPECULATION_DRAFT_BUDGET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "workers/rollout/speculation/pass_cost.h"
+
+namespace baton::rollout {
+
+/// The first nodes of a draft, by the probability that each is accepted; never rising.
+using NodeProbabilities = std::vector<double>;
+
+/// A node that is accepted with less probability hardly pays beside `decoding` responses: by the
+/// line of the cost it would take more time than it saves. 0: that is not known.
+double LeastProbability(int64_t decoding, const PassCost& cost);
+
+/// How many nodes of each draft are verified beside `decoding` responses: the first ones, at most
+/// `most` of all drafts. While the cost of a pass is not known, a few, so that it becomes known.
+std::vector<size_t> ChooseBudgets(absl::Span<const NodeProbabilities> drafts, int64_t decoding,
+                                  size_t most, const PassCost& cost);
+
+}  // namespace baton::rollout
+
+#endif  // BATON_WORKERS_ROLLOUT_SPECULATION_DRAFT_BUDGET_H_

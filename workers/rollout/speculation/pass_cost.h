@@ -1,0 +1,42 @@
+// What a forward pass of the engine costs: a part that does not depend on the batch, and a part for
+// each row. A row is a token whose logits or keys and values the pass computes.
+#ifndef BATON_WORKERS_ROLLOUT_SPECULATION_PASS_COST_H_
+#define BATON_WORKERS_ROLLOUT_SPECULATION_PASS_COST_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace baton::rollout {
+
+/// seconds(rows) = fixed + per_row * rows, by least squares over the last passes. Older passes
+/// count less, for contexts grow and machines get busy.
+class PassCost {
+ public:
+  /// A pass computed `rows` rows, at least one, in `seconds`. What makes no sense is ignored.
+  void Note(int64_t rows, double seconds);
+
+  /// False: too few passes so far, or all had about as many rows.
+  bool known() const;
+  /// Of a pass of so many rows, at least one; 0 while not known.
+  double Seconds(int64_t rows) const;
+  /// The line, in seconds; 0 while not known.
+  double fixed() const;
+  double per_row() const;
+
+ private:
+  // Sizes up to 64 rows each, then by steps of an eighth.
+  static constexpr size_t kSizes = 256;
+  static size_t SizeOf(int64_t rows);
+
+  struct Ratio {
+    double count = 0, sum = 0;  // of measured over the line
+  };
+  std::array<Ratio, kSizes> ratios_;
+  // Sums of weight, rows, seconds, and their products.
+  double weight_ = 0, x_ = 0, y_ = 0, xx_ = 0, xy_ = 0;
+};
+
+}  // namespace baton::rollout
+
+#endif  // BATON_WORKERS_ROLLOUT_SPECULATION_PASS_COST_H_

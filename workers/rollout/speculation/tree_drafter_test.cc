@@ -1,0 +1,122 @@
+#include "workers/rollout/speculation/tree_drafter.h"
+
+#include <numeric>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::rollout {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Gt;
+
+constexpr int32_t kPrompt[] = {7, 8, 9};
+
+class TreeDrafterTest : public ::testing::Test {
+ protected:
+  // Passes that cost 10 ms and 0.1 ms for each row: drafts pay.
+  void LetDraftsPay() {
+    for (int64_t rows = 1; rows <= 20; ++rows) {
+      drafter_.PassDone(rows, 10e-3 + 0.1e-3 * static_cast<double>(rows));
+    }
+  }
+  // A response that is over.
+  void Remember(const std::vector<int32_t>& tokens) {
+    drafter_.Begin(1000, kPrompt, {});
+    drafter_.Append(1000, tokens, 0);
+    drafter_.End(1000);
+  }
+  static std::vector<int32_t> Count(int32_t from, int32_t size) {
+    std::vector<int32_t> tokens(static_cast<size_t>(size));
+    std::iota(tokens.begin(), tokens.end(), from);
+    return tokens;
+  }
+
+  TreeDrafter drafter_{TreeCache::Create({}).value()};
+};
+
+TEST_F(TreeDrafterTest, WhatThePromptSaidBeforeIsADraft) {
+  LetDraftsPay();
+  Remember(Count(100, 30));
+  drafter_.Begin(1, kPrompt, {});
+  drafter_.Append(1, Count(100, 5), 0);
+  const auto trees = drafter_.Draft(std::vector<uint64_t>{1}, 8);
+  ASSERT_EQ(trees.size(), 1u);
+  EXPECT_EQ(trees[0].tokens, Count(105, static_cast<int32_t>(trees[0].tokens.size())));
+  EXPECT_THAT(trees[0].tokens.size(), Gt(3u));
+  EXPECT_LE(trees[0].tokens.size(), 8u);
+}
+
+TEST_F(TreeDrafterTest, ResumedTokensCountAndAnotherPromptDoesNot) {
+  LetDraftsPay();
+  Remember(Count(100, 30));
+  const std::vector<int32_t> resumed = Count(100, 5);
+  drafter_.Begin(1, kPrompt, resumed);
+  drafter_.Begin(2, std::vector<int32_t>{7, 8}, resumed);
+  const auto trees = drafter_.Draft(std::vector<uint64_t>{2, 1, 99}, 8);
+  ASSERT_EQ(trees.size(), 3u);
+  EXPECT_TRUE(trees[0].tokens.empty());
+  EXPECT_FALSE(trees[1].tokens.empty());
+  EXPECT_TRUE(trees[2].tokens.empty()) << "there is no such response";
+}
+
+TEST_F(TreeDrafterTest, SiblingsProfitWhileTheyRun) {
+  LetDraftsPay();
+  drafter_.Begin(1, kPrompt, {});
+  drafter_.Begin(2, kPrompt, {});
+  drafter_.Append(1, Count(50, 20), 0);
+  drafter_.Append(2, Count(50, 4), 0);
+  const auto trees = drafter_.Draft(std::vector<uint64_t>{1, 2}, 8);
+  EXPECT_TRUE(trees[0].tokens.empty());
+  EXPECT_FALSE(trees[1].tokens.empty());
+}
+
+TEST_F(TreeDrafterTest, CountsWhatCameOfIt) {
+  LetDraftsPay();
+  Remember(Count(100, 30));
+  drafter_.Begin(1, kPrompt, {});
+  drafter_.Append(1, Count(100, 5), 0);
+  const auto tree = drafter_.Draft(std::vector<uint64_t>{1}, 6)[0];
+  ASSERT_EQ(tree.tokens.size(), 6u);
+  // Four of six nodes got a row; three were drawn, and then another token.
+  drafter_.Append(1, std::vector<int32_t>{105, 106, 107, 5}, 4);
+  EXPECT_EQ(drafter_.stats().proposed, 6);
+  EXPECT_EQ(drafter_.stats().verified, 4);
+  EXPECT_EQ(drafter_.stats().accepted, 3);
+  // The draft is over: what is appended next is not judged by it.
+  drafter_.Append(1, std::vector<int32_t>{105}, 0);
+  EXPECT_EQ(drafter_.stats().verified, 4);
+}
+
+// History that is always wrong is believed less and less, until it costs nothing.
+TEST_F(TreeDrafterTest, HistoryThatMisleadsIsLeftAlone) {
+  LetDraftsPay();
+  Remember(Count(100, 2000));
+  drafter_.Begin(1, kPrompt, {});
+  int64_t early = 0, late = 0;
+  for (int step = 0; step < 600; ++step) {
+    // A known token, and then one that never followed it.
+    drafter_.Append(1, std::vector<int32_t>{100 + step % 300 * 5}, 0);
+    const auto tree = drafter_.Draft(std::vector<uint64_t>{1}, 64)[0];
+    const auto nodes = static_cast<int64_t>(tree.tokens.size());
+    (step < 20 ? early : late) += step < 20 || step >= 500 ? nodes : 0;
+    drafter_.Append(1, std::vector<int32_t>{10000 + step}, nodes);
+    drafter_.PassDone(1 + nodes, 10e-3 + 1e-3 * static_cast<double>(1 + nodes));
+  }
+  EXPECT_GT(early, 20);
+  EXPECT_LT(late, early);
+  EXPECT_EQ(drafter_.stats().accepted, 0);
+}
+
+TEST_F(TreeDrafterTest, NonsenseTokensGetNoDrafts) {
+  LetDraftsPay();
+  drafter_.Begin(1, kPrompt, std::vector<int32_t>{-4});
+  drafter_.Append(1, Count(1, 3), 0);
+  EXPECT_TRUE(drafter_.Draft(std::vector<uint64_t>{1}, 8)[0].tokens.empty());
+  drafter_.End(1);
+  drafter_.End(1);
+}
+
+}  // namespace
+}  // namespace baton::rollout
