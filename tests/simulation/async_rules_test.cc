@@ -69,6 +69,20 @@ TEST(AsyncWorldTest, JobsGoOnWhoeverDies) {
   EXPECT_GT(coverage.happened("steps with stale responses"), 20u / kStride);
 }
 
+TEST(AsyncWorldTest, GroupsGoOnWithoutTheirStragglers) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 30; seed += kStride) {
+    Scenario scenario = AsyncWorld(seed);
+    for (JobPlan& plan : scenario.jobs) {
+      if (!plan.async) continue;
+      plan.samples = 4;
+      plan.group_timeout = 0.1 * static_cast<double>(seed % 5 + 1);
+    }
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("responses that were given up"), 10u / kStride);
+}
+
 v1::JobSpec AsyncSpec(int max_staleness, bool in_order = false) {
   JobPlan plan;
   plan.async = true;

@@ -68,20 +68,6 @@ TEST(SimulationTest, WhatHasNoRewardIsLeftOutAndDrawnAnew) {
   EXPECT_GT(coverage.happened("groups drawn anew"), 20u);
 }
 
-TEST(SimulationTest, GroupsGoOnWithoutTheirStragglers) {
-  Coverage coverage;
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
-    Scenario scenario = MakeScenario(seed);
-    for (JobPlan& plan : scenario.jobs) {
-      if (!plan.async) continue;
-      plan.samples = 4;
-      plan.group_timeout = 0.1 * static_cast<double>(seed % 5 + 1);
-    }
-    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
-  }
-  EXPECT_GT(coverage.happened("responses that were given up"), 10u);
-}
-
 TEST(SimulationTest, AJobGoesOnAfterPowerCuts) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 60; ++seed) {

@@ -1,7 +1,7 @@
 // Whether drafts have paid so far, as measured and not as expected.
 //
-// Owns what passes with drafts yielded, and what plain passes would have yielded in the same time. If
-// that was more, speculation rests for some passes; the more often that happens, the longer.
+// Owns what passes with drafts yielded, and what plain passes would have yielded in the same time.
+// If that was more, speculation rests for some passes; the more often that happens, the longer.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
 
@@ -11,8 +11,8 @@ namespace baton::rollout {
 
 class GainGuard {
  public:
-  /// A pass with drafts yielded `tokens`; in its time, with that of drafting, plain passes would have
-  /// yielded `plain`.
+  /// A pass with drafts yielded `tokens`; in its time, with that of drafting, plain passes would
+  /// have yielded `plain`.
   void NotePass(double tokens, double plain);
   /// The next pass is to have no drafts. Call it once for each pass.
   bool Rests();
