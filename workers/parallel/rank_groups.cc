@@ -1,5 +1,6 @@
 #include "workers/parallel/rank_groups.h"
 
+#include <csignal>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -109,6 +110,12 @@ std::shared_ptr<gloo::transport::Device> MakeDevice(const GroupAddress& a) {
                       : c10d::ProcessGroupGloo::createDeviceForHostname(host);
 }
 
+void IgnoreBrokenPipes() {
+  struct sigaction now = {};
+  const bool ignorable = ::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL;
+  if (ignorable) ::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 struct StoreServer::Impl {
@@ -153,6 +160,7 @@ RankGroups::~RankGroups() = default;
 
 absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Join(const GroupAddress& address) {
   BATON_RETURN_IF_ERROR(Check(address));
+  if (address.world_size() > 1) IgnoreBrokenPipes();
   const absl::Time since = absl::Now();
   auto impl = std::make_unique<Impl>();
   try {

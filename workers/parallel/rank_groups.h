@@ -70,7 +70,8 @@ class RankGroups {
  public:
   /// Blocks until all ranks are there. InvalidArgument for an address that makes no sense;
   /// DeadlineExceeded, which names the ranks that did not come, or Unavailable when the store or a
-  /// rank cannot be reached in time; Cancelled.
+  /// rank cannot be reached in time; Cancelled. From then on the process ignores SIGPIPE, unless it
+  /// handles it: Gloo writes to the sockets of ranks that may have died.
   static absl::StatusOr<std::unique_ptr<RankGroups>> Join(const GroupAddress& address);
   ~RankGroups();
   RankGroups(const RankGroups&) = delete;

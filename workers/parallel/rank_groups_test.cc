@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
@@ -108,6 +109,26 @@ TEST_F(RankGroupsTest, CollectivesAndTheirBytes) {
     group.AllReduce(empty);
     group.Broadcast(empty, 1);
   });
+}
+
+// A rank that dies closes its sockets. The others hear of it as an error, and not as a signal that
+// kills them.
+TEST_F(RankGroupsTest, ABrokenPipeKillsNoRank) {
+  ::signal(SIGPIPE, SIG_DFL);
+  Run(2, 1, [](RankGroups&) {
+    struct sigaction now = {};
+    ASSERT_EQ(::sigaction(SIGPIPE, nullptr, &now), 0);
+    EXPECT_EQ(now.sa_handler, SIG_IGN);
+  });
+  // A program that has a handler keeps it.
+  const auto handler = [](int) {};
+  ::signal(SIGPIPE, handler);
+  Run(2, 1, [&](RankGroups&) {
+    struct sigaction now = {};
+    ASSERT_EQ(::sigaction(SIGPIPE, nullptr, &now), 0);
+    EXPECT_EQ(now.sa_handler, +handler);
+  });
+  ::signal(SIGPIPE, SIG_IGN);
 }
 
 TEST_F(RankGroupsTest, MoreGroupsOfSomeRanks) {
