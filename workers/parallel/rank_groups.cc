@@ -1,11 +1,11 @@
 #include "workers/parallel/rank_groups.h"
 
-#include <csignal>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
+#include <csignal>
 #include <numeric>
 #include <utility>
 #include <vector>

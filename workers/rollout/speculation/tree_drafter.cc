@@ -157,8 +157,11 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
 
 void TreeDrafter::PassDone(int64_t rows, double seconds) {
   cost_.Note(rows, seconds);
-  pass_.rows = rows;
-  pass_.seconds = seconds;
+  // A pass in which nobody decodes has no drafts, and none are asked for.
+  if (pass_.rows == 0) {
+    pass_.rows = rows;
+    pass_.seconds = seconds;
+  }
   acceptance_.Fade();
 }
 
