@@ -243,8 +243,8 @@ absl::StatusOr<std::vector<GenerateUpdate>> Generator::Step() {
     impl_->DropAll();
     return status;
   }
+  impl_->speculation.Follow(updates);
   for (const GenerateUpdate& update : updates) {
-    impl_->speculation.Follow(update);
     if (update.finished) impl_->live.erase(update.id);
   }
   return updates;

@@ -48,20 +48,23 @@ void Speculation::SetDrafter(Drafter* drafter) {
 
 void Speculation::Begin(const GenerateRequest& request) {
   if (drafter_ == nullptr) return;
-  const Stopwatch watch(&stats_.draft_seconds);
   begun_[request.id] = kNoDraft;
   drafter_->Begin(request.id, request.prompt, request.resume);
 }
 
-void Speculation::Follow(const GenerateUpdate& update) {
-  const auto begun = begun_.find(update.id);
-  if (begun == begun_.end()) return;
+// The clock is read once for all of them: on some machines that takes longer than to follow one.
+void Speculation::Follow(const std::vector<GenerateUpdate>& updates) {
+  if (begun_.empty()) return;
   const Stopwatch watch(&stats_.draft_seconds);
-  const int64_t verified = std::max<int64_t>(0, std::exchange(begun->second, kNoDraft));
-  if (!update.new_tokens.empty()) drafter_->Append(update.id, update.new_tokens, verified);
-  if (!update.finished) return;
-  begun_.erase(begun);
-  drafter_->End(update.id);
+  for (const GenerateUpdate& update : updates) {
+    const auto begun = begun_.find(update.id);
+    if (begun == begun_.end()) continue;
+    const int64_t verified = std::max<int64_t>(0, std::exchange(begun->second, kNoDraft));
+    if (!update.new_tokens.empty()) drafter_->Append(update.id, update.new_tokens, verified);
+    if (!update.finished) continue;
+    begun_.erase(begun);
+    drafter_->End(update.id);
+  }
 }
 
 void Speculation::EndAll() {

@@ -30,8 +30,8 @@ class Speculation {
 
   /// A request enters.
   void Begin(const GenerateRequest& request);
-  /// Its response goes on, or ends.
-  void Follow(const GenerateUpdate& update);
+  /// Responses go on, or end.
+  void Follow(const std::vector<GenerateUpdate>& updates);
   /// All requests end.
   void EndAll();
 
