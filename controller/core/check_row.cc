@@ -129,6 +129,21 @@ absl::Status CheckDraws(absl::string_view field,
   return absl::OkStatus();
 }
 
+// A group that lacks responses which it never had would wait for ever, or be whole without any.
+absl::Status CheckGivenUp(const store::v1::OpenDraws& open) {
+  if (open.given_up_size() > 0) {
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.count", open.count(), 1, 1));
+  }
+  uint64_t least = 0;
+  for (const uint32_t sample : open.given_up()) {
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>("open_draws.given_up", sample, least, open.per_draw() - 1));
+    least = uint64_t{sample} + 1;
+  }
+  const auto most = static_cast<int>(open.per_draw()) - 1;  // one response is left
+  return InRange<int>("open_draws.given_up", open.given_up_size(), 0, most);
+}
+
 // Of an async job: a draw that is open and spent would be learned from twice, and a birth number
 // that is not given yet would be given to a second trajectory.
 absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
@@ -148,6 +163,7 @@ absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.first_birth",
                                             open.first_birth() + open.count() * open.per_draw(), 1,
                                             row.next_birth()));
+    BATON_RETURN_IF_ERROR(CheckGivenUp(open));
     const uint64_t end = open.draw() + open.count();
     for (uint64_t draw = open.draw(); draw < end; ++draw) {
       if (!spent.Contains(draw)) continue;

@@ -50,6 +50,20 @@ void AddOpenDraw(uint64_t first_birth, store::v1::JobRow* row) {
   open->set_per_draw(1);
 }
 
+// A draw of three trajectories that has given up these samples.
+void AddDrawWithout(std::initializer_list<uint32_t> samples, store::v1::JobRow* row) {
+  row->set_next_birth(20);
+  AddOpenDraw(1, row);
+  row->mutable_open_draws(0)->set_per_draw(3);
+  for (const uint32_t sample : samples) row->mutable_open_draws(0)->add_given_up(sample);
+}
+
+TEST(CheckRowTest, AGroupMayHaveGivenUpSomeResponses) {
+  store::v1::JobRow row = RunningRow();
+  AddDrawWithout({0, 2}, &row);
+  EXPECT_TRUE(CheckRow(row).ok()) << CheckRow(row);
+}
+
 TEST(CheckRowTest, ARowThatACoreWroteIsGood) {
   EXPECT_TRUE(CheckRow(RunningRow()).ok()) << CheckRow(RunningRow());
   EXPECT_TRUE(CheckRow(JobCore(RunningRow(), {}, 2, {}).Row()).ok());
@@ -96,6 +110,24 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
          row.set_next_birth(9);
          AddOpenDraw(1, &row);
          row.mutable_open_draws(0)->set_count(uint64_t{1} << 40);
+       }},
+      {"open_draws.given_up", [](auto& row) { AddDrawWithout({7}, &row); }},  // no such sample
+      {"open_draws.given_up",
+       [](auto& row) {
+         AddDrawWithout({1, 1}, &row);
+       }},
+      {"open_draws.given_up",
+       [](auto& row) {
+         AddDrawWithout({2, 1}, &row);
+       }},
+      {"open_draws.given_up",
+       [](auto& row) {
+         AddDrawWithout({0, 1, 2}, &row);
+       }},                  // none is left
+      {"open_draws.count",  // of which draw?
+       [](auto& row) {
+         AddDrawWithout({1}, &row);
+         row.mutable_open_draws(0)->set_count(2);
        }},
       {"evaluation.version", [](auto& row) { row.mutable_evaluation()->set_version(2); }},
       {"evaluation.step", [](auto& row) { row.mutable_evaluation()->set_step(1); }},
