@@ -9,9 +9,8 @@
 //     +-- Retry: it failed or stalled, and may do better elsewhere
 //     +-- Recall, and it has ended: newer weights make it again
 //
-// A failure counts against max_attempts unless it is nobody's fault: a cancelled task, a worker
-// with other weights, a lost worker or rank, or a result that an earlier controller may have
-// counted already.
+// A failure counts against max_attempts. These do not: a cancelled task, a worker with other
+// weights, a lost worker or rank, and a result that an earlier controller may have counted already.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORY_GENERATIONS_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORY_GENERATIONS_H_
 

@@ -74,7 +74,7 @@ TEST(GeneratorDrafterTest, HearsOfRequestsFromTheirBeginningToTheirEnd) {
   EXPECT_THAT(drafter.Heard(),
               ElementsAre("begin 1 prompt 3,4 resumed 6,7", "begin 2 prompt 5 resumed "));
   Responses responses;
-  StepInto(*generator, &responses);  // prompts are computed: nobody decodes yet
+  StepInto(*generator, &responses);  // computes the prompts; no request decodes yet
   EXPECT_THAT(drafter.Heard(), ElementsAre("append 1 tokens 1", "append 2 tokens 1"));
   StepInto(*generator, &responses);
   EXPECT_THAT(drafter.Heard(),

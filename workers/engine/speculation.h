@@ -40,7 +40,7 @@ class Speculation {
 
   /// Counts a draw of a pass and what came of it.
   void Count(const StepPlan::Draw& draw, const Verification& drawn);
-  /// Counts a pass of so many rows, of which drafts had some.
+  /// Counts a pass. It computed `rows` rows; `draft_rows` of them were nodes of drafts.
   void CountPass(int64_t rows, int64_t draft_rows, Clock::duration time);
 
   const DraftStats& stats() const { return stats_; }

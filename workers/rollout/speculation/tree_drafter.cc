@@ -157,7 +157,7 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
 
 void TreeDrafter::PassDone(int64_t rows, double seconds) {
   cost_.Note(rows, seconds);
-  // A pass in which nobody decodes has no drafts, and none are asked for.
+  // Several passes may follow one call of Draft; its drafts were for the first of them.
   if (pass_.rows == 0) {
     pass_.rows = rows;
     pass_.seconds = seconds;

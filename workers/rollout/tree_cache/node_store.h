@@ -9,7 +9,7 @@
 
 namespace baton::rollout {
 
-/// What an edge leads to: an inner node, or a leaf. A leaf is no more than the position in the text
+/// What an edge leads to: an inner node, or a leaf. A leaf is only the position in the text
 /// of the edge's first token.
 class Target {
  public:
