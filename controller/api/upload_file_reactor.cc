@@ -64,6 +64,9 @@ void UploadFileReactor::OnReadDone(bool ok) {
   boost::asio::post(*files_, [this, ok] {
     const absl::Status status = ok ? Write() : Keep();
     if (!status.ok() || !ok) {
+      // The caller may send another file as soon as it hears of the end: what this one had reserved
+      // is free before.
+      file_ = nullptr;
       if (tell_end_) tell_end_(status, status.ok() ? response_->path() : "");
       return Finish(ToGrpc(status));
     }

@@ -39,12 +39,12 @@ uint64_t Admission::Judged(const TrajectoryTable& table) const {
   if (!IsAsync(spec, submitted_->dataflow())) return work;
   // At first there are few, and one that fails would be a large share of them.
   return std::max<uint64_t>(
-      work, static_cast<uint64_t>(spec.data().train_batch_size()) * table.PerDraw());
+      work, static_cast<uint64_t>(spec.data().train_batch_size()) * table.plan().PerDraw());
 }
 
 uint64_t Admission::PerDraw(const TrajectoryTable& table) const {
-  if (evaluates_) return table.Samples(v1::PURPOSE_EVAL);
-  return table.Samples(v1::PURPOSE_TRAIN) + (is_rl() && table.has_baseline() ? 1 : 0);
+  if (evaluates_) return table.plan().Samples(v1::PURPOSE_EVAL);
+  return table.plan().Samples(v1::PURPOSE_TRAIN) + (is_rl() && table.plan().has_baseline() ? 1 : 0);
 }
 
 std::string Admission::WorkName(const EffectSink& out) const {
@@ -79,8 +79,8 @@ std::vector<TrajectoryInfo> Admission::MakeDraw(v1::Purpose purpose, uint64_t dr
                                                 uint64_t birth, const TrajectoryTable& table,
                                                 const WorkContext& context) const {
   std::vector<TrajectoryInfo> made;
-  const uint32_t n = table.Samples(purpose);
-  if (table.has_baseline() && purpose == v1::PURPOSE_TRAIN) {
+  const uint32_t n = table.plan().Samples(purpose);
+  if (table.plan().has_baseline() && purpose == v1::PURPOSE_TRAIN) {
     made.push_back(Make(v1::PURPOSE_BASELINE, draw, 0, prompt, birth++, table, context));
   }
   for (uint32_t sample = 0; sample < n; ++sample) {
@@ -94,16 +94,16 @@ std::vector<TrajectoryInfo> Admission::MakeDraw(v1::Purpose purpose, uint64_t dr
 TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt,
                                uint64_t birth, const TrajectoryTable& table,
                                const WorkContext& context) const {
-  const ScoreGraph& graph = table.graph();
+  const ScoreGraph& graph = table.plan().graph();
   TrajectoryInfo trajectory;
-  trajectory.id = TrajectoryId(purpose, draw, sample, table.Samples(purpose));
+  trajectory.id = TrajectoryId(purpose, draw, sample, table.plan().Samples(purpose));
   trajectory.purpose = purpose;
   trajectory.draw = draw;
   trajectory.sample = sample;
   trajectory.prompt_id = prompt;
   trajectory.policy_version = context.versions.newest();
   trajectory.incarnation = context.out.incarnation();
-  auto kept = context.buffer.Recall(trajectory, table.Wanted(trajectory));
+  auto kept = context.buffer.found().Recall(trajectory, table.plan().Wanted(trajectory));
   // A response of other weights is generated again: what a batch of mode sync consumes was sampled
   // by exactly the weights that the step begins with.
   const bool fresh = kept.has_value() && (context.any_version ||

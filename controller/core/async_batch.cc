@@ -53,14 +53,14 @@ void AsyncBatch::Stand(JobParts& job) {
 }
 
 void AsyncBatch::Recall(const JobParts& job, TrajectoryInfo& trajectory) const {
-  const ScoreGraph& graph = job.scheduler.table().graph();
+  const ScoreGraph& graph = job.scheduler.table().plan().graph();
   if (graph.at_draw() == 0 || trajectory.serial == 0) return;
   // What was made at a draw counts for the batch that its update has begun with, and for no other.
   const bool kept =
       job.commands.Any(TaskKind::kUpdate) && absl::c_binary_search(restored_, trajectory.draw);
   if (kept) {
     trajectory.drawn = true;
-    const bool ready = (job.scheduler.table().Wanted(trajectory) & ~trajectory.scored) == 0;
+    const bool ready = (job.scheduler.table().plan().Wanted(trajectory) & ~trajectory.scored) == 0;
     trajectory.state = ready ? TrajectoryState::kReady : TrajectoryState::kScoring;
     return;
   }

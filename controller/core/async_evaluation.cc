@@ -13,14 +13,14 @@ namespace baton::controller {
 
 void AsyncEvaluation::Begin(JobParts& job) {
   const uint64_t births =
-      job.data.ValSize(job.spec().data()) * job.scheduler.table().Samples(v1::PURPOSE_EVAL);
+      job.data.ValSize(job.spec().data()) * job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL);
   pinned_.Begin({job.versions.served(), job.out.step()},
                 job.scheduler.admission().births().Give(births, job.out), births, job.out.now());
 }
 
 void AsyncEvaluation::Stand(JobParts& job) {
   pinned_.GoOn(job.out.now());
-  const uint32_t samples = job.scheduler.table().Samples(v1::PURPOSE_EVAL);
+  const uint32_t samples = job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL);
   // The data may have changed while the controller was away: then it is due again.
   if (pinned_.left(samples) != job.data.ValSize(job.spec().data())) pinned_.End();
   while (pinned_.left(samples) > 0) DrawOne(job);
@@ -28,7 +28,7 @@ void AsyncEvaluation::Stand(JobParts& job) {
 
 void AsyncEvaluation::DrawMore(JobParts& job) {
   const TaskScheduler& rollouts = job.scheduler.queues().rollouts().tasks;
-  const uint32_t samples = job.scheduler.table().Samples(v1::PURPOSE_EVAL);
+  const uint32_t samples = job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL);
   // A response that waits for a rollout of its version makes that rollout load it first.
   while (pinned_.left(samples) > 0 && rollouts.PinnedVersion() == 0) {
     DrawOne(job);
@@ -39,7 +39,8 @@ void AsyncEvaluation::DrawMore(JobParts& job) {
 
 void AsyncEvaluation::DrawOne(JobParts& job) {
   uint64_t birth = 0;
-  const uint64_t prompt = pinned_.Draw(job.scheduler.table().Samples(v1::PURPOSE_EVAL), &birth);
+  const uint64_t prompt =
+      pinned_.Draw(job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL), &birth);
   std::vector<TrajectoryInfo> made = job.scheduler.admission().MakeDraw(
       v1::PURPOSE_EVAL, prompt, prompt, birth, job.scheduler.table(), job.Work());
   for (TrajectoryInfo& trajectory : made) trajectory.pin = pinned_.pin();
@@ -55,7 +56,7 @@ bool AsyncEvaluation::NoteReady(JobParts& job) {
 
 void AsyncEvaluation::FinishIfDone(JobParts& job) {
   TrajectoryTable& table = job.scheduler.table();
-  if (!pinned_.active() || pinned_.left(table.Samples(v1::PURPOSE_EVAL)) > 0) return;
+  if (!pinned_.active() || pinned_.left(table.plan().Samples(v1::PURPOSE_EVAL)) > 0) return;
   const auto& all = table.all();
   for (auto it = all.lower_bound(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
        it != all.end() && it->second.purpose == v1::PURPOSE_EVAL; ++it) {

@@ -11,14 +11,12 @@
 #include "controller/core/job_parts.h"
 #include "controller/core/lost_groups.h"
 #include "controller/spec/least_responses.h"
-#include "controller/spec/roles.h"
 #include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
 namespace {
 
-constexpr absl::Duration kLongestLook = absl::Seconds(10);  // between two looks at stragglers
 constexpr uint64_t kMostWindow = 256;  // draws among which the longest is chosen
 
 // With dynamic sampling (DAPO, arXiv 2503.14476, section 3.2) such a group is replaced.
@@ -63,7 +61,7 @@ bool AsyncGroups::IsWhole(uint64_t draw, const JobParts& job) const {
 }
 
 bool AsyncGroups::Stand(JobParts& job) {
-  stood_ = job.out.now();
+  late_.Stand(job.out.now());
   const std::map<uint64_t, uint64_t> open = draws_.open();
   for (const auto& [draw, birth] : open) {
     if (IsWhole(draw, job) && !Judge(draw, job)) return false;
@@ -129,9 +127,9 @@ uint64_t AsyncGroups::ChooseDraw(JobParts& job) {
 void AsyncGroups::BeginGroup(JobParts& job) {
   const uint64_t draw = ChooseDraw(job);
   Admission& admission = job.scheduler.admission();
-  const uint64_t birth = admission.births().Give(job.scheduler.table().PerDraw(), job.out);
+  const uint64_t birth = admission.births().Give(job.scheduler.table().plan().PerDraw(), job.out);
   draws_.Open(draw, birth);
-  begun_[draw] = job.out.now();
+  late_.NoteBegun(draw, job.out.now());
   job.scheduler.AddDraw(admission.MakeDraw(v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), birth,
                                            job.scheduler.table(), job.Work()));
 }
@@ -140,75 +138,18 @@ void AsyncGroups::BeginGroup(JobParts& job) {
 
 bool AsyncGroups::NoteReady(uint64_t draw, JobParts& job) {
   if (!IsWhole(draw, job)) return false;
-  const auto begun = begun_.find(draw);
-  if (begun != begun_.end()) {
-    pace_.NoteGroup(job.out.now() - begun->second);
-    begun_.erase(begun);
-  }
+  const std::optional<absl::Time> begun = late_.End(draw);
+  if (begun.has_value()) pace_.NoteGroup(job.out.now() - *begun);
   Judge(draw, job);
   return true;
 }
 
-absl::Time AsyncGroups::BegunAt(uint64_t draw) const {
-  const auto begun = begun_.find(draw);
-  return begun == begun_.end() ? stood_ : begun->second;
-}
-
-// While the job has no rollouts, is paused, or its machine is suspended, no response can come; that
-// time counts for no group.
-void AsyncGroups::SkipOutage(const JobParts& job) {
-  const absl::Duration gap = job.out.now() - std::exchange(looked_, job.out.now());
-  if (gap <= kLongestLook || gap == absl::InfiniteDuration()) return;
-  for (auto& [draw, begun] : begun_) begun += gap;
-  stood_ += gap;
-}
-
 bool AsyncGroups::GiveUpStragglers(JobParts& job) {
-  const absl::Duration timeout = ScheduleOf(job.spec()).group_timeout;
-  const bool generates = absl::c_any_of(job.roster().slots(), [](const RoleSlot& slot) {
-    return slot.role == roles::kRollout && slot.ready();
-  });
-  if (timeout == absl::InfiniteDuration() || !generates) return false;
-  SkipOutage(job);
-  // What an update has begun with is made again as it was.
-  const std::set<uint64_t> in_batch = job.async.batch.Draws();
-  std::vector<uint64_t> late;
-  for (const auto& [draw, birth] : draws_.open()) {
-    const bool waits = !complete_.Has(draw) && in_batch.count(draw) == 0;
-    if (waits && job.out.now() - BegunAt(draw) >= timeout) late.push_back(draw);
-  }
   bool whole = false;
-  for (const uint64_t draw : late) whole = GiveUpStragglersOf(draw, job) || whole;
+  for (const uint64_t draw : late_.Due(job)) {
+    if (late_.GiveUp(draw, job)) whole = NoteReady(draw, job) || whole;
+  }
   return whole;
-}
-
-bool AsyncGroups::GiveUpStragglersOf(uint64_t draw, JobParts& job) {
-  std::vector<TrajectoryInfo*> stragglers, others;
-  for (TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
-    const bool responded =
-        member->state == TrajectoryState::kScoring || member->state == TrajectoryState::kReady;
-    // Without its baseline no response of the prompt has an advantage (ReMax).
-    if (!responded && member->purpose == v1::PURPOSE_BASELINE) return false;
-    (responded ? others : stragglers).push_back(member);
-  }
-  const auto responses = absl::c_count_if(
-      others, [](const TrajectoryInfo* member) { return member->purpose == v1::PURPOSE_TRAIN; });
-  const bool enough =
-      responses >= ScheduleOf(job.spec()).min_group_size || Mutant("group-goes-on-too-small");
-  if (stragglers.empty() || responses == 0 || !enough) return false;
-  given_up_ += stragglers.size();
-  for (const TrajectoryInfo* straggler : stragglers) {
-    given_up_tokens_ += straggler->tokens;
-    lengths_.Note(straggler->prompt_id, straggler->tokens);
-    if (!Mutant("given-up-comes-back")) draws_.GiveUp(draw, straggler->sample);
-  }
-  job.scheduler.DropAll(stragglers, "its group goes on without it", job.Work());
-  job.out.Do(PutJob{});
-  // A score over the group has waited for them.
-  for (TrajectoryInfo* member : others) {
-    job.scheduler.scores().EnqueueNext(*member, job.scheduler.Work());
-  }
-  return NoteReady(draw, job);
 }
 
 // All responses of the group are READY: keeps it for a batch, or gives it up. False: the job
@@ -270,7 +211,7 @@ bool AsyncGroups::GiveUp(uint64_t draw, bool lost, uint32_t least, JobParts& job
 void AsyncGroups::DropGroup(uint64_t draw, const std::string& reason, JobParts& job) {
   job.scheduler.DropAll(job.scheduler.table().DrawMembers(draw), reason, job.Work());
   complete_.Remove(draw);
-  begun_.erase(draw);
+  late_.End(draw);
 }
 
 void AsyncGroups::DropStale(JobParts& job) {
@@ -329,11 +270,11 @@ void AsyncGroups::EndStep(const std::map<std::string, double>& metrics, absl::Ti
     pace_.NoteStep(absl::Seconds(took->second), idle == metrics.end() ? 0 : idle->second, now);
   }
   stale_groups_ = stale_tokens_ = untaught_groups_ = 0;
-  given_up_ = given_up_tokens_ = 0;
+  late_.EndStep();
 }
 
 void AsyncGroups::Clear() {
-  begun_.clear();
+  late_.Clear();
   draws_.CloseAll();
   complete_.Clear();
 }
@@ -345,37 +286,14 @@ void AsyncGroups::AddMetrics(const JobParts& job, std::map<std::string, double>&
   metrics["buffer/open_groups"] = static_cast<double>(draws_.open().size());
   metrics["buffer/stale_dropped_groups"] = static_cast<double>(stale_groups_);
   metrics["buffer/stale_dropped_tokens"] = static_cast<double>(stale_tokens_);
-  if (ScheduleOf(job.spec()).group_timeout != absl::InfiniteDuration()) {
-    metrics["buffer/given_up_responses"] = static_cast<double>(given_up_);
-    metrics["buffer/given_up_tokens"] = static_cast<double>(given_up_tokens_);
-  }
+  late_.AddMetrics(job, metrics);
   if (job.spec().algorithm().dynamic_sampling()) {
     metrics["buffer/filtered_groups"] = static_cast<double>(untaught_groups_);
   }
 }
 
-// Groups that would have gone on without their stragglers, had they enough responses.
-void AsyncGroups::ExplainLate(const JobParts& job, WaitList& waits) const {
-  const Schedule schedule = ScheduleOf(job.spec());
-  if (schedule.group_timeout == absl::InfiniteDuration()) return;
-  uint64_t late = 0;
-  absl::Time since = absl::InfiniteFuture();
-  for (const auto& [draw, birth] : draws_.open()) {
-    const absl::Time due = BegunAt(draw) + schedule.group_timeout;
-    if (due > job.out.now() || complete_.Has(draw) || IsWhole(draw, job)) continue;
-    ++late;
-    since = std::min(since, due);
-  }
-  if (late == 0) return;
-  waits.Add("late_group", absl::StrCat(late, late == 1 ? " group" : " groups"),
-            absl::StrCat("responses: schedule.group_timeout_seconds have passed, and fewer than "
-                         "schedule.min_group_size ",
-                         schedule.min_group_size, " are there, or their scores are not"),
-            since, absl::InfiniteDuration(), "a later batch takes what is complete then");
-}
-
 void AsyncGroups::Explain(const JobParts& job, WaitList& waits) const {
-  ExplainLate(job, waits);
+  late_.Explain(job, waits);
   if (bounded_since_ == absl::InfinitePast()) return;
   const uint64_t ahead = draws_.open().size();
   const std::string cause =

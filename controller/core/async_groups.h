@@ -25,6 +25,7 @@
 #include "controller/core/admission_pace.h"
 #include "controller/core/complete_groups.h"
 #include "controller/core/draw_ledger.h"
+#include "controller/core/late_groups.h"
 #include "controller/core/prompt_lengths.h"
 #include "controller/core/trajectory.h"
 #include "controller/spec/wait_list.h"
@@ -79,13 +80,9 @@ class AsyncGroups {
   void Explain(const JobParts& job, WaitList& waits) const;
 
  private:
-  void ExplainLate(const JobParts& job, WaitList& waits) const;
   void BeginGroup(JobParts& job);
   bool Judge(uint64_t draw, JobParts& job);
   bool GiveUp(uint64_t draw, bool lost, uint32_t least, JobParts& job);
-  bool GiveUpStragglersOf(uint64_t draw, JobParts& job);
-  void SkipOutage(const JobParts& job);
-  absl::Time BegunAt(uint64_t draw) const;
   uint64_t ChooseDraw(JobParts& job);
   void DropGroup(uint64_t draw, const std::string& reason, JobParts& job);
   void DropStaleGroup(uint64_t draw, JobParts& job);
@@ -97,14 +94,11 @@ class AsyncGroups {
   CompleteGroups complete_;
   AdmissionPace pace_;
   PromptLengths lengths_;
-  std::map<uint64_t, absl::Time> begun_;      // by draw; of groups that this controller began …
-  absl::Time stood_;                          // … and when it took over the others
-  absl::Time looked_ = absl::InfinitePast();  // rollouts were there, and GiveUpStragglers looked
-  uint64_t judged_version_ = 0;               // DropStale has looked since this version was made
-  uint64_t without_batch_ = 0;                // groups in a row that were given up for good
+  LateGroups late_;
+  uint64_t judged_version_ = 0;  // DropStale has looked since this version was made
+  uint64_t without_batch_ = 0;   // groups in a row that were given up for good
   // Since the last step.
   uint64_t stale_groups_ = 0, stale_tokens_ = 0, untaught_groups_ = 0;
-  uint64_t given_up_ = 0, given_up_tokens_ = 0;      // responses
   absl::Time bounded_since_ = absl::InfinitePast();  // rollouts have room, and the bound has none
   bool paced_ = false;                               // it is the pace that holds them back
 };

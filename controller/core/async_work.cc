@@ -24,7 +24,7 @@ void AsyncWork::Restore(const store::v1::JobRow& row) {
 }
 
 void AsyncWork::Save(const JobParts& job, store::v1::JobRow* row) const {
-  groups.draws().Save(job.scheduler.table().PerDraw(), batch.Draws(), row);
+  groups.draws().Save(job.scheduler.table().plan().PerDraw(), batch.Draws(), row);
   evaluation.Save(row);
 }
 
@@ -57,7 +57,7 @@ void AsyncWork::Stand(JobParts& job) {
     scheduler.AddDraw(std::move(made));
   }
   evaluation.Stand(job);
-  job.buffer.ForgetFound();
+  job.buffer.found().Clear();
   batch.Stand(job);
   groups.Stand(job);
 }
@@ -80,7 +80,7 @@ void AsyncWork::RecallOutdated(JobParts& job) {
   for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
     const auto index = static_cast<uint64_t>(job.roster().IndexOf(slot));
-    const PolicyVersions::Replica& replica = job.versions.Of(index);
+    const ReplicaWeights::Replica& replica = job.versions.replicas().Of(index);
     const int load = rollouts.load(slot.worker);
     if (replica.loading != 0 || replica.version == 0 || replica.version == served || load == 0) {
       continue;

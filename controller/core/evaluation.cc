@@ -16,7 +16,7 @@ bool EvaluationDue(const JobParts& job) {
 void TellEvaluation(int64_t step, absl::Time began,
                     const std::map<uint64_t, TrajectoryInfo>& trajectories, JobParts& job) {
   std::map<std::string, double> metrics =
-      EvaluationMetrics(trajectories, job.scheduler.table().Samples(v1::PURPOSE_EVAL),
+      EvaluationMetrics(trajectories, job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL),
                         job.data.val_sources(), job.data.ValSize(job.spec().data()));
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(job.out.now() - began);
   job.milestones.Evaluated(step);

@@ -9,6 +9,44 @@
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
+namespace {
+
+// What a batch is made of.
+struct BatchMembers {
+  std::vector<const TrajectoryInfo*> trajectories;  // in order
+  std::map<uint64_t, double> baselines;             // by draw
+};
+
+BatchMembers MembersOf(const ExperienceBuffer::Trajectories& trajectories, uint32_t least) {
+  BatchMembers members;
+  const std::set<uint64_t> lost = LostGroups(trajectories, least);
+  for (const auto& [id, trajectory] : trajectories) {
+    const bool failed = trajectory.failed != 0 && !Mutant("no-reward-in-batch");
+    if (failed || lost.count(trajectory.draw) > 0) continue;
+    if (trajectory.purpose == v1::PURPOSE_BASELINE) {
+      members.baselines[trajectory.draw] = trajectory.scores.at("reward");
+    } else {
+      members.trajectories.push_back(&trajectory);
+    }
+  }
+  return members;
+}
+
+// The request for the step's batch, without responses.
+BuildBatch AskForBatch(const v1::JobSpec& spec, const ExperienceBuffer::Metrics& algorithm,
+                       const EffectSink& out) {
+  BuildBatch batch;
+  batch.step = out.step() + 1;
+  batch.incarnation = out.incarnation();
+  batch.algorithm = algorithm;
+  // Dynamic sampling draws more groups than a step needs; the first ones that teach are taken.
+  if (spec.algorithm().dynamic_sampling()) {
+    batch.max_groups = static_cast<uint32_t>(spec.data().train_batch_size());
+  }
+  return batch;
+}
+
+}  // namespace
 
 void ExperienceBuffer::Restore(const store::v1::JobRow& row) {
   next_serial_ = std::max<uint64_t>(row.next_serial(), 1);  // of a new row: 0
@@ -32,31 +70,15 @@ void ExperienceBuffer::Save(store::v1::JobRow* row) const {
   for (const auto& [name, value] : algorithm_) (*row->mutable_algorithm())[name] = value;
 }
 
-void ExperienceBuffer::Found(uint64_t serial, const store::v1::TrajectoryRow& row, bool current) {
+void ExperienceBuffer::NoteFound(uint64_t serial, const store::v1::TrajectoryRow& row,
+                                 bool current) {
   // Rows written after the job's last row have larger serials than it knows.
   next_serial_ = std::max(next_serial_, serial + 1);
   Need(row.file());
   for (const store::v1::ColumnsRow& columns : row.columns()) Need(columns.file());
   if (!current) return;
   if (Mutant("ready-lost-at-restart") && found_.empty() && serial % 2 == 0) return;
-  found_[row.id()] = {serial, row};
-}
-
-std::optional<TrajectoryInfo> ExperienceBuffer::Recall(const TrajectoryInfo& drawn,
-                                                       uint64_t wanted) const {
-  const auto found = found_.find(drawn.id);
-  if (found == found_.end()) return std::nullopt;
-  const auto& [serial, row] = found->second;
-  // The data may have changed while the controller was away: this draw is another prompt then.
-  const bool same = row.purpose() == drawn.purpose && row.draw() == drawn.draw &&
-                    row.sample() == drawn.sample && row.prompt_id() == drawn.prompt_id;
-  if (!same) return std::nullopt;
-  return FromRow(row, serial, wanted);
-}
-
-bool ExperienceBuffer::Recalls(v1::Purpose purpose) const {
-  return std::any_of(found_.begin(), found_.end(),
-                     [&](const auto& found) { return found.second.row.purpose() == purpose; });
+  found_.Add(serial, row);
 }
 
 void ExperienceBuffer::PutNew(TrajectoryInfo& trajectory, EffectSink& out) {
@@ -153,7 +175,8 @@ void ExperienceBuffer::RollBackKeeping(const Trajectories& live, Metrics algorit
     for (const auto& [id, trajectory] : live) {
       if (trajectory.serial != 0) first = std::min(first, trajectory.serial);
     }
-    for (const auto& [id, found] : found_) first = std::min(first, found.serial);
+    const std::set<uint64_t> found = found_.Serials();
+    if (!found.empty()) first = std::min(first, *found.begin());
   }
   const int64_t end = kept_.empty() ? 0 : kept_.back().step + 1;
   const int64_t begin = kept_.empty() ? 0 : (keeps_all ? 1 : kept_.front().step);
@@ -167,9 +190,8 @@ void ExperienceBuffer::RollBackKeeping(const Trajectories& live, Metrics algorit
 }
 
 void ExperienceBuffer::DropOthers(uint64_t first, const Trajectories& live, EffectSink& out) const {
-  std::set<uint64_t> serials;
+  std::set<uint64_t> serials = found_.Serials();
   for (const auto& [id, trajectory] : live) serials.insert(trajectory.serial);
-  for (const auto& [id, found] : found_) serials.insert(found.serial);
   uint64_t begin = first;
   for (auto it = serials.lower_bound(first); it != serials.end(); ++it) {
     if (*it > begin) out.Do(DropTrajectories{begin, *it});
@@ -196,24 +218,12 @@ void ExperienceBuffer::EndWork(const Trajectories& trajectories, EffectSink& out
   for (const auto& [id, trajectory] : trajectories) drop.trajectories.push_back(id);
   if (!drop.trajectories.empty()) out.Do(std::move(drop));
   // What was found belonged to this work. A batch that waited is given up with it.
-  found_.clear();
+  found_.Clear();
   EndBatch(out);
 }
 
-BuildBatch ExperienceBuffer::Ask(const v1::JobSpec& spec, const EffectSink& out) const {
-  BuildBatch batch;
-  batch.step = out.step() + 1;
-  batch.incarnation = out.incarnation();
-  batch.algorithm = algorithm_;
-  // Dynamic sampling draws more groups than a step needs; the first ones that teach are taken.
-  if (spec.algorithm().dynamic_sampling()) {
-    batch.max_groups = static_cast<uint32_t>(spec.data().train_batch_size());
-  }
-  return batch;
-}
-
 void ExperienceBuffer::Replay(const v1::JobSpec& spec, EffectSink& out) const {
-  BuildBatch batch = Ask(spec, out);
+  BuildBatch batch = AskForBatch(spec, algorithm_, out);
   batch.recorded = Recorded::kReplay;
   out.Do(std::move(batch));
 }
@@ -221,10 +231,10 @@ void ExperienceBuffer::Replay(const v1::JobSpec& spec, EffectSink& out) const {
 void ExperienceBuffer::Build(const Trajectories& trajectories, const v1::JobSpec& spec,
                              uint32_t least, uint64_t held_out, Recorded recorded,
                              EffectSink& out) const {
-  BuildBatch batch = Ask(spec, out);
+  BuildBatch batch = AskForBatch(spec, algorithm_, out);
   batch.held_out = held_out;
   batch.recorded = recorded;
-  Members members = MembersOf(trajectories, least);
+  BatchMembers members = MembersOf(trajectories, least);
   batch.baselines = std::move(members.baselines);
   batch.trajectories.reserve(members.trajectories.size());
   for (const TrajectoryInfo* member : members.trajectories) batch.trajectories.push_back(*member);
@@ -232,28 +242,12 @@ void ExperienceBuffer::Build(const Trajectories& trajectories, const v1::JobSpec
   out.Do(std::move(batch));
 }
 
-ExperienceBuffer::Members ExperienceBuffer::MembersOf(const Trajectories& trajectories,
-                                                      uint32_t least) {
-  Members members;
-  const std::set<uint64_t> lost = LostGroups(trajectories, least);
-  for (const auto& [id, trajectory] : trajectories) {
-    const bool failed = trajectory.failed != 0 && !Mutant("no-reward-in-batch");
-    if (failed || lost.count(trajectory.draw) > 0) continue;
-    if (trajectory.purpose == v1::PURPOSE_BASELINE) {
-      members.baselines[trajectory.draw] = trajectory.scores.at("reward");
-    } else {
-      members.trajectories.push_back(&trajectory);
-    }
-  }
-  return members;
-}
-
 absl::Status ExperienceBuffer::PutRow(const Trajectories& trajectories, uint32_t least,
                                       int64_t max_bytes, EffectSink& out) {
   PutBatch put;
   put.row.set_step(out.step() + 1);
   put.row.set_incarnation(out.incarnation());
-  const Members members = MembersOf(trajectories, least);
+  const BatchMembers members = MembersOf(trajectories, least);
   put.row.mutable_baselines()->insert(members.baselines.begin(), members.baselines.end());
   for (const TrajectoryInfo* member : members.trajectories) {
     Need(*member);

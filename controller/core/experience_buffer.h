@@ -32,6 +32,7 @@
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/file_ranges.h"
+#include "controller/core/found_rows.h"
 #include "controller/core/standing_batch.h"
 #include "controller/core/trajectory.h"
 
@@ -57,13 +58,10 @@ class ExperienceBuffer {
   // ---- Rows.
   /// A row that a restarted controller found. It counts if `current`: it belongs to the step or the
   /// evaluation in progress.
-  void Found(uint64_t serial, const store::v1::TrajectoryRow& row, bool current);
-  /// The response to `drawn` that an earlier controller stored; nothing: there is none, or it was
-  /// the answer to another prompt. `wanted`: the score nodes that make it READY.
-  std::optional<TrajectoryInfo> Recall(const TrajectoryInfo& drawn, uint64_t wanted) const;
-  /// Some row was found of that purpose; of any.
-  bool Recalls(v1::Purpose purpose) const;
-  bool recalls() const { return !found_.empty(); }
+  void NoteFound(uint64_t serial, const store::v1::TrajectoryRow& row, bool current);
+  /// Those that belong to the work, until it has taken them in.
+  FoundRows& found() { return found_; }
+  const FoundRows& found() const { return found_; }
   /// A new response: its row gets a serial.
   void PutNew(TrajectoryInfo& trajectory, EffectSink& out);
   /// The row of a response changed.
@@ -93,8 +91,6 @@ class ExperienceBuffer {
   /// The step is done: payloads of its batch are not needed in memory any more.
   void EndBatch(EffectSink& out);
   const Trajectories& taken() const { return taken_; }
-  /// What was found belongs to the work by now.
-  void ForgetFound() { found_.clear(); }
 
   // ---- The batch.
   /// Asks for the batch of these trajectories, all READY. Trajectories without a reward stay out,
@@ -119,15 +115,6 @@ class ExperienceBuffer {
   const Metrics& algorithm() const { return algorithm_; }
 
  private:
-  struct Members {
-    std::vector<const TrajectoryInfo*> trajectories;  // in order
-    std::map<uint64_t, double> baselines;             // by draw
-  };
-  /// The request for the step's batch, without responses.
-  BuildBatch Ask(const v1::JobSpec& spec, const EffectSink& out) const;
-  /// What a batch is made of.
-  static Members MembersOf(const Trajectories& trajectories, uint32_t least);
-
   struct KeptStep {
     int64_t step = 0;
     uint64_t first_serial = 0;
@@ -142,15 +129,11 @@ class ExperienceBuffer {
   /// Forgets the rows from `first` on that `live` does not have.
   void DropOthers(uint64_t first, const Trajectories& live, EffectSink& out) const;
 
-  struct FoundRow {
-    uint64_t serial = 0;
-    store::v1::TrajectoryRow row;
-  };
   uint64_t next_serial_ = 1;
   uint64_t oldest_serial_ = 0;  // of the work of an async job, as of when the step began; 0: none
   std::vector<KeptStep> kept_;  // oldest first
   uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
-  std::map<uint64_t, FoundRow> found_;  // by id, until the work in progress ends
+  FoundRows found_;             // until the work in progress ends
   Metrics algorithm_;
   StandingBatch batch_;
   Trajectories taken_;

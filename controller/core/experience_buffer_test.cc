@@ -332,7 +332,7 @@ TEST(ExperienceBufferTest, ARestartLetsTheSameFilesGo) {
     restarted.Restore(row);
     store::v1::TrajectoryRow found;
     found.set_file(step);
-    restarted.Found(step, found, /*current=*/false);
+    restarted.NoteFound(step, found, /*current=*/false);
     EffectSink again = SinkAt(kEpoch, step);
     restarted.BeginStep(3, /*keeps_all=*/false, again);
     // Of the two newest steps, and of the one that begins, nothing goes.
@@ -413,16 +413,16 @@ TEST(ExperienceBufferTest, ARestartRecallsWhatWasStoredForTheSamePrompt) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   const TrajectoryInfo stored = ReadyOf(1, 0, 0.5);
-  buffer.Found(9, ToRow(stored, 1, 1), /*current=*/true);
-  buffer.Found(10, ToRow(ReadyOf(1, 1, 0.5), 1, 1), /*current=*/false);
-  EXPECT_TRUE(buffer.Recalls(v1::PURPOSE_TRAIN));
-  EXPECT_FALSE(buffer.Recalls(v1::PURPOSE_EVAL));
+  buffer.NoteFound(9, ToRow(stored, 1, 1), /*current=*/true);
+  buffer.NoteFound(10, ToRow(ReadyOf(1, 1, 0.5), 1, 1), /*current=*/false);
+  EXPECT_TRUE(buffer.found().Has(v1::PURPOSE_TRAIN));
+  EXPECT_FALSE(buffer.found().Has(v1::PURPOSE_EVAL));
   TrajectoryInfo drawn = ReadyOf(1, 0, 0);
-  EXPECT_EQ(buffer.Recall(drawn, 0)->scores.at("reward"), 0.5);
-  EXPECT_EQ(buffer.Recall(drawn, 0)->serial, 9u);
-  EXPECT_FALSE(buffer.Recall(ReadyOf(1, 1, 0), 0).has_value()) << "of another step";
+  EXPECT_EQ(buffer.found().Recall(drawn, 0)->scores.at("reward"), 0.5);
+  EXPECT_EQ(buffer.found().Recall(drawn, 0)->serial, 9u);
+  EXPECT_FALSE(buffer.found().Recall(ReadyOf(1, 1, 0), 0).has_value()) << "of another step";
   drawn.prompt_id = 7;
-  EXPECT_FALSE(buffer.Recall(drawn, 0).has_value()) << "the data changed";
+  EXPECT_FALSE(buffer.found().Recall(drawn, 0).has_value()) << "the data changed";
   TrajectoryInfo next = ReadyOf(2, 0, 0);
   buffer.PutNew(next, out);
   EXPECT_EQ(next.serial, 11u) << "the job's row may be older than its trajectories";

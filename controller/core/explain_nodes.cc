@@ -53,7 +53,7 @@ void ExplainGenerate(const NodesView& view, const v1::GenerateNode& node,
 
 // `i`: the score node's number.
 void ExplainScore(const NodesView& view, uint32_t i, v1::ExplainJobResponse* out) {
-  const ScoreGraph& graph = view.scheduler.table().graph();
+  const ScoreGraph& graph = view.scheduler.table().plan().graph();
   const v1::ScoreNode& node = view.dataflow.score(static_cast<int>(i));
   v1::NodeStatus* status = AddNode(view, node.node(), node.role(), node.method(), out);
   status->set_out(node.out());
@@ -92,7 +92,7 @@ void ExplainNodes(const NodesView& view, v1::ExplainJobResponse* out) {
   if (rl) {
     for (const v1::GenerateNode& node : view.dataflow.generate()) ExplainGenerate(view, node, out);
   }
-  const int scores = view.scheduler.table().graph().size();
+  const int scores = view.scheduler.table().plan().graph().size();
   for (int i = 0; i < scores; ++i) ExplainScore(view, static_cast<uint32_t>(i), out);
   if (rl) {
     v1::NodeStatus* advantage =

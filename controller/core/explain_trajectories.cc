@@ -16,7 +16,7 @@ void ExplainOldest(const TrajectoriesView& view, const RoleQueue& queue, const s
   // The one that has been still for longest reaches its limit first.
   const auto it =
       std::min_element(running.begin(), running.end(), [&](const auto& a, const auto& b) {
-        return queue.tasks.StillSince(a.second) < queue.tasks.StillSince(b.second);
+        return queue.tasks.watch().StillSince(a.second) < queue.tasks.watch().StillSince(b.second);
       });
   const TrajectoryInfo& trajectory = *view.scheduler.table().Find(TrajectoryOf(it->first));
   std::string lacks;
@@ -30,7 +30,7 @@ void ExplainOldest(const TrajectoriesView& view, const RoleQueue& queue, const s
             absl::StrCat(view.scheduler.table().OpenGroups(), "; group ", trajectory.draw,
                          " waits for response ", trajectory.sample, " (",
                          TrajectoryName(trajectory.id), ") on worker ", it->second.worker, lacks),
-            queue.tasks.StillSince(it->second), limit, action);
+            queue.tasks.watch().StillSince(it->second), limit, action);
 }
 
 }  // namespace

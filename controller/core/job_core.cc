@@ -33,6 +33,105 @@ void CheckOwnDeadlines(JobParts& job) {
   if (!late.ok()) job.life.Fail(late, job);
 }
 
+// What each event concerns.
+struct EventRouter {
+  JobParts& job;
+  ProgressFeed& progress;
+
+  // ---- Workers and tasks
+  // --------------------------------------------------------------------------
+
+  void operator()(const WorkerGranted& event) { PlaceWorker(event, job); }
+
+  void operator()(const WorkerLost& event) {
+    if (event.moves) {  // it takes on another role next, and leaves these
+      for (const RoleSlot* slot : job.roster().Of(event.worker))
+        job.slots.SendRelease(*slot, job.out);
+    }
+    LoseWorker(event.worker, event.reason, event.moves, job);
+  }
+
+  void operator()(const WorkerBack& event) { TakeBackWorker(event, job); }
+
+  void operator()(const RoleTroubled& event) {
+    if (!job.slots.NoteTrouble(event, job.out.now())) return;
+    job.scheduler.scores().errors().Tell(
+        absl::StrCat("role ", event.role, ", worker ", event.worker, ": ", event.message), job.out);
+  }
+
+  void operator()(const TaskProgressed& event) {
+    const bool known = job.scheduler.table().Find(event.ref.subject) != nullptr;
+    if (!known || !job.Wants(event.worker, event.ref)) return;
+    job.scheduler.generations().Progressed(event, job.scheduler.Work(), job.out.now());
+  }
+
+  void operator()(const TaskDone& event) { RouteResult(event, job); }
+
+  // ---- What the runtime did
+  // -----------------------------------------------------------------------
+
+  void operator()(const DataLoaded& event) {
+    if (!job.data.loading() && !IsActive(job.life.state()))
+      return;  // asked for before the job ended
+    const absl::Status status = job.data.Loaded(event, job.spec().data());
+    if (!status.ok()) return job.life.Fail(status, job);
+    Advance(job);
+  }
+
+  void operator()(const BatchBuilt& event) { OnBatchBuilt(event, job); }
+
+  void operator()(const PayloadLost& event) { LosePayloads(event, job); }
+
+  void operator()(const PayloadsWait& event) {
+    job.scheduler.payload_wait().Heard(event, job.out.now());
+    if (IsActive(job.life.state()) && !event.waits) job.Dispatch();
+  }
+
+  void operator()(const CheckpointCommitted& event) { job.save.OnCommitted(event, job); }
+
+  // ---- Requests
+  // -----------------------------------------------------------------------------------
+
+  void operator()(const CancelRequested&) { job.life.Cancel(job); }
+  void operator()(const PauseRequested&) { job.life.Pause(job); }
+  void operator()(const ResumeRequested&) { job.life.Resume(job); }
+  void operator()(const YieldRequested& event) { job.life.Yield(event, job); }
+
+  // ---- Time
+  // ---------------------------------------------------------------------------------------
+
+  void operator()(const Tick&) {
+    if (!IsActive(job.life.state())) return;
+    job.milestones.Count(/*works=*/true, job.out.now());
+    if (job.commands.room().RetryDue(job.out.now()) && !job.commands.Any()) Advance(job);
+    CheckSlotDeadlines(job);
+    CheckOwnDeadlines(job);
+    CheckGroups(job);
+    if (job.work.CheckDeadlines(job)) {
+      CheckCommandDeadlines(job);
+      // A rollout that has nothing left to do may lack the newest weights.
+      if (job.is_async) job.LoadWeights();
+      // What was taken back from workers is given to others.
+      job.Dispatch();
+    }
+    progress.Tell(job.doing.current(), ProgressOf(job), job.out);
+  }
+
+  // The controller could send nothing during that time, so no worker could answer. Every deadline
+  // moves by it.
+  void operator()(const TimeLost& event) {
+    const absl::Time now = job.out.now();
+    job.slots.Delay(event.duration, now);
+    job.doing.Delay(event.duration, now);
+    job.data.Delay(event.duration, now);
+    job.milestones.Delay(event.duration, now);
+    job.save.Delay(event.duration, now);
+    job.groups.Delay(event.duration, now);
+    job.commands.Delay(event.duration, now);
+    job.scheduler.queues().Delay(event.duration, now);
+  }
+};
+
 }  // namespace
 
 JobCore::JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
@@ -45,8 +144,9 @@ JobCore::JobCore(store::v1::JobRow row,
   for (const auto& [serial, trajectory] : trajectories) {
     // Rows of earlier steps are kept for readers. The work in progress goes on with its own alone.
     if (job_.is_async) {
-      job_.buffer.Found(serial, trajectory,
-                        job_.async.Recalls(trajectory, job_.scheduler.table().PerDraw()));
+      job_.buffer.NoteFound(
+          serial, trajectory,
+          job_.async.Recalls(trajectory, job_.scheduler.table().plan().PerDraw()));
       continue;
     }
     const bool current = (trajectory.incarnation() == incarnation() ||
@@ -54,7 +154,7 @@ JobCore::JobCore(store::v1::JobRow row,
                          trajectory.step() == StepOf(trajectory.purpose(), step()) && job_.is_rl();
     const bool evaluated =
         trajectory.purpose() == v1::PURPOSE_EVAL && job_.milestones.evaluated_step() == step();
-    job_.buffer.Found(serial, trajectory, current && !evaluated);
+    job_.buffer.NoteFound(serial, trajectory, current && !evaluated);
   }
 }
 
@@ -94,98 +194,10 @@ Effects JobCore::Start(absl::Time now) {
 Effects JobCore::Handle(const Event& event, absl::Time now) {
   job_.out.Begin(now);
   job_.idle.Advance(now);
-  std::visit([this](const auto& e) { On(e); }, event);
+  std::visit(EventRouter{job_, progress_}, event);
   // Tokens come often, and neither begin nor end anything.
   if (!std::holds_alternative<TaskProgressed>(event)) job_.idle.Note(job_.Load());
   return job_.out.Take();
-}
-
-// ---- Workers and tasks --------------------------------------------------------------------------
-
-void JobCore::On(const WorkerGranted& event) { PlaceWorker(event, job_); }
-
-void JobCore::On(const WorkerLost& event) {
-  if (event.moves) {  // it takes on another role next, and leaves these
-    for (const RoleSlot* slot : job_.roster().Of(event.worker))
-      job_.slots.SendRelease(*slot, job_.out);
-  }
-  LoseWorker(event.worker, event.reason, event.moves, job_);
-}
-
-void JobCore::On(const WorkerBack& event) { TakeBackWorker(event, job_); }
-
-void JobCore::On(const RoleTroubled& event) {
-  if (!job_.slots.NoteTrouble(event, job_.out.now())) return;
-  job_.scheduler.scores().errors().Tell(
-      absl::StrCat("role ", event.role, ", worker ", event.worker, ": ", event.message), job_.out);
-}
-
-void JobCore::On(const TaskProgressed& event) {
-  const bool known = Find(event.ref.subject) != nullptr;
-  if (!known || !Wants(event.worker, event.ref)) return;
-  job_.scheduler.generations().Progressed(event, job_.scheduler.Work(), job_.out.now());
-}
-
-void JobCore::On(const TaskDone& event) { RouteResult(event, job_); }
-
-// ---- What the runtime did -----------------------------------------------------------------------
-
-void JobCore::On(const DataLoaded& event) {
-  if (!job_.data.loading() && !IsActive(state())) return;  // asked for before the job ended
-  const absl::Status status = job_.data.Loaded(event, job_.spec().data());
-  if (!status.ok()) return job_.life.Fail(status, job_);
-  Advance(job_);
-}
-
-void JobCore::On(const BatchBuilt& event) { OnBatchBuilt(event, job_); }
-
-void JobCore::On(const PayloadLost& event) { LosePayloads(event, job_); }
-
-void JobCore::On(const PayloadsWait& event) {
-  job_.scheduler.payload_wait().Heard(event, job_.out.now());
-  if (IsActive(job_.life.state()) && !event.waits) job_.Dispatch();
-}
-
-void JobCore::On(const CheckpointCommitted& event) { job_.save.OnCommitted(event, job_); }
-
-// ---- Requests -----------------------------------------------------------------------------------
-
-void JobCore::On(const CancelRequested&) { job_.life.Cancel(job_); }
-void JobCore::On(const PauseRequested&) { job_.life.Pause(job_); }
-void JobCore::On(const ResumeRequested&) { job_.life.Resume(job_); }
-void JobCore::On(const YieldRequested& event) { job_.life.Yield(event, job_); }
-
-// ---- Time ---------------------------------------------------------------------------------------
-
-void JobCore::On(const Tick&) {
-  if (!IsActive(state())) return;
-  job_.milestones.Count(/*works=*/true, job_.out.now());
-  if (job_.commands.room().RetryDue(job_.out.now()) && !job_.commands.Any()) Advance(job_);
-  CheckSlotDeadlines(job_);
-  CheckOwnDeadlines(job_);
-  CheckGroups(job_);
-  if (job_.work.CheckDeadlines(job_)) {
-    CheckCommandDeadlines(job_);
-    // A rollout that has nothing left to do may lack the newest weights.
-    if (job_.is_async) job_.LoadWeights();
-    // What was taken back from workers is given to others.
-    job_.Dispatch();
-  }
-  progress_.Tell(job_.doing.current(), Progress(), job_.out);
-}
-
-// The controller could send nothing during that time, so no worker could answer. Every deadline
-// moves by it.
-void JobCore::On(const TimeLost& event) {
-  const absl::Time now = job_.out.now();
-  job_.slots.Delay(event.duration, now);
-  job_.doing.Delay(event.duration, now);
-  job_.data.Delay(event.duration, now);
-  job_.milestones.Delay(event.duration, now);
-  job_.save.Delay(event.duration, now);
-  job_.groups.Delay(event.duration, now);
-  job_.commands.Delay(event.duration, now);
-  job_.scheduler.queues().Delay(event.duration, now);
 }
 
 // ---- What is kept and seen of it ----------------------------------------------------------------

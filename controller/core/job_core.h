@@ -84,24 +84,6 @@ class JobCore {
   std::map<std::string, std::string> HeldWorkers() const { return job_.roster().Held(); }
 
  private:
-  void On(const WorkerGranted& event);
-  void On(const WorkerLost& event);
-  void On(const WorkerBack& event);
-  void On(const DataLoaded& event);
-  void On(const TaskProgressed& event);
-  void On(const TaskDone& event);
-  void On(const BatchBuilt& event);
-  void On(const PayloadLost& event);
-  void On(const PayloadsWait& event);
-  void On(const CheckpointCommitted& event);
-  void On(const RoleTroubled& event);
-  void On(const CancelRequested& event);
-  void On(const PauseRequested& event);
-  void On(const ResumeRequested& event);
-  void On(const YieldRequested& event);
-  void On(const Tick& event);
-  void On(const TimeLost& event);
-
   JobParts job_;
   ProgressFeed progress_;
 };

@@ -93,7 +93,7 @@ v1::Job ProgressOf(const JobParts& job) {
   int64_t total = static_cast<int64_t>(job.scheduler.Total());
   if (job.is_async && job.doing.Is(Activity::kGenerate)) {
     // The trainer waits for groups; more of them may be under way than it waits for.
-    const int64_t per_group = job.scheduler.table().PerDraw();
+    const int64_t per_group = job.scheduler.table().plan().PerDraw();
     total = job.spec().data().train_batch_size() * per_group;
     done = std::min(total, static_cast<int64_t>(job.async.groups.complete().size()) * per_group);
   }

@@ -59,7 +59,7 @@ void JobParts::BoundOpenResponses() {
   const uint64_t groups = (ScheduleOf(spec()).max_staleness + 1) *
                           static_cast<uint64_t>(std::max(1, spec().data().train_batch_size()));
   scheduler.queues().rollouts().tasks.SetMostOpen(
-      static_cast<int>(groups * scheduler.table().PerDraw()));
+      static_cast<int>(groups * scheduler.table().plan().PerDraw()));
 }
 
 PoolView JobParts::View() const {
@@ -109,7 +109,7 @@ IdleClock::Load JobParts::Load() const {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
     ++load.rollouts;
     if (scheduler.queues().rollouts().tasks.load(slot.worker) > 0) continue;
-    const bool loads = versions.Of(slots.IndexOf(slot)).loading != 0;
+    const bool loads = versions.replicas().Of(slots.IndexOf(slot)).loading != 0;
     ++(loads ? load.loading : load.resting);
   }
   return load;
@@ -140,7 +140,7 @@ void JobParts::Dispatch() {
 std::string JobParts::RoleOf(const TaskRef& ref) const {
   if (ref.kind == TaskKind::kGenerate) return roles::kRollout;
   if (ref.kind == TaskKind::kScore) {
-    const ScoreGraph& graph = scheduler.table().graph();
+    const ScoreGraph& graph = scheduler.table().plan().graph();
     return ref.target < static_cast<uint32_t>(graph.size()) ? graph.role(ref.target) : "";
   }
   if (IsGroupCommand(ref.kind)) {
@@ -159,7 +159,7 @@ bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
     if (work.begun()) return IsWanted(scheduler, worker, ref);
     // The attempts are unknown until the trajectories stand. What a worker that came back said
     // it has was asked of it by an earlier controller; anything else is of no task.
-    const bool known = is_async ? async.HasBirth(ref.birth, scheduler.table().PerDraw())
+    const bool known = is_async ? async.HasBirth(ref.birth, scheduler.table().plan().PerDraw())
                                 : scheduler.admission().births().Has(ref.birth, out);
     return known && work.early().Told(worker, ref) && IsActive(life.state()) &&
            life.state() != v1::Job::STATE_STOPPING;

@@ -1,8 +1,7 @@
 // The versions of a job's policy: which one is newest, whether rollouts can get it, who holds it.
 //
 // Owns the number of the actor's newest weights, what the newest versions were made of
-// (VersionRow), whether the newest is published, and of each rollout slot the version that its
-// worker holds or loads.
+// (VersionRow), whether the newest is published, and what rollouts hold of them (ReplicaWeights).
 //
 //   made --(publish | to_generation)--> published --> loaded by each rollout
 //     ^                                     |
@@ -31,8 +30,8 @@
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/effect_sink.h"
+#include "controller/core/replica_weights.h"
 #include "controller/core/roster.h"
-#include "controller/core/task_scheduler.h"
 #include "controller/core/trajectory.h"
 
 namespace baton::controller {
@@ -60,12 +59,6 @@ class PolicyVersions {
  public:
   /// Versions whose origin is known; older ones are forgotten, but for that of the checkpoint.
   static constexpr size_t kMostKnown = 64;
-
-  /// What the worker of a rollout slot has.
-  struct Replica {
-    uint64_t version = 0;  ///< That it holds; 0: none.
-    uint64_t loading = 0;  ///< That it is loading; 0: none.
-  };
 
   void Restore(const store::v1::JobRow& row);
   /// Sets job.policy_version, published_version, versions and saved_version.
@@ -96,34 +89,19 @@ class PolicyVersions {
   /// The ranks themselves have it for generation: every rollout holds it at once.
   void SyncedInPlace(absl::Time now);
 
-  const Replica& Of(uint64_t slot) const;
-  bool AnyLoading() const;
-  /// The worker of `slot` holds `version`; 0: nothing.
-  void Hold(uint64_t slot, uint64_t version);
-  /// It loads nothing (any more).
-  void StopLoading(uint64_t slot);
-  /// Another worker, or the same one anew: what it has is not known.
-  void Forget(uint64_t slot) { replicas_.erase(slot); }
-  /// The worker of `slot` has loaded what it was loading.
-  void Loaded(uint64_t slot);
+  /// What each rollout holds of them.
+  ReplicaWeights& replicas() { return replicas_; }
+  const ReplicaWeights& replicas() const { return replicas_; }
   /// Notes how long it took until every rollout has the newest version.
   void NoteWhenAllHold(const Roster& roster, absl::Time now);
   /// How long rollouts waited for the last version that they all got; 0: that is not known.
   double update_weights_seconds() const { return update_weights_seconds_; }
-
-  /// Lets each rollout generate that holds the newest version that was published, and sends the
-  /// other ones to load it. For responses that wait and are pinned to an older version one rollout
-  /// keeps that version, or loads it if none has it. `may_load`: the rollouts' workers are theirs
-  /// now.
-  void Load(bool may_load, absl::Duration deadline, Roster& roster, TaskScheduler& rollouts,
-            EffectSink& out);
 
   /// Why a response is not of the newest version, for people; empty: it is.
   std::string WhyStale(const TrajectoryInfo& trajectory, const EffectSink& out) const;
 
  private:
   void NoteTime(absl::Time now);
-  bool SomeRolloutHas(uint64_t version, const Roster& roster) const;
   void Make(uint64_t parent, uint64_t updates, const EffectSink& out);
   uint64_t UpdatesOf(uint64_t version) const;
   void ForgetOldest();
@@ -131,8 +109,8 @@ class PolicyVersions {
   uint64_t newest_ = 0;
   uint64_t saved_ = 0;  // of the newest checkpoint; 0: there is none
   VersionRows known_;
-  uint64_t served_ = 0;                   // the newest that was published; 0: none is to be had
-  std::map<uint64_t, Replica> replicas_;  // by slot
+  uint64_t served_ = 0;  // the newest that was published; 0: none is to be had
+  ReplicaWeights replicas_;
   // Infinite past: nothing is being published, or an earlier controller began it.
   absl::Time publishing_since_ = absl::InfinitePast();
   double update_weights_seconds_ = 0;

@@ -27,7 +27,8 @@ struct TwoRollouts {
     return static_cast<uint64_t>(roster.IndexOf(*roster.Find(worker, "rollout")));
   }
   std::vector<StartTask> Load() {
-    versions.Load(/*may_load=*/true, kDeadline, roster, rollouts, out);
+    versions.replicas().Load(versions.served(), /*may_load=*/true, kDeadline, roster, rollouts,
+                             out);
     return TakeAll<StartTask>(out);
   }
   EffectSink out = SinkAt(kBegin);
@@ -45,9 +46,9 @@ TEST(PolicyVersionsTest, EachRolloutLoadsANewVersionOnce) {
   EXPECT_EQ(loads[0].ref.kind, TaskKind::kLoadWeights);
   EXPECT_EQ(loads[0].args.policy_version, 1u);
   EXPECT_TRUE(world.Load().empty()) << "both load already";
-  EXPECT_TRUE(world.versions.AnyLoading());
-  world.versions.Loaded(world.SlotOf("a"));
-  EXPECT_EQ(world.versions.Of(world.SlotOf("a")).version, 1u);
+  EXPECT_TRUE(world.versions.replicas().AnyLoading());
+  world.versions.replicas().Loaded(world.SlotOf("a"));
+  EXPECT_EQ(world.versions.replicas().Of(world.SlotOf("a")).version, 1u);
   EXPECT_TRUE(world.Load().empty());
   world.rollouts.Enqueue(7, 0);
   world.rollouts.Enqueue(8, 1);
@@ -60,7 +61,7 @@ TEST(PolicyVersionsTest, OneRolloutStaysWithAPinnedVersion) {
   TwoRollouts world;
   world.versions.Updated(world.out);
   world.versions.Published();
-  for (const char* worker : {"a", "b"}) world.versions.Hold(world.SlotOf(worker), 1);
+  for (const char* worker : {"a", "b"}) world.versions.replicas().Hold(world.SlotOf(worker), 1);
   world.versions.Updated(world.out);
   EXPECT_EQ(world.versions.served(), 1u);
   EXPECT_EQ(world.versions.Behind(1), 1u);
@@ -84,13 +85,13 @@ TEST(PolicyVersionsTest, APinnedVersionThatNobodyHoldsIsLoadedAgain) {
   TwoRollouts world;
   for (int i = 0; i < 2; ++i) world.versions.Updated(world.out);
   world.versions.Published();
-  for (const char* worker : {"a", "b"}) world.versions.Hold(world.SlotOf(worker), 2);
+  for (const char* worker : {"a", "b"}) world.versions.replicas().Hold(world.SlotOf(worker), 2);
   world.rollouts.Enqueue(1, 1, "", /*pin=*/1);
   const std::vector<StartTask> loads = world.Load();
   ASSERT_EQ(loads.size(), 1u);
   EXPECT_EQ(loads[0].args.policy_version, 1u);
   EXPECT_TRUE(world.Load().empty());
-  world.versions.Loaded(world.SlotOf(loads[0].worker));
+  world.versions.replicas().Loaded(world.SlotOf(loads[0].worker));
   EXPECT_TRUE(world.Load().empty()) << "it stays until the response is made";
   EXPECT_EQ(world.rollouts.Next(kBegin)->worker, loads[0].worker);
 }
@@ -99,8 +100,8 @@ TEST(PolicyVersionsTest, ABusyRolloutLoadsWhenItIsIdle) {
   TwoRollouts world;
   world.versions.Updated(world.out);
   world.versions.Published();
-  world.versions.Hold(world.SlotOf("a"), 1);
-  world.versions.Hold(world.SlotOf("b"), 1);
+  world.versions.replicas().Hold(world.SlotOf("a"), 1);
+  world.versions.replicas().Hold(world.SlotOf("b"), 1);
   world.Load();
   world.rollouts.Enqueue(7, 0);
   ASSERT_EQ(world.rollouts.Next(kBegin)->worker, "a");
@@ -121,11 +122,11 @@ TEST(PolicyVersionsTest, WhatAnotherWorkerHeldIsForgotten) {
   world.versions.Updated(world.out);
   world.versions.Published();
   world.Load();
-  world.versions.Forget(world.SlotOf("a"));
-  EXPECT_EQ(world.versions.Of(world.SlotOf("a")).loading, 0u);
-  world.versions.StopLoading(world.SlotOf("b"));
-  EXPECT_FALSE(world.versions.AnyLoading());
-  EXPECT_EQ(world.versions.Of(world.SlotOf("b")).version, 0u);
+  world.versions.replicas().Forget(world.SlotOf("a"));
+  EXPECT_EQ(world.versions.replicas().Of(world.SlotOf("a")).loading, 0u);
+  world.versions.replicas().StopLoading(world.SlotOf("b"));
+  EXPECT_FALSE(world.versions.replicas().AnyLoading());
+  EXPECT_EQ(world.versions.replicas().Of(world.SlotOf("b")).version, 0u);
 }
 
 TEST(PolicyVersionsTest, OnlyTheNewestVersionOfThisIncarnationIsFresh) {
@@ -163,10 +164,10 @@ TEST(PolicyVersionsTest, TheWeightSyncLastsUntilTheLastRolloutHasTheVersion) {
   TwoRollouts world;
   world.versions.Updated(world.out);
   world.versions.BeginPublishing(kBegin);
-  world.versions.Hold(world.SlotOf("a"), 1);
+  world.versions.replicas().Hold(world.SlotOf("a"), 1);
   world.versions.NoteWhenAllHold(world.roster, kBegin + absl::Seconds(3));
   EXPECT_EQ(world.versions.update_weights_seconds(), 0);
-  world.versions.Hold(world.SlotOf("b"), 1);
+  world.versions.replicas().Hold(world.SlotOf("b"), 1);
   world.versions.NoteWhenAllHold(world.roster, kBegin + absl::Seconds(5));
   EXPECT_EQ(world.versions.update_weights_seconds(), 5);
   world.versions.NoteWhenAllHold(world.roster, kBegin + absl::Seconds(9));
@@ -258,8 +259,8 @@ TEST(PolicyVersionsTest, OldVersionsAreForgottenAndDistancesStay) {
 TEST(PolicyVersionsTest, AnUnknownBeginIsNoMeasurement) {
   TwoRollouts world;
   world.versions.Updated(world.out);
-  world.versions.Hold(world.SlotOf("a"), 1);
-  world.versions.Hold(world.SlotOf("b"), 1);
+  world.versions.replicas().Hold(world.SlotOf("a"), 1);
+  world.versions.replicas().Hold(world.SlotOf("b"), 1);
   world.versions.NoteWhenAllHold(world.roster, kBegin);
   EXPECT_EQ(world.versions.update_weights_seconds(), 0);
   world.versions.SyncedInPlace(kBegin);

@@ -96,7 +96,7 @@ void ResponseWork::GoOnAfter(const TaskDone& event, JobParts& job) {
 // The rollout holds another version after all; it loads the right one.
 TrajectoryScheduler::Verdict ResponseWork::OnWrongVersion(const TaskDone& event, JobParts& job) {
   const RoleSlot& slot = *job.roster().Find(event.worker, roles::kRollout);
-  job.versions.Hold(job.slots.IndexOf(slot), 0);
+  job.versions.replicas().Hold(job.slots.IndexOf(slot), 0);
   job.scheduler.queues().rollouts().tasks.SetEnabled(event.worker, false);
   // The ranks gather it anew: of all that one gathering fails, the first counts.
   if (job.roster().hybrid() && job.versions.Unpublish() &&
@@ -211,7 +211,7 @@ bool ResponseWork::CheckDeadlines(JobParts& job) {
   const absl::Duration stall = job.options.generate_stall;
   // Asked before the stalled ones are taken back: afterwards such a worker runs nothing.
   const std::vector<std::string> silent =
-      job.scheduler.queues().rollouts().tasks.SilentSince(job.out.now() - stall);
+      job.scheduler.queues().rollouts().tasks.watch().SilentSince(job.out.now() - stall);
   const absl::Status status =
       job.scheduler.generations().CheckStalls(job.scheduler.Work(), job.Work());
   if (!status.ok()) {

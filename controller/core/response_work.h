@@ -39,7 +39,7 @@ class ResponseWork {
   const EarlyReports& early() const { return early_; }
   /// The step or the evaluation was under way before a restart, as rows or workers say.
   bool UnderWay(const ExperienceBuffer& buffer) const {
-    return buffer.recalls() || !early_.empty();
+    return !buffer.found().empty() || !early_.empty();
   }
 
   /// `what`: kGenerate, a step; or kEvaluate.

@@ -66,7 +66,8 @@ class RoleQueues {
   }
   /// Nothing could move for so long: no work is older for it.
   void Delay(absl::Duration duration, absl::Time now) {
-    ForEach([&](const std::string&, RoleQueue& queue) { queue.tasks.Delay(duration, now); });
+    ForEach(
+        [&](const std::string&, RoleQueue& queue) { queue.tasks.watch().Delay(duration, now); });
   }
 
  private:

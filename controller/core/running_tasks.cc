@@ -18,7 +18,7 @@ bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, c
   if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
   const auto& running =
       scheduler.queues()
-          .Of(generates ? std::string(roles::kRollout) : table.graph().role(ref.target))
+          .Of(generates ? std::string(roles::kRollout) : table.plan().graph().role(ref.target))
           .running();
   const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.target));
   if (work == running.end()) return false;
@@ -53,7 +53,7 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
   NodeTry& tried = trajectory->tries[ref.target];
   // What an earlier controller had scored may be another response than one that came since.
   if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
-  TaskScheduler& tasks = scheduler.queues().Of(scheduler.table().graph().role(ref.target));
+  TaskScheduler& tasks = scheduler.queues().Of(scheduler.table().plan().graph().role(ref.target));
   if (!tasks.Adopt(WorkId(trajectory->id, ref.target), worker, out.now())) return;
   tried.attempt = ref.attempt;
 }

@@ -15,7 +15,7 @@ bool PoolView::IsAtWork(const std::string& role) const {
   const RoleQueue* queue = queues.Find(role);
   if (queue == nullptr) return false;
   // A rollout that loads weights is at work as well.
-  const bool loads = role == roles::kRollout && versions.AnyLoading();
+  const bool loads = role == roles::kRollout && versions.replicas().AnyLoading();
   return loads || !queue->tasks.running().empty();
 }
 

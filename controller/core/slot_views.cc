@@ -16,9 +16,10 @@ const RoleSlot* AwaitingSlot(const Roster& roster, const std::string& worker, co
   if (slot == nullptr || ref.attempt != slot->attempt) return nullptr;
   // A failure that broke its group was acted on; a repeat of the answer must not count again.
   const bool assigning = slot->state == SlotState::kAssigning && !slot->answered;
-  const bool awaits = ref.kind == TaskKind::kAssignRole    ? assigning
-                      : ref.kind == TaskKind::kReleaseRole ? slot->state == SlotState::kReleasing
-                                                           : versions.Of(ref.subject).loading != 0;
+  const bool awaits = ref.kind == TaskKind::kAssignRole ? assigning
+                      : ref.kind == TaskKind::kReleaseRole
+                          ? slot->state == SlotState::kReleasing
+                          : versions.replicas().Of(ref.subject).loading != 0;
   return awaits ? slot : nullptr;
 }
 
@@ -62,7 +63,7 @@ std::optional<LateSlot> NextLate(const Roster& roster, size_t from, const Policy
   for (size_t i = from; i < roster.slots().size(); ++i) {
     const RoleSlot& slot = roster.slots()[i];
     const absl::Duration age = now - slot.since;
-    const bool loads = versions.Of(i).loading != 0;
+    const bool loads = versions.replicas().Of(i).loading != 0;
     // A slot that gathers has no deadline: it waits for other slots, which have theirs.
     if (slot.state == SlotState::kReleasing && age > options.release_deadline) {
       return LateSlot{i, TaskKind::kReleaseRole};
@@ -114,7 +115,7 @@ void ExplainSlots(const Roster& roster, const PolicyVersions& versions,
                 absl::StrCat("worker ", slot.worker, " to take on the role"), slot.since,
                 options.setup_deadline, "the role goes to another worker");
     } else if (const uint64_t version =
-                   versions.Of(static_cast<uint64_t>(roster.IndexOf(slot))).loading;
+                   versions.replicas().Of(static_cast<uint64_t>(roster.IndexOf(slot))).loading;
                version != 0) {
       waits.Add("load_weights", subject,
                 absl::StrCat("worker ", slot.worker, " to load policy version ", version),

@@ -58,13 +58,13 @@ void Advance(JobParts& job) {
   const bool pausing = job.life.state() == Job::STATE_PAUSING;  // what is due is done afterwards
   const bool evaluates = EvaluationDue(job);
   // An evaluation that a restart interrupted goes on even if the job pauses: its rows are there.
-  if (evaluates && (!pausing || job.buffer.Recalls(v1::PURPOSE_EVAL))) {
+  if (evaluates && (!pausing || job.buffer.found().Has(v1::PURPOSE_EVAL))) {
     return job.work.Begin(Activity::kEvaluate, job);
   }
   // After the evaluation: whether a step is the best one is known by then.
   if (milestones.SaveDue(step, pausing)) return job.save.Begin(job);
   if (milestones.AtEnd(step) && !evaluates) return job.life.Finish(job);
-  if (pausing && !job.buffer.Recalls(v1::PURPOSE_TRAIN)) return job.life.ReleaseAll(job);
+  if (pausing && !job.buffer.found().Has(v1::PURPOSE_TRAIN)) return job.life.ReleaseAll(job);
   job.work.Begin(Activity::kGenerate, job);
 }
 

@@ -48,7 +48,7 @@ void FormWhenAllAreThere(const Group& group, const RoleContext& context) {
   for (const RoleSlot& slot : roster.slots()) {
     // The rollouts of a hybrid engine sample what its actor holds, and that begins anew.
     if (roster.hybrid() && group.role == roles::kActor && slot.role == roles::kRollout) {
-      context.versions.Hold(context.slots.IndexOf(slot), 0);
+      context.versions.replicas().Hold(context.slots.IndexOf(slot), 0);
     }
     if (slot.role != group.role) continue;
     GatherRank(slot, context);

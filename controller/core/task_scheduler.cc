@@ -12,15 +12,10 @@ void TaskScheduler::AddWorker(const std::string& worker, int credits) {
 }
 
 std::vector<uint64_t> TaskScheduler::RemoveWorker(const std::string& worker) {
-  std::vector<uint64_t> lost;
-  for (const auto& [trajectory, running] : running_) {
-    if (running.worker == worker) lost.push_back(trajectory);
-  }
-  for (uint64_t trajectory : lost) running_.erase(trajectory);
   // What it ran is the caller's to queue again: under which attempt, only the caller knows.
   workers_.erase(worker);
   if (last_worker_ == worker) last_worker_.clear();
-  return lost;
+  return watch_.RemoveWorker(worker);
 }
 
 void TaskScheduler::SetEnabled(const std::string& worker, bool enabled) {
@@ -61,7 +56,7 @@ void TaskScheduler::Withdraw(uint64_t trajectory) {
 
 bool TaskScheduler::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
   auto it = workers_.find(worker);
-  if (it == workers_.end() || running_.count(trajectory) > 0) return false;
+  if (it == workers_.end() || watch_.Has(trajectory)) return false;
   // It may exceed the worker's credits: the worker runs it, whatever this controller would give.
   Unqueue(trajectory);
   Run(trajectory, worker, /*place=*/0, it->second, now);
@@ -71,9 +66,7 @@ bool TaskScheduler::Adopt(uint64_t trajectory, const std::string& worker, absl::
 void TaskScheduler::Run(uint64_t trajectory, const std::string& name, uint64_t place,
                         Worker& worker, absl::Time now) {
   ++worker.load;
-  Running& running = running_[trajectory] = Running{name, now, now};
-  running.place = place;
-  worker.waiting.emplace(place, trajectory);
+  watch_.Begin(trajectory, name, place, now);
 }
 
 bool TaskScheduler::HasRoom(const Worker& worker, int share, uint64_t pin) const {
@@ -84,7 +77,7 @@ bool TaskScheduler::HasRoom(const Worker& worker, int share, uint64_t pin) const
 // A fair share of all that is open, rounded up. Without it, the first replica that has the new
 // weights would take as much as its credits allow, and the others would idle.
 int TaskScheduler::Share() const {
-  const int open = most_open_ > 0 ? most_open_ : static_cast<int>(queue_.size() + running_.size());
+  const int open = most_open_ > 0 ? most_open_ : static_cast<int>(queue_.size() + running().size());
   const int count = static_cast<int>(workers_.size());
   return std::max(1, (open + count - 1) / count);
 }
@@ -154,58 +147,18 @@ uint64_t TaskScheduler::PinnedVersion() const {
   return 0;
 }
 
-void TaskScheduler::Progressed(uint64_t trajectory, absl::Time now) {
-  auto it = running_.find(trajectory);
-  if (it == running_.end()) return;
-  Running& running = it->second;
-  running.progressed = now;
-  auto worker = workers_.find(running.worker);
-  if (worker == workers_.end()) return;
-  worker->second.moved = now;
-  if (std::exchange(running.moved, true)) return;
-  // A worker takes responses from its queue in their order. One that is overtaken waits no longer:
-  // it runs, or hangs.
-  auto& waiting = worker->second.waiting;
-  waiting.erase({running.place, trajectory});
-  while (!waiting.empty() && waiting.begin()->first < running.place) {
-    running_.at(waiting.begin()->second).overtaken = now;
-    waiting.erase(waiting.begin());
-  }
-}
-
-void TaskScheduler::Delay(absl::Duration duration, absl::Time now) {
-  for (auto& [trajectory, running] : running_) {
-    running.progressed = std::min(now, running.progressed + duration);
-    if (running.overtaken <= now) running.overtaken = std::min(now, running.overtaken + duration);
-  }
-  for (auto& [id, worker] : workers_) worker.moved = std::min(now, worker.moved + duration);
-}
-
-void TaskScheduler::Heard(const std::string& worker, absl::Time now) {
-  auto it = workers_.find(worker);
-  if (it != workers_.end()) it->second.heard = now;
-}
-
 bool TaskScheduler::Finish(uint64_t trajectory) {
-  auto it = running_.find(trajectory);
-  if (it == running_.end()) return false;
-  auto worker = workers_.find(it->second.worker);
-  if (worker != workers_.end()) {
-    --worker->second.load;
-    worker->second.waiting.erase({it->second.place, trajectory});
-  }
-  running_.erase(it);
+  const std::optional<std::string> name = watch_.End(trajectory);
+  if (!name.has_value()) return false;
+  --workers_.at(*name).load;
   return true;
 }
 
 std::map<uint64_t, TaskScheduler::Running> TaskScheduler::Clear() {
   queue_.clear();
   // The workers stay, with their credits: the next work is for the same ones.
-  for (auto& [id, worker] : workers_) {
-    worker.load = 0;
-    worker.waiting.clear();
-  }
-  return std::exchange(running_, {});
+  for (auto& [id, worker] : workers_) worker.load = 0;
+  return watch_.Clear();
 }
 
 int TaskScheduler::load(const std::string& worker) const {
@@ -216,37 +169,6 @@ int TaskScheduler::load(const std::string& worker) const {
 int TaskScheduler::Places(const std::string& worker) const {
   auto it = workers_.find(worker);
   return it == workers_.end() ? 0 : std::min(it->second.credits, Share());
-}
-
-absl::Time TaskScheduler::StillSince(const Running& running) const {
-  const auto worker = workers_.find(running.worker);
-  if (running.moved || worker == workers_.end()) return running.progressed;
-  return std::max(running.progressed, std::min(worker->second.moved, running.overtaken));
-}
-
-std::vector<uint64_t> TaskScheduler::StalledSince(absl::Time before) const {
-  std::vector<uint64_t> stalled;
-  for (const auto& [trajectory, running] : running_) {
-    if (StillSince(running) < before) stalled.push_back(trajectory);
-  }
-  return stalled;
-}
-
-std::vector<std::string> TaskScheduler::SilentSince(absl::Time before) const {
-  std::map<std::string, bool> silent;
-  for (const auto& [trajectory, running] : running_) {
-    auto worker = workers_.find(running.worker);
-    if (worker == workers_.end()) continue;
-    const bool hangs = running.progressed < before;
-    // One response that moves, or one result since then, says that the worker itself lives.
-    bool& all = silent.try_emplace(running.worker, true).first->second;
-    all = all && hangs && worker->second.heard <= running.started;
-  }
-  std::vector<std::string> out;
-  for (const auto& [worker, all] : silent) {
-    if (all) out.push_back(worker);
-  }
-  return out;
 }
 
 }  // namespace baton::controller

@@ -8,6 +8,8 @@
 // A pinned trajectory goes to workers alone that hold the version of its pin, whether they are
 // enabled or not; while none of them has room, others overtake it.
 //
+// Owns the queue, and what each worker may take; TaskWatch knows what runs and whether it moves.
+//
 // Pure and deterministic: ties are broken by worker id.
 #ifndef BATON_CONTROLLER_CORE_TASK_SCHEDULER_H_
 #define BATON_CONTROLLER_CORE_TASK_SCHEDULER_H_
@@ -16,12 +18,11 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "controller/core/task_watch.h"
 
 namespace baton::controller {
 
@@ -31,17 +32,7 @@ class TaskScheduler {
     std::string worker;
     uint64_t trajectory = 0;
   };
-  struct Running {
-    std::string worker;
-    absl::Time started;
-    absl::Time progressed;  ///< Last sign that it moves.
-    uint64_t place = 0;     ///< In the order of assignments; 0: it was adopted, so before them all.
-    bool moved = false;     ///< It progressed on this worker.
-    /// One that the worker got later moved before it; infinite future: none did.
-    absl::Time overtaken = absl::InfiniteFuture();
-    /// When it was stopped, to be queued again once it has ended; infinite past: it was not.
-    absl::Time recalled = absl::InfinitePast();
-  };
+  using Running = TaskWatch::Running;
 
   /// A worker of the role that may get work once it is enabled.
   void AddWorker(const std::string& worker, int credits);
@@ -74,13 +65,6 @@ class TaskScheduler {
   /// The version that the first queued trajectory with a pin needs; 0: none is queued.
   uint64_t PinnedVersion() const;
 
-  /// The response has a new token, or is complete: so its worker moves. Of scores nothing is told
-  /// before they are done, so each of them counts from its start.
-  void Progressed(uint64_t trajectory, absl::Time now);
-  /// Nothing could move for so long: no trajectory is older for it.
-  void Delay(absl::Duration duration, absl::Time now);
-  /// The worker sent a result: it lives.
-  void Heard(const std::string& worker, absl::Time now);
   /// It runs no more. False when it did not run.
   bool Finish(uint64_t trajectory);
   /// It is neither queued nor running any more.
@@ -88,23 +72,14 @@ class TaskScheduler {
   /// Forgets all trajectories; returns what was running.
   std::map<uint64_t, Running> Clear();
 
-  /// It is stopped, and is to be queued again once it has ended.
-  void Recall(uint64_t trajectory, absl::Time now) { running_.at(trajectory).recalled = now; }
-
-  const std::map<uint64_t, Running>& running() const { return running_; }
+  /// What runs, and whether it moves.
+  TaskWatch& watch() { return watch_; }
+  const TaskWatch& watch() const { return watch_; }
+  const std::map<uint64_t, Running>& running() const { return watch_.all(); }
   size_t queued() const { return queue_.size(); }
   int load(const std::string& worker) const;
   /// Trajectories that the worker may run at once: its credits, or its fair share.
   int Places(const std::string& worker) const;
-  /// Since when it should have moved: its last progress. One that has not moved on its worker yet
-  /// may wait in the worker's queue. That is no stall while the worker moves, until it is
-  /// overtaken.
-  absl::Time StillSince(const Running& running) const;
-  /// Running trajectories that have been still since before `before`, in id order.
-  std::vector<uint64_t> StalledSince(absl::Time before) const;
-  /// Workers all of whose trajectories are stalled, and who have sent nothing since the first of
-  /// them began: it is the worker that hangs, and not one response. In order of their names.
-  std::vector<std::string> SilentSince(absl::Time before) const;
 
  private:
   struct Worker {
@@ -112,10 +87,6 @@ class TaskScheduler {
     int load = 0;
     bool enabled = false;
     uint64_t version = 0;
-    absl::Time heard = absl::InfinitePast();
-    absl::Time moved = absl::InfinitePast();  // some trajectory on it progressed
-    // Place and trajectory of what may wait in its queue: has not moved, and is not overtaken.
-    std::set<std::pair<uint64_t, uint64_t>> waiting;
   };
   struct Queued {
     uint64_t trajectory;
@@ -134,7 +105,7 @@ class TaskScheduler {
   int most_open_ = 0;
   std::map<std::string, Worker> workers_;
   std::deque<Queued> queue_;
-  std::map<uint64_t, Running> running_;
+  TaskWatch watch_;
   uint64_t places_ = 0;  // assigned so far
   uint64_t last_group_ = ~uint64_t{0};
   std::string last_worker_;  // of last_group_

@@ -117,9 +117,9 @@ TEST(TaskSchedulerTest, OnlyWhatDoesNotMoveIsStalled) {
   tasks.Enqueue(2, 2);
   while (tasks.Next(kNow)) {
   }
-  tasks.Progressed(1, kNow);
-  tasks.Progressed(2, kNow + absl::Seconds(5));
-  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(1)), std::vector<uint64_t>{1});
+  tasks.watch().Progressed(1, kNow);
+  tasks.watch().Progressed(2, kNow + absl::Seconds(5));
+  EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(1)), std::vector<uint64_t>{1});
 }
 
 // A worker with trajectories 1 to `count`, in the order of their assignment at kNow.
@@ -135,36 +135,36 @@ TaskScheduler OneWorker(uint64_t count) {
 
 TEST(TaskSchedulerTest, APlaceInTheQueueOfAWorkerThatMovesIsNoStall) {
   TaskScheduler tasks = OneWorker(3);  // it runs one at a time
-  tasks.Progressed(1, kNow + absl::Seconds(5));
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(5)).empty());
-  tasks.Progressed(1, kNow + absl::Seconds(9));
+  tasks.watch().Progressed(1, kNow + absl::Seconds(5));
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(5)).empty());
+  tasks.watch().Progressed(1, kNow + absl::Seconds(9));
   tasks.Finish(1);
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(9)).empty());
-  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(10)), (std::vector<uint64_t>{2, 3}))
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(9)).empty());
+  EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(10)), (std::vector<uint64_t>{2, 3}))
       << "the worker itself is still since second 9";
 }
 
 TEST(TaskSchedulerTest, WhatHadProgressAndStoppedIsStalledThoughItsWorkerMoves) {
   TaskScheduler tasks = OneWorker(3);
-  tasks.Progressed(1, kNow + absl::Seconds(1));
-  tasks.Progressed(2, kNow + absl::Seconds(9));
-  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(5)), std::vector<uint64_t>{1});
+  tasks.watch().Progressed(1, kNow + absl::Seconds(1));
+  tasks.watch().Progressed(2, kNow + absl::Seconds(9));
+  EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(5)), std::vector<uint64_t>{1});
 }
 
 TEST(TaskSchedulerTest, WhatIsOvertakenInItsWorkersQueueCountsFromThen) {
   TaskScheduler tasks = OneWorker(4);
-  tasks.Progressed(1, kNow + absl::Seconds(1));
-  tasks.Progressed(3, kNow + absl::Seconds(4));  // 2 hangs, and 4 waits
+  tasks.watch().Progressed(1, kNow + absl::Seconds(1));
+  tasks.watch().Progressed(3, kNow + absl::Seconds(4));  // 2 hangs, and 4 waits
   for (const int second : {6, 8, 10}) {
-    tasks.Progressed(1, kNow + absl::Seconds(second));
-    tasks.Progressed(3, kNow + absl::Seconds(second));
+    tasks.watch().Progressed(1, kNow + absl::Seconds(second));
+    tasks.watch().Progressed(3, kNow + absl::Seconds(second));
   }
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(4)).empty());
-  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(5)), std::vector<uint64_t>{2});
-  tasks.Progressed(2, kNow + absl::Seconds(11));  // it was only late
-  tasks.Progressed(1, kNow + absl::Seconds(11));
-  tasks.Progressed(3, kNow + absl::Seconds(11));
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(11)).empty());
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(4)).empty());
+  EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(5)), std::vector<uint64_t>{2});
+  tasks.watch().Progressed(2, kNow + absl::Seconds(11));  // it was only late
+  tasks.watch().Progressed(1, kNow + absl::Seconds(11));
+  tasks.watch().Progressed(3, kNow + absl::Seconds(11));
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(11)).empty());
 }
 
 TEST(TaskSchedulerTest, InWhichOrderAnotherControllerGaveWhatIsAdoptedIsNotKnown) {
@@ -173,19 +173,19 @@ TEST(TaskSchedulerTest, InWhichOrderAnotherControllerGaveWhatIsAdoptedIsNotKnown
   tasks.SetEnabled("a", true);
   ASSERT_TRUE(tasks.Adopt(1, "a", kNow));
   ASSERT_TRUE(tasks.Adopt(2, "a", kNow));
-  tasks.Progressed(2, kNow + absl::Seconds(2));
-  tasks.Progressed(2, kNow + absl::Seconds(9));
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(9)).empty());
+  tasks.watch().Progressed(2, kNow + absl::Seconds(2));
+  tasks.watch().Progressed(2, kNow + absl::Seconds(9));
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(9)).empty());
   tasks.Enqueue(3, 3);  // but this one comes after both
   ASSERT_TRUE(tasks.Next(kNow + absl::Seconds(9)).has_value());
-  tasks.Progressed(3, kNow + absl::Seconds(10));
-  for (const uint64_t t : {2, 3}) tasks.Progressed(t, kNow + absl::Seconds(20));
-  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(11)), std::vector<uint64_t>{1});
+  tasks.watch().Progressed(3, kNow + absl::Seconds(10));
+  for (const uint64_t t : {2, 3}) tasks.watch().Progressed(t, kNow + absl::Seconds(20));
+  EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(11)), std::vector<uint64_t>{1});
 }
 
 TEST(TaskSchedulerTest, ATryAfterAStallHasItsPlaceInTheOtherWorkersQueue) {
   TaskScheduler tasks = OneWorker(3);
-  tasks.Progressed(2, kNow + absl::Seconds(1));  // 1 is overtaken
+  tasks.watch().Progressed(2, kNow + absl::Seconds(1));  // 1 is overtaken
   tasks.Finish(1);
   tasks.AddWorker("b", 100);
   tasks.SetEnabled("b", true);
@@ -194,19 +194,19 @@ TEST(TaskSchedulerTest, ATryAfterAStallHasItsPlaceInTheOtherWorkersQueue) {
   tasks.Enqueue(4, 4, "a");
   ASSERT_EQ(tasks.Next(kNow + absl::Seconds(5))->worker, "b");
   for (const int second : {6, 9}) {
-    for (const uint64_t t : {2, 3}) tasks.Progressed(t, kNow + absl::Seconds(second));
+    for (const uint64_t t : {2, 3}) tasks.watch().Progressed(t, kNow + absl::Seconds(second));
   }
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(5)).empty());
-  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(6)), (std::vector<uint64_t>{1, 4}))
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(5)).empty());
+  EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(6)), (std::vector<uint64_t>{1, 4}))
       << "that a moves says nothing of b";
 }
 
 TEST(TaskSchedulerTest, TimeThatWasLostMakesNoPlaceInAQueueOlder) {
   TaskScheduler tasks = OneWorker(3);
-  tasks.Progressed(2, kNow + absl::Seconds(1));
-  tasks.Delay(absl::Seconds(60), kNow + absl::Seconds(61));
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(60)).empty());
-  EXPECT_EQ(tasks.StalledSince(kNow + absl::Seconds(62)), (std::vector<uint64_t>{1, 2, 3}));
+  tasks.watch().Progressed(2, kNow + absl::Seconds(1));
+  tasks.watch().Delay(absl::Seconds(60), kNow + absl::Seconds(61));
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(60)).empty());
+  EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(62)), (std::vector<uint64_t>{1, 2, 3}));
 }
 
 TEST(TaskSchedulerTest, ARetryGoesElsewhereWhileThereIsAnElsewhere) {
@@ -236,15 +236,16 @@ TEST(TaskSchedulerTest, AWorkerIsSilentWhenItHasAnsweredNothingOfWhatItRuns) {
   }
   const absl::Time later = kNow + absl::Seconds(3);
   tasks.Finish(1);
-  tasks.Heard("b", kNow + absl::Seconds(1));
-  EXPECT_EQ(tasks.StalledSince(later), (std::vector<uint64_t>{0, 2, 3}));
-  EXPECT_EQ(tasks.SilentSince(later), std::vector<std::string>{"a"});
-  tasks.Delay(absl::Seconds(2), later);  // nothing is older for it, and nothing from the future
-  EXPECT_TRUE(tasks.StalledSince(kNow + absl::Seconds(2)).empty());
-  tasks.Delay(absl::Seconds(2), later);
-  EXPECT_TRUE(tasks.StalledSince(later).empty());
-  tasks.Progressed(2, kNow + absl::Seconds(9));
-  EXPECT_TRUE(tasks.SilentSince(kNow + absl::Seconds(5)).empty());
+  tasks.watch().Heard("b", kNow + absl::Seconds(1));
+  EXPECT_EQ(tasks.watch().StalledSince(later), (std::vector<uint64_t>{0, 2, 3}));
+  EXPECT_EQ(tasks.watch().SilentSince(later), std::vector<std::string>{"a"});
+  tasks.watch().Delay(absl::Seconds(2),
+                      later);  // nothing is older for it, and nothing from the future
+  EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(2)).empty());
+  tasks.watch().Delay(absl::Seconds(2), later);
+  EXPECT_TRUE(tasks.watch().StalledSince(later).empty());
+  tasks.watch().Progressed(2, kNow + absl::Seconds(9));
+  EXPECT_TRUE(tasks.watch().SilentSince(kNow + absl::Seconds(5)).empty());
 }
 
 TEST(TaskSchedulerTest, WhatIsWithdrawnIsNeitherQueuedNorRunning) {

@@ -68,7 +68,7 @@ void TrajectoryGenerations::Progressed(const TaskProgressed& event, const Work& 
   // Nothing new is no progress: an attempt that reports it for ever would never count as stalled.
   if (event.tokens <= trajectory.tokens && !Mutant("empty-progress-counts")) return;
   trajectory.tokens = event.tokens;
-  work.queues.rollouts().tasks.Progressed(event.ref.subject, now);
+  work.queues.rollouts().tasks.watch().Progressed(event.ref.subject, now);
 }
 
 void TrajectoryGenerations::Retry(TrajectoryInfo& trajectory, const absl::Status& status,
@@ -108,7 +108,7 @@ void TrajectoryGenerations::Recall(uint64_t trajectory, const std::string& reaso
   const TaskScheduler::Running& running = rollouts.running().at(trajectory);
   if (running.recalled != absl::InfinitePast()) return;
   context.out.Do(StopTask{running.worker, work.table.RefOf(roles::kRollout, trajectory), reason});
-  rollouts.Recall(trajectory, context.out.now());
+  rollouts.watch().Recall(trajectory, context.out.now());
 }
 
 void TrajectoryGenerations::RepeatRecalls(const std::string& worker, const Work& work,
@@ -138,9 +138,9 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
   // What was begun elsewhere, or under another controller, tells nothing of a worker's pace.
   const bool own = event.ref.attempt == out.attempt_base();
   if (event.status.ok() && event.output.tokens > 0 && own) NotePace(event, took, work);
-  if (event.status.ok()) rollouts.tasks.Progressed(trajectory.id, out.now());
+  if (event.status.ok()) rollouts.tasks.watch().Progressed(trajectory.id, out.now());
   rollouts.tasks.Finish(trajectory.id);
-  rollouts.tasks.Heard(event.worker, out.now());
+  rollouts.tasks.watch().Heard(event.worker, out.now());
   if (failure == TaskFailure::kCancelled) {
     // It sent the last ones. Of an attempt of an earlier controller the version is not known: the
     // worker may hold other weights by now than those that made it.
@@ -180,8 +180,8 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
   trajectory.location = event.output.location;
   trajectory.failures = 0;
   trajectory.scored = 0;
-  trajectory.state =
-      work.table.Wanted(trajectory) != 0 ? TrajectoryState::kScoring : TrajectoryState::kReady;
+  trajectory.state = work.table.plan().Wanted(trajectory) != 0 ? TrajectoryState::kScoring
+                                                               : TrajectoryState::kReady;
   context.buffer.PutNew(trajectory, out);
   return {Next::kDone};
 }
@@ -192,7 +192,7 @@ absl::Status TrajectoryGenerations::CheckStalls(const Work& work,
                                                 const WorkContext& context) const {
   EffectSink& out = context.out;
   TaskScheduler& rollouts = work.queues.rollouts().tasks;
-  for (uint64_t id : rollouts.StalledSince(out.now() - options_.generate_stall)) {
+  for (uint64_t id : rollouts.watch().StalledSince(out.now() - options_.generate_stall)) {
     TrajectoryInfo& trajectory = work.table.At(id);
     const std::string worker = rollouts.running().at(id).worker;
     out.Do(StopTask{worker, work.table.RefOf(roles::kRollout, id), "no progress"});

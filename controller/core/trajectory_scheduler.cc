@@ -14,7 +14,7 @@ TrajectoryScheduler::TrajectoryScheduler(std::shared_ptr<const v1::Job> submitte
     : submitted_(std::move(submitted)),
       options_(options),
       table_(submitted_),
-      queues_(table_.graph().roles(), options.stragglers),
+      queues_(table_.plan().graph().roles(), options.stragglers),
       admission_(submitted_),
       generations_(submitted_, options),
       scores_(submitted_, options) {}
@@ -71,7 +71,7 @@ bool TrajectoryScheduler::Draw(const std::vector<TrajectoryInfo*>& drawn) {
 
 void TrajectoryScheduler::Undraw(const std::vector<TrajectoryInfo*>& drawn,
                                  const std::string& reason, const Context& context) {
-  const ScoreGraph& graph = table_.graph();
+  const ScoreGraph& graph = table_.plan().graph();
   for (TrajectoryInfo* trajectory : drawn) {
     for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
       NodeTry& tried = trajectory->tries[node];
@@ -90,7 +90,7 @@ void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
     Withdraw(roles::kRollout, trajectory->id, reason, context);
     for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
       if (!trajectory->tries[node].asked) continue;
-      Withdraw(table_.graph().role(node), WorkId(trajectory->id, node), reason, context);
+      Withdraw(table_.plan().graph().role(node), WorkId(trajectory->id, node), reason, context);
     }
     scores_.errors().Forget(*trajectory);
     if (trajectory->serial != 0) context.buffer.Drop(*trajectory, context.out);
@@ -166,7 +166,7 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event
 
 void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context& context) {
   EffectSink& out = context.out;
-  const ScoreGraph& graph = table_.graph();
+  const ScoreGraph& graph = table_.plan().graph();
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
     std::vector<TrajectoryInfo*> those = {&trajectory};
     if (graph.over_group(node)) those = table_.PromptGroupOf(trajectory);

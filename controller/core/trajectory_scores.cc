@@ -30,13 +30,13 @@ void TrajectoryScores::EnqueueNext(TrajectoryInfo& trajectory, const Work& work)
 void TrajectoryScores::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node,
                                    const std::string& avoid, const Work& work) const {
   trajectory.tries[node].asked = true;
-  const std::string& role = work.table.graph().role(node);
+  const std::string& role = work.table.plan().graph().role(node);
   work.queues.Of(role).Enqueue(WorkId(trajectory.id, node), trajectory.draw, avoid);
 }
 
 void TrajectoryScores::Start(const std::string& role, const TaskScheduler::Assignment& assignment,
                              const Work& work, EffectSink& out) const {
-  const ScoreGraph& graph = work.table.graph();
+  const ScoreGraph& graph = work.table.plan().graph();
   TrajectoryInfo& trajectory = work.table.At(TrajectoryOf(assignment.trajectory));
   StartTask task;
   task.worker = assignment.worker;
@@ -84,7 +84,7 @@ std::map<std::string, double> TrajectoryScores::ScoresIn(const TaskDone& event,
 WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const Work& work,
                                        const WorkContext& context) {
   EffectSink& out = context.out;
-  const ScoreGraph& graph = work.table.graph();
+  const ScoreGraph& graph = work.table.plan().graph();
   TrajectoryInfo& trajectory = work.table.At(event.ref.subject);
   const uint32_t node_index = event.ref.target;
   const v1::ScoreNode& node = submitted_->dataflow().score(static_cast<int>(node_index));
@@ -96,7 +96,7 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
     queue.stragglers.Add(event.worker, absl::ToDoubleSeconds(took));
   }
   queue.tasks.Finish(score);
-  queue.tasks.Heard(event.worker, out.now());
+  queue.tasks.watch().Heard(event.worker, out.now());
   // A failure that an earlier controller may have seen, and acted on, is not counted again.
   if (!event.status.ok() && event.ref.attempt < out.attempt_base()) {
     Retry(trajectory, node_index, absl::CancelledError("it is asked again"), event.worker, work,
@@ -182,7 +182,7 @@ WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& e
   // of the response, so without an error_reward of the user's the response has no reward.
   if (!ok && ((failed.infra && !reward.has_error_reward()) || failed.lacks_inputs)) {
     trajectory.scores.erase(out);
-    trajectory.failed |= work.table.graph().WithDependents(node_index);
+    trajectory.failed |= work.table.plan().graph().WithDependents(node_index);
     trajectory.scored |= trajectory.failed;
   } else if (!ok) {
     trajectory.scores[out] = reward.error_reward();
@@ -197,7 +197,7 @@ WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& e
 
 std::vector<uint64_t> TrajectoryScores::Stalled(const std::string& role, const RoleQueues& queues,
                                                 absl::Time now) const {
-  return queues.Of(role).StalledSince(now - options_.score_deadline);
+  return queues.Of(role).watch().StalledSince(now - options_.score_deadline);
 }
 
 std::optional<TaskDone> TrajectoryScores::Late(const std::string& role, uint64_t score,

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/role_names.h"
-#include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
@@ -17,23 +16,6 @@ bool HasResponse(const TrajectoryInfo& trajectory) {
 }
 
 }  // namespace
-
-TrajectoryTable::TrajectoryTable(std::shared_ptr<const v1::Job> submitted)
-    : submitted_(std::move(submitted)),
-      graph_(submitted_->dataflow(),
-             IsAsync(submitted_->effective_spec(), submitted_->dataflow())) {
-  const auto& generate = submitted_->dataflow().generate();
-  has_baseline_ = std::any_of(generate.begin(), generate.end(), [](const v1::GenerateNode& node) {
-    return node.purpose() == "baseline";
-  });
-}
-
-uint32_t TrajectoryTable::Samples(v1::Purpose purpose) const {
-  const v1::JobSpec& spec = submitted_->effective_spec();
-  if (spec.kind() != v1::JOB_KIND_RL) return 1;
-  return static_cast<uint32_t>(purpose == v1::PURPOSE_EVAL ? spec.rollout().val().n()
-                                                           : spec.rollout().n());
-}
 
 TrajectoryInfo* TrajectoryTable::Find(uint64_t id) {
   return const_cast<TrajectoryInfo*>(static_cast<const TrajectoryTable*>(this)->Find(id));
@@ -83,7 +65,7 @@ std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeEvaluation() {
 }
 
 std::vector<TrajectoryInfo*> TrajectoryTable::DrawMembers(uint64_t draw) {
-  const uint32_t n = Samples(v1::PURPOSE_TRAIN);
+  const uint32_t n = plan_.Samples(v1::PURPOSE_TRAIN);
   std::vector<TrajectoryInfo*> members;
   const auto add = [&](v1::Purpose purpose, uint32_t sample) {
     if (TrajectoryInfo* found = Find(TrajectoryId(purpose, draw, sample, n))) {
@@ -91,20 +73,20 @@ std::vector<TrajectoryInfo*> TrajectoryTable::DrawMembers(uint64_t draw) {
     }
   };
   for (uint32_t sample = 0; sample < n; ++sample) add(v1::PURPOSE_TRAIN, sample);
-  if (has_baseline_) add(v1::PURPOSE_BASELINE, 0);
+  if (plan_.has_baseline()) add(v1::PURPOSE_BASELINE, 0);
   return members;
 }
 
 bool TrajectoryTable::DrawReady(uint64_t draw, size_t given_up) const {
-  const uint32_t n = Samples(v1::PURPOSE_TRAIN);
+  const uint32_t n = plan_.Samples(v1::PURPOSE_TRAIN);
   size_t ready = 0;
   const auto count = [&](v1::Purpose purpose, uint32_t sample) {
     const TrajectoryInfo* const found = Find(TrajectoryId(purpose, draw, sample, n));
     if (found != nullptr && found->state == TrajectoryState::kReady) ++ready;
   };
   for (uint32_t sample = 0; sample < n; ++sample) count(v1::PURPOSE_TRAIN, sample);
-  if (has_baseline_) count(v1::PURPOSE_BASELINE, 0);
-  return ready + given_up == PerDraw();
+  if (plan_.has_baseline()) count(v1::PURPOSE_BASELINE, 0);
+  return ready + given_up == plan_.PerDraw();
 }
 
 void TrajectoryTable::Clear() {
@@ -113,7 +95,7 @@ void TrajectoryTable::Clear() {
 }
 
 std::vector<TrajectoryInfo*> TrajectoryTable::PromptGroupOf(const TrajectoryInfo& trajectory) {
-  const uint32_t n = Samples(trajectory.purpose);
+  const uint32_t n = plan_.Samples(trajectory.purpose);
   const uint32_t size = trajectory.purpose == v1::PURPOSE_BASELINE ? 1 : n;
   std::vector<TrajectoryInfo*> group;
   for (uint32_t sample = 0; sample < size; ++sample) {
@@ -129,14 +111,14 @@ std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
   std::vector<std::pair<TrajectoryInfo*, uint32_t>> next;
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
     std::vector<TrajectoryInfo*> those = {&trajectory};
-    if (graph_.over_group(node)) those = PromptGroupOf(trajectory);
+    if (plan_.graph().over_group(node)) those = PromptGroupOf(trajectory);
     // A node over the group compares responses, so it waits until all of them have its inputs.
     const bool possible = std::all_of(those.begin(), those.end(), [&](const auto* t) {
-      return HasResponse(*t) && (graph_.needs(node) & ~t->scored) == 0;
+      return HasResponse(*t) && (plan_.graph().needs(node) & ~t->scored) == 0;
     });
     // A mate may lack the very score that this response made possible. `asked`: of an earlier call.
     for (TrajectoryInfo* t : those) {
-      const bool wanted = (Wanted(*t) & ~t->scored) >> node & 1;
+      const bool wanted = (plan_.Wanted(*t) & ~t->scored) >> node & 1;
       if (possible && wanted && !t->tries[node].asked) next.emplace_back(t, node);
     }
   }
@@ -145,7 +127,7 @@ std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
 
 bool TrajectoryTable::Draw(TrajectoryInfo& trajectory) {
   trajectory.drawn = true;
-  if ((Wanted(trajectory) & ~trajectory.scored) == 0) return false;
+  if ((plan_.Wanted(trajectory) & ~trajectory.scored) == 0) return false;
   trajectory.state = TrajectoryState::kScoring;
   --ready_;
   return true;
@@ -154,11 +136,11 @@ bool TrajectoryTable::Draw(TrajectoryInfo& trajectory) {
 void TrajectoryTable::Undraw(TrajectoryInfo& trajectory) {
   trajectory.drawn = false;
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
-    if ((graph_.at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
+    if ((plan_.graph().at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
   }
-  trajectory.scored &= ~graph_.at_draw();
+  trajectory.scored &= ~plan_.graph().at_draw();
   const bool waited = trajectory.state == TrajectoryState::kScoring;
-  if (!waited || (Wanted(trajectory) & ~trajectory.scored) != 0) return;
+  if (!waited || (plan_.Wanted(trajectory) & ~trajectory.scored) != 0) return;
   trajectory.state = TrajectoryState::kReady;
   ++ready_;
 }
@@ -167,10 +149,10 @@ void TrajectoryTable::Scored(TrajectoryInfo& trajectory, uint32_t node) {
   // Its attempts go on where they are, should it be asked again.
   trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
   trajectory.scored |= uint64_t{1} << node;
-  if ((Wanted(trajectory) & ~trajectory.scored) != 0) return;
+  if ((plan_.Wanted(trajectory) & ~trajectory.scored) != 0) return;
   // The reward is worked out once, when all that it sums up is there.
   trajectory.state = TrajectoryState::kReady;
-  if (trajectory.failed == 0) trajectory.scores["reward"] = graph_.Reward(trajectory.scores);
+  if (trajectory.failed == 0) trajectory.scores["reward"] = plan_.graph().Reward(trajectory.scores);
 }
 
 void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out) {

@@ -19,25 +19,18 @@
 
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/effect_sink.h"
+#include "controller/core/response_plan.h"
 #include "controller/core/trajectory.h"
-#include "controller/spec/score_graph.h"
 
 namespace baton::controller {
 
 class TrajectoryTable {
  public:
   /// `submitted` has effective_spec and dataflow.
-  explicit TrajectoryTable(std::shared_ptr<const v1::Job> submitted);
+  explicit TrajectoryTable(std::shared_ptr<const v1::Job> submitted)
+      : plan_(std::move(submitted)) {}
 
-  const ScoreGraph& graph() const { return graph_; }
-  /// Score nodes without which it is not READY.
-  uint64_t Wanted(const TrajectoryInfo& trajectory) const {
-    return graph_.Wanted(trajectory.purpose) & ~(trajectory.drawn ? 0 : graph_.at_draw());
-  }
-  /// Responses to one prompt.
-  uint32_t Samples(v1::Purpose purpose) const;
-  /// A greedy response to each training prompt stands beside its samples (ReMax).
-  bool has_baseline() const { return has_baseline_; }
+  const ResponsePlan& plan() const { return plan_; }
 
   const std::map<uint64_t, TrajectoryInfo>& all() const { return trajectories_; }
   /// Null: there is none of that id.
@@ -62,8 +55,6 @@ class TrajectoryTable {
   std::vector<TrajectoryInfo*> DrawMembers(uint64_t draw);
   /// All of the draw's trajectories but `given_up` of them are there, and READY.
   bool DrawReady(uint64_t draw, size_t given_up) const;
-  /// Trajectories that a draw has: samples, and a baseline.
-  uint32_t PerDraw() const { return Samples(v1::PURPOSE_TRAIN) + (has_baseline_ ? 1 : 0); }
 
   /// The responses to the same prompt, in order, without those that were given up.
   std::vector<TrajectoryInfo*> PromptGroupOf(const TrajectoryInfo& trajectory);
@@ -90,9 +81,7 @@ class TrajectoryTable {
  private:
   TrajectoryInfo Take(std::map<uint64_t, TrajectoryInfo>::iterator at);
 
-  std::shared_ptr<const v1::Job> submitted_;
-  ScoreGraph graph_;
-  bool has_baseline_ = false;
+  ResponsePlan plan_;
   std::map<uint64_t, TrajectoryInfo> trajectories_;  // by id
   uint64_t ready_ = 0;
   uint64_t taken_ = 0;

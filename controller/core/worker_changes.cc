@@ -82,14 +82,14 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   const uint64_t index = job.slots.IndexOf(slot);
   if (event.status.ok()) {
     job.slots.ForgetFailures(slot);
-    job.versions.Loaded(index);
+    job.versions.replicas().Loaded(index);
     // A newer version may have been published while it loaded this one.
     job.LoadWeights();
     job.versions.NoteWhenAllHold(job.roster(), job.out.now());
     return job.Dispatch();
   }
-  const uint64_t version = job.versions.Of(index).loading;
-  job.versions.StopLoading(index);
+  const uint64_t version = job.versions.replicas().Of(index).loading;
+  job.versions.replicas().StopLoading(index);
   job.out.Warn(absl::StrCat("worker ", slot.worker, " could not load policy version ", version,
                             ": ", event.status.message()));
   if (FailureOf(event) == TaskFailure::kNotFound) {

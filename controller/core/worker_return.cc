@@ -32,16 +32,16 @@ uint64_t HeldIn(const std::string& role, const WorkerBack& event) {
 void ResumeLoading(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context) {
   PolicyVersions& versions = context.versions;
   const uint64_t index = context.slots.IndexOf(slot);
-  versions.Hold(index, HeldIn(slot.role, event));
+  versions.replicas().Hold(index, HeldIn(slot.role, event));
   if (!MentionsKind(event.running, TaskKind::kLoadWeights) &&
       !MentionsKind(event.unacked, TaskKind::kLoadWeights)) {
-    versions.StopLoading(index);
+    versions.replicas().StopLoading(index);
   }
   for (const TaskRef& ref : event.running) {  // begun under another controller
     if (ref.kind == TaskKind::kLoadWeights && ref.subject == index &&
-        versions.Of(index).loading == 0) {
+        versions.replicas().Of(index).loading == 0) {
       context.out.Do(StopTask{slot.worker, ref, "it is not wanted any more"});
-      versions.Hold(index, 0);  // it may have loaded that before it hears of this
+      versions.replicas().Hold(index, 0);  // it may have loaded that before it hears of this
     }
   }
 }

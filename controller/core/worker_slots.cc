@@ -77,7 +77,7 @@ void WorkerSlots::Empty(RoleSlot& slot, PolicyVersions& versions, absl::Time now
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
   slot.present = false;
-  versions.Forget(IndexOf(slot));
+  versions.replicas().Forget(IndexOf(slot));
   slot.since = now;
   slot.trouble.clear();
 }
@@ -134,7 +134,7 @@ void WorkerSlots::Assign(const RoleSlot& of, TaskArgs args, PolicyVersions& vers
   RoleSlot& slot = Own(of);
   slot.state = SlotState::kAssigning;
   slot.answered = false;
-  versions.Forget(IndexOf(slot));  // whatever it held, it takes the role on anew
+  versions.replicas().Forget(IndexOf(slot));  // whatever it held, it takes the role on anew
   slot.since = out.now();
   slot.attempt = out.NextAttempt(slot.attempt);
   StartTask task;
@@ -156,7 +156,8 @@ void WorkerSlots::TookOn(const RoleSlot& of, absl::Time now) {
 
 void WorkerSlots::LoadWeights(bool may_load, PolicyVersions& versions, TaskScheduler& rollouts,
                               EffectSink& out) {
-  versions.Load(may_load, options_.setup_deadline, roster_, rollouts, out);
+  versions.replicas().Load(versions.served(), may_load, options_.setup_deadline, roster_, rollouts,
+                           out);
 }
 
 void WorkerSlots::ForgetAllFailures() {
