@@ -114,6 +114,10 @@ TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t samp
     // A score of a response that was lost may still be under way.
     trajectory.restored = trajectory.losses == 0;
   }
+  const bool drafts = submitted_->effective_spec().rollout().speculation().mode() != "off";
+  if (!fresh && drafts && !Mutant("dead-branch-forgotten")) {
+    trajectory.earlier = context.buffer.earlier().Of(trajectory);
+  }
   trajectory.birth = birth;
   trajectory.attempt = context.out.attempt_base();
   trajectory.tries.assign(static_cast<size_t>(graph.size()), NodeTry{context.out.attempt_base()});

@@ -30,6 +30,7 @@
 #include "absl/status/status.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "controller/core/earlier_responses.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/file_ranges.h"
 #include "controller/core/found_rows.h"
@@ -62,6 +63,8 @@ class ExperienceBuffer {
   /// Those that belong to the work, until it has taken them in.
   FoundRows& found() { return found_; }
   const FoundRows& found() const { return found_; }
+  /// Responses whose rows are kept, should their draws be made again.
+  const EarlierResponses& earlier() const { return earlier_; }
   /// A new response: its row gets a serial.
   void PutNew(TrajectoryInfo& trajectory, EffectSink& out);
   /// The row of a response changed.
@@ -134,6 +137,7 @@ class ExperienceBuffer {
   std::vector<KeptStep> kept_;  // oldest first
   uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
   FoundRows found_;             // until the work in progress ends
+  EarlierResponses earlier_;
   Metrics algorithm_;
   StandingBatch batch_;
   Trajectories taken_;

@@ -1,5 +1,6 @@
 #include "controller/core/speculation_counts.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -36,15 +37,26 @@ void SpeculationCounts::Note(const std::map<std::string, double>& measured) {
   }
 }
 
+void SpeculationCounts::NoteMadeAgain(uint32_t drafted, double accepted) {
+  made_again_ += drafted;
+  // Whatever number a worker says, NaN as well.
+  if (accepted > 0) made_again_accepted_ += std::min<double>(drafted, accepted);
+}
+
 std::map<std::string, double> SpeculationCounts::Take() {
   std::map<std::string, double> sums = sums_;
   if (!Mutant("spec-counts-told-twice")) sums_.clear();
   std::map<std::string, double> metrics;
-  const double tokens = sums["draft_tokens"], passes = sums["passes"];
-  if (tokens <= 0 || passes <= 0) return metrics;
   const auto set = [&](const std::string& name, double value) {
     metrics[absl::StrCat("rollout/spec/", name)] = value;
   };
+  if (made_again_ > 0) {
+    set("made_again_tokens", made_again_);
+    set("made_again_accepted", made_again_accepted_);
+  }
+  made_again_ = made_again_accepted_ = 0;
+  const double tokens = sums["draft_tokens"], passes = sums["passes"];
+  if (tokens <= 0 || passes <= 0) return metrics;
   set("draft_tokens", tokens);
   set("tokens_saved", sums["accepted_tokens"]);
   set("acceptance", sums["accepted_tokens"] / tokens);

@@ -5,6 +5,7 @@
 #ifndef BATON_CONTROLLER_CORE_SPECULATION_COUNTS_H_
 #define BATON_CONTROLLER_CORE_SPECULATION_COUNTS_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -19,11 +20,16 @@ class SpeculationCounts {
   /// What a generation measured. Names that are not known, and numbers that make no sense, count
   /// for nothing.
   void Note(const std::map<std::string, double>& measured);
-  /// rollout/spec/* since the last call; none, if no draft was verified.
+  /// A response whose draw was made again had an earlier one of `drafted` tokens as its draft, and
+  /// drew `accepted` of them as well.
+  void NoteMadeAgain(uint32_t drafted, double accepted);
+  /// rollout/spec/* since the last call; none of drafts from the trees, if none of them was
+  /// verified.
   std::map<std::string, double> Take();
 
  private:
-  std::map<std::string, double> sums_;  // by name, without the prefix
+  std::map<std::string, double> sums_;               // by name, without the prefix
+  double made_again_ = 0, made_again_accepted_ = 0;  // tokens
 };
 
 }  // namespace baton::controller

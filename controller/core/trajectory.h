@@ -20,6 +20,12 @@ struct PayloadLocation {
   uint32_t size = 0;
 };
 
+/// A response that was made for the same draw and sample before (earlier_responses.h).
+struct EarlierResponse {
+  PayloadLocation location;
+  uint32_t tokens = 0;  ///< 0: there is none.
+};
+
 /// One score node's work on one trajectory.
 struct NodeTry {
   uint64_t attempt = 0;
@@ -62,6 +68,7 @@ struct TrajectoryInfo {
   uint32_t drafted = 0;
   uint64_t draft_version = 0;  ///< … and those weights.
   uint32_t resumed = 0;        ///< Tokens that the current attempt began with.
+  EarlierResponse earlier;     ///< A draft for the first attempt that begins with nothing.
   Pin pin;
   bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
   uint32_t tokens = 0;  ///< Response tokens known.

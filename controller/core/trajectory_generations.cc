@@ -174,6 +174,13 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
     return {Next::kAgain};
   }
   speculation_.Note(event.output.metrics);
+  const auto judged = event.output.metrics.find(kDraftAccepted);
+  // A draft of unfinished older tokens, if there was one, took its place (Refresh).
+  if (trajectory.earlier.tokens > 0 && trajectory.drafted == 0 && trajectory.resumed == 0 &&
+      judged != event.output.metrics.end()) {
+    speculation_.NoteMadeAgain(trajectory.earlier.tokens, judged->second);
+  }
+  trajectory.earlier = {};
   trajectory.tokens = event.output.tokens;
   trajectory.prompt_tokens = event.output.prompt_tokens;
   trajectory.finish_reason = event.output.finish_reason;

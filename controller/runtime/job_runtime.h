@@ -171,6 +171,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Send(const std::string& worker, v1::Task task);
   v1::Task MakeTask(const StartTask& effect);
   void SendScore(const StartTask& effect);
+  /// With the response that was made for the same draw before, if there is one, as a draft.
+  void SendGenerate(const StartTask& effect, v1::Task task);
   void FillGenerate(const StartTask& effect, v1::Task& task);
   void FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task);
   void FillUpdate(const StartTask& effect, v1::Task& task);

@@ -84,8 +84,7 @@ void JobRuntime::Do(const StartTask& effect) {
       task.mutable_load_weights()->set_policy_version(effect.args.policy_version);
       break;
     case TaskKind::kGenerate:
-      FillGenerate(effect, task);
-      break;
+      return SendGenerate(effect, std::move(task));
     case TaskKind::kScore:
       return SendScore(effect);
     case TaskKind::kUpdate:
@@ -119,6 +118,29 @@ const Example* JobRuntime::ExampleOf(const TrajectoryInfo& info) const {
   return &data->examples[info.prompt_id];
 }
 
+void JobRuntime::SendGenerate(const StartTask& effect, v1::Task task) {
+  const TrajectoryInfo& info = effect.args.trajectory;
+  const bool begins = info.tokens == 0 && partials_.count(info.id) == 0;
+  if (info.earlier.tokens == 0 || !begins) {
+    FillGenerate(effect, task);
+    return Send(effect.worker, std::move(task));
+  }
+  OnDisk([this, effect] {
+    LoggedPayload logged;
+    logged.id = effect.args.trajectory.id;
+    logged.records = {effect.args.trajectory.earlier.location};
+    auto read = ReadWhole(logged);
+    OnStrand([this, effect, read = std::move(read)] {
+      if (!core_.Wants(effect.worker, effect.ref)) return;
+      // If the log has it no longer, the response is made without a draft.
+      if (read.ok()) partials_[effect.args.trajectory.id].DraftFrom(*read);
+      v1::Task task = MakeTask(effect);
+      FillGenerate(effect, task);
+      Send(effect.worker, std::move(task));
+    });
+  });
+}
+
 void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
   const TrajectoryInfo& info = effect.args.trajectory;
   const v1::JobSpec& spec = core_.effective_spec();
@@ -132,7 +154,8 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
   const auto partial = partials_.find(info.id);
   if (partial != partials_.end()) {
     if (partial->second.tokens.size() != info.tokens) partial->second.BecomeDraft();
-    if (partial->second.tokens.empty() && info.drafted == 0) {
+    const bool drafts = info.drafted > 0 || info.earlier.tokens > 0;
+    if (partial->second.tokens.empty() && !drafts) {
       partials_.erase(partial);
     } else {
       partial->second.Fill(generate);

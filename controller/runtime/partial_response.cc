@@ -3,9 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "sdk/messages/columns.h"
 
 namespace baton::controller {
+namespace {
+
+// The whole values of a column; none, if the message lacks it.
+template <typename Message, typename T>
+void TakeColumn(const Message& message, absl::string_view name, std::vector<T>* values) {
+  const v1::Column* const column = FindColumn(message, name);
+  values->clear();
+  if (column == nullptr) return;
+  values->resize(column->data().size() / sizeof(T));
+  std::copy_n(column->data().begin(), values->size() * sizeof(T),
+              reinterpret_cast<char*>(values->data()));
+}
+
+}  // namespace
 
 void PartialResponse::Append(const v1::Progress& progress) {
   const auto& sampling =
@@ -21,17 +36,13 @@ void PartialResponse::Append(const v1::Progress& progress) {
 }
 
 void PartialResponse::TakeAll(const v1::TaskResult& result) {
-  const auto take = [&](absl::string_view name, auto* values) {
-    const v1::Column* const column = FindColumn(result, name);
-    values->clear();
-    if (column == nullptr) return;
-    values->resize(column->data().size() / sizeof((*values)[0]));
-    std::copy(column->data().begin(), column->data().end(),
-              reinterpret_cast<char*>(values->data()));
-  };
-  take("tokens", &tokens);
-  take("rollout_log_prob", &log_probs);
-  take("sampling_log_prob", &sampling_log_probs);
+  TakeColumn(result, "tokens", &tokens);
+  TakeColumn(result, "rollout_log_prob", &log_probs);
+  TakeColumn(result, "sampling_log_prob", &sampling_log_probs);
+}
+
+void PartialResponse::DraftFrom(const v1::Trajectory& earlier) {
+  TakeColumn(earlier, "tokens", &draft);
 }
 
 void PartialResponse::BecomeDraft() {

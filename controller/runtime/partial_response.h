@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "baton/v1/experience.pb.h"
 #include "baton/v1/worker_service.pb.h"
 
 namespace baton::controller {
@@ -19,6 +20,8 @@ struct PartialResponse {
   void Append(const v1::Progress& progress);
   /// Takes all that is known from the columns of the result of a generation that was stopped.
   void TakeAll(const v1::TaskResult& result);
+  /// The tokens of an earlier response to the same draw are a draft.
+  void DraftFrom(const v1::Trajectory& earlier);
   /// Other weights go on: the tokens are a draft for them.
   void BecomeDraft();
   /// Sets what the generation goes on with: its own tokens, and what is left of the draft.

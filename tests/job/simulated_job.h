@@ -114,6 +114,8 @@ class SimulatedJob : private TurnObserver,
   void Swallow(TaskKind kind);
   /// Every StopTask so far.
   const std::vector<StopTask>& stopped() const { return stopped_; }
+  /// The drafts that generations were sent with.
+  const std::map<TaskRef, std::vector<int32_t>>& drafts() const { return drafts_; }
   bool InQueue() const { return !needs_.empty(); }
   /// As it was written last, without what never changes (the spec).
   const store::v1::JobRow& row() const {
@@ -243,6 +245,7 @@ class SimulatedJob : private TurnObserver,
   std::map<std::pair<std::string, TaskRef>, StartTask> leaving_;
   std::vector<Event> pending_;
   std::vector<StopTask> stopped_;
+  std::map<TaskRef, std::vector<int32_t>> drafts_;
   std::map<std::string, int> needs_;
   std::map<std::string, std::string> alive_;  // worker -> roles, joined by "+"
   std::set<std::string> away_;

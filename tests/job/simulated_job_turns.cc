@@ -126,6 +126,11 @@ v1::TaskResult SimulatedJob::ResultOf(const TaskDone& done) const {
               std::vector<float>(kTokens, -0.5f - subject / 4096));
     result.set_finish_reason("stop");
     result.set_response_text("1");
+    const auto draft = drafts_.find(done.ref);
+    const auto drawn = static_cast<int32_t>(subject);
+    if (draft != drafts_.end() && draft->second == std::vector<int32_t>(kTokens, drawn)) {
+      (*result.mutable_metrics())[kDraftAccepted] = kTokens;
+    }
   } else if (done.ref.kind == TaskKind::kScore && result.error().empty()) {
     const v1::ScoreNode& node = core_->dataflow().score(static_cast<int>(done.ref.target));
     if (node.method() == "compute_reward") return result;
@@ -227,6 +232,8 @@ void SimulatedJob::Send(const std::string& worker, v1::ControllerMessage message
   leaving_.erase(leaving);
   EXPECT_EQ(message.task().role(), start.args.role);
   EXPECT_EQ(message.task().epoch(), context_.epoch);
+  const auto& draft = message.task().generate().draft_tokens();
+  if (!draft.empty()) drafts_[start.ref].assign(draft.begin(), draft.end());
   Start(start);
 }
 

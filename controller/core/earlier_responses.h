@@ -1,0 +1,56 @@
+// The responses whose rows are kept, by trajectory: READY ones, those that a batch consumed, and
+// those that were dropped.
+//
+// When a way back or a dropped group has a draw made again, the response that was made before it is
+// a draft for the one that is asked for now: with the same draw and sample, both are drawn with the
+// same random numbers. So what the trainer's death undid is generated at the speed of a prefill,
+// as far as the weights agree; and no token depends on it.
+//
+// Derived: a restarted controller fills it from the rows that it finds.
+#ifndef BATON_CONTROLLER_CORE_EARLIER_RESPONSES_H_
+#define BATON_CONTROLLER_CORE_EARLIER_RESPONSES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <map>
+
+#include "controller/core/trajectory.h"
+
+namespace baton::controller {
+
+class EarlierResponses {
+ public:
+  /// The response has a row, and its payload is in the log.
+  void Note(const TrajectoryInfo& trajectory) {
+    responses_[trajectory.id] = {
+        trajectory.serial, trajectory.prompt_id, {trajectory.location, trajectory.tokens}};
+  }
+  /// Rows below `serial` are not kept any more, nor are the files that held their payloads.
+  void Retire(uint64_t serial) {
+    for (auto it = responses_.begin(); it != responses_.end();) {
+      it = it->second.serial < serial ? responses_.erase(it) : std::next(it);
+    }
+  }
+  /// What was drawn for that draw and sample before; of no tokens: nothing that is kept.
+  EarlierResponse Of(const TrajectoryInfo& drawn) const {
+    const auto found = responses_.find(drawn.id);
+    // The data may have changed while the controller was away.
+    const bool same = found != responses_.end() && found->second.prompt_id == drawn.prompt_id &&
+                      found->second.response.location.file != 0;
+    return same ? found->second.response : EarlierResponse();
+  }
+  size_t size() const { return responses_.size(); }
+
+ private:
+  struct Kept {
+    uint64_t serial = 0;
+    uint64_t prompt_id = 0;
+    EarlierResponse response;
+  };
+  std::map<uint64_t, Kept> responses_;  // by id
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_EARLIER_RESPONSES_H_
