@@ -18,7 +18,8 @@
 namespace baton::controller {
 
 struct RoleQueue {
-  explicit RoleQueue(const StragglerOptions& stragglers) : stragglers(stragglers) {}
+  explicit RoleQueue(const StragglerOptions& stragglers, bool keeps_homes = false)
+      : tasks(keeps_homes), stragglers(stragglers) {}
   TaskScheduler tasks;
   StragglerDetector
       stragglers;  ///< Seconds per token of a rollout, per response of a role that scores.
@@ -27,7 +28,7 @@ struct RoleQueue {
 class RoleQueues {
  public:
   RoleQueues(const std::vector<std::string>& scoring_roles, const StragglerOptions& stragglers)
-      : rollouts_(stragglers) {
+      : rollouts_(stragglers, /*keeps_homes=*/true) {
     for (const std::string& role : scoring_roles) scorers_.emplace(role, stragglers);
   }
 

@@ -81,7 +81,8 @@ void RequeueTask(TrajectoryScheduler& scheduler, const std::string& role, uint64
     tried.attempt = out.NextAttempt(tried.attempt);
   }
   const uint64_t pin = role == roles::kRollout ? trajectory.pin.version : 0;
-  scheduler.queues().Of(role).EnqueueFirst(work, trajectory.draw, pin);
+  scheduler.queues().Of(role).EnqueueFirst(
+      work, role == roles::kRollout ? PromptKey(trajectory) : trajectory.draw, pin);
 }
 
 }  // namespace baton::controller

@@ -6,6 +6,11 @@
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
+namespace {
+
+constexpr size_t kMostHomes = 1 << 16;
+
+}  // namespace
 
 void TaskScheduler::AddWorker(const std::string& worker, int credits) {
   workers_[worker] = Worker{credits};
@@ -93,6 +98,7 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
       return &worker;
     }
   }
+  if (Worker* const home = HomeOf(next, share, name)) return home;
   // The least busy one. The worker to avoid is taken if no other one has room: it is better than
   // none, and a job with one worker must go on.
   Worker* best = nullptr;
@@ -106,6 +112,15 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
     }
   }
   return best;
+}
+
+TaskScheduler::Worker* TaskScheduler::HomeOf(const Queued& next, int share, std::string* name) {
+  const auto home = homes_.find(next.group);
+  if (home == homes_.end() || home->second == next.avoid) return nullptr;
+  const auto worker = workers_.find(home->second);
+  if (worker == workers_.end() || !HasRoom(worker->second, share, next.pin)) return nullptr;
+  *name = home->second;
+  return &worker->second;
 }
 
 std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
@@ -124,6 +139,10 @@ std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
     }
     queue_.erase(it);
     Run(next.trajectory, name, ++places_, *worker, now);
+    if (keeps_homes_ && !Mutant("prompt-has-no-home")) {
+      if (homes_.size() >= kMostHomes) homes_.clear();  // they are found again
+      homes_[next.group] = name;
+    }
     last_group_ = next.group;
     last_worker_ = name;
     return Assignment{name, next.trajectory};

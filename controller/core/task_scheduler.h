@@ -3,7 +3,9 @@
 // Used once for the rollout replicas (generation) and once for the reward workers (scoring).
 // A worker gets work while it is enabled, below its credits, and below a fair share of what is
 // open: so one replica that has the new weights first does not take everything. Trajectories of
-// one prompt group go to one worker when it has room, which shares the prompt's KV among them.
+// one prompt group go to one worker when it has room, which shares the prompt's KV among them. With
+// `keeps_homes` that is the worker that had the prompt last, if it has room: it may know from
+// earlier responses how the next ones go on.
 //
 // A pinned trajectory goes to workers alone that hold the version of its pin, whether they are
 // enabled or not; while none of them has room, others overtake it.
@@ -33,6 +35,8 @@ class TaskScheduler {
     uint64_t trajectory = 0;
   };
   using Running = TaskWatch::Running;
+
+  explicit TaskScheduler(bool keeps_homes = false) : keeps_homes_(keeps_homes) {}
 
   /// A worker of the role that may get work once it is enabled.
   void AddWorker(const std::string& worker, int credits);
@@ -98,6 +102,7 @@ class TaskScheduler {
   void Run(uint64_t trajectory, const std::string& name, uint64_t place, Worker& worker,
            absl::Time now);
   Worker* Pick(const Queued& next, std::string* name);
+  Worker* HomeOf(const Queued& next, int share, std::string* name);
   int Share() const;
   bool HasRoom(const Worker& worker, int share, uint64_t pin) const;
 
@@ -107,6 +112,8 @@ class TaskScheduler {
   std::deque<Queued> queue_;
   TaskWatch watch_;
   uint64_t places_ = 0;  // assigned so far
+  const bool keeps_homes_;
+  std::map<uint64_t, std::string> homes_;  // by group: the worker that had it last
   uint64_t last_group_ = ~uint64_t{0};
   std::string last_worker_;  // of last_group_
 };

@@ -1,6 +1,8 @@
 #include "controller/core/task_scheduler.h"
 
 #include <map>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -23,6 +25,44 @@ TEST(TaskSchedulerTest, GroupsStayTogetherAndLoadIsEven) {
   EXPECT_EQ(tasks.load("a"), 16);
   EXPECT_EQ(tasks.load("b"), 16);
   for (const auto& [group, workers] : groups) EXPECT_EQ(workers.size(), 1u) << group;
+}
+
+// Of two epochs: a prompt comes back to the worker that had it, as long as that one has room.
+TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
+  TaskScheduler tasks(/*keeps_homes=*/true);
+  for (const char* id : {"a", "b"}) {
+    tasks.AddWorker(id, 100);
+    tasks.SetEnabled(id, true);
+  }
+  std::map<uint64_t, std::string> homes;
+  const auto epoch = [&](std::vector<uint64_t> prompts) {
+    int moved = 0;
+    uint64_t trajectory = 0;
+    for (const uint64_t prompt : prompts) {
+      for (int sample = 0; sample < 4; ++sample) tasks.Enqueue(trajectory++, prompt);
+    }
+    while (auto assignment = tasks.Next(kNow)) {
+      const uint64_t prompt = prompts[assignment->trajectory / 4];
+      const auto [home, is_new] = homes.try_emplace(prompt, assignment->worker);
+      moved += !is_new && home->second != assignment->worker;
+    }
+    EXPECT_EQ(tasks.load("a"), 4 * static_cast<int>(prompts.size()) / 2);
+    tasks.Clear();
+    return moved;
+  };
+  epoch({1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(epoch({8, 3, 5, 1, 7, 2, 6, 4}), 0);
+  // Those of one worker alone: half of them go to the other, which would idle.
+  std::vector<uint64_t> of_a;
+  for (const auto& [prompt, worker] : homes) {
+    if (worker == "a") of_a.push_back(prompt);
+  }
+  ASSERT_EQ(of_a.size(), 4u);
+  EXPECT_EQ(epoch(of_a), 8);
+  // A worker that is gone is nobody's home.
+  tasks.RemoveWorker("b");
+  tasks.Enqueue(0, homes.begin()->first);
+  EXPECT_EQ(tasks.Next(kNow)->worker, "a");
 }
 
 TEST(TaskSchedulerTest, TheFirstToBeReadyDoesNotTakeEverything) {

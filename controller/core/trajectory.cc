@@ -30,6 +30,10 @@ int64_t StepOf(v1::Purpose purpose, int64_t done) {
   return purpose == v1::PURPOSE_EVAL ? done : done + 1;
 }
 
+uint64_t PromptKey(const TrajectoryInfo& info) {
+  return info.prompt_id << 1 | (info.purpose == v1::PURPOSE_EVAL ? 1 : 0);
+}
+
 std::string TrajectoryName(uint64_t id) {
   const uint64_t ordinal = id & ((uint64_t{1} << kPurposeShift) - 1);
   switch (PurposeOf(id)) {

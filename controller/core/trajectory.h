@@ -83,6 +83,8 @@ struct TrajectoryInfo {
 
 /// The id of sample `sample` of draw `draw`, `n` samples a draw.
 uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n);
+/// Names the prompt: those of evaluations are counted apart from those of training.
+uint64_t PromptKey(const TrajectoryInfo& info);
 /// The purpose in an id.
 v1::Purpose PurposeOf(uint64_t id);
 

@@ -22,7 +22,7 @@ TrajectoryGenerations::TrajectoryGenerations(std::shared_ptr<const v1::Job> subm
 
 void TrajectoryGenerations::Enqueue(const TrajectoryInfo& trajectory, const std::string& avoid,
                                     const Work& work) const {
-  work.queues.rollouts().tasks.Enqueue(trajectory.id, trajectory.draw, avoid,
+  work.queues.rollouts().tasks.Enqueue(trajectory.id, PromptKey(trajectory), avoid,
                                        trajectory.pin.version);
 }
 
@@ -124,7 +124,8 @@ void TrajectoryGenerations::TakeBack(TrajectoryInfo& trajectory, const Work& wor
                                      const WorkContext& context) const {
   trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
   trajectory.state = TrajectoryState::kPending;
-  work.queues.rollouts().tasks.EnqueueFirst(trajectory.id, trajectory.draw, trajectory.pin.version);
+  work.queues.rollouts().tasks.EnqueueFirst(trajectory.id, PromptKey(trajectory),
+                                            trajectory.pin.version);
 }
 
 WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work& work,
