@@ -167,10 +167,15 @@ int64_t TreeDrafter::CutToBudgets(absl::Span<const DraftQuery> queries, int64_t 
   for (size_t i = 0; i < queries.size(); ++i) {
     const rollout::Draft& draft = *queries[i].draft;
     stats_.matched += draft.match_length > 0 ? 1 : 0;
+    probabilities[i].reserve(draft.scores.size());
     double least = 1;
+    float last_score = -1;  // That of many nodes: a chain's all have the same.
     for (const float score : draft.scores) {
       // Counts err: a node is no likelier than those before it.
-      least = std::min(least, acceptance_.Of(score, draft.match_length));
+      if (score != last_score) {
+        least = std::min(least, acceptance_.Of(score, draft.match_length));
+      }
+      last_score = score;
       probabilities[i].push_back(least);
     }
   }
