@@ -36,14 +36,19 @@ double Acceptance::Of(float score, int match_length) const {
   return (count.accepted + kScoreWeight * believed) / (count.tried + kScoreWeight);
 }
 
+bool Acceptance::Tried() const {
+  double tried = 0;
+  for (const Count& count : counts_) tried += count.tried;
+  return tried >= kEnoughOfAll;
+}
+
 double Acceptance::Best() const {
-  double best = 0, tried = 0;
+  double best = 0;
   for (const Count& count : counts_) {
-    tried += count.tried;
     if (count.tried < kEnough) continue;
     best = std::max(best, (count.accepted + kScoreWeight) / (count.tried + kScoreWeight));
   }
-  return tried < kEnoughOfAll ? 1 : best;
+  return Tried() ? best : 1;
 }
 
 void Acceptance::Fade() {

@@ -16,7 +16,8 @@ constexpr int64_t kOverdraft = 4;         // times its share of a pass that a re
 // Scores may be too low by this factor; what would not pay even then is not proposed.
 constexpr double kBelief = 0.5;
 constexpr int64_t kMostRest = 256;  // passes
-constexpr int64_t kVainTries = 4;   // before the first rest
+constexpr int64_t kFirstNodes = 16;
+constexpr int64_t kVainTries = 4;  // before the first rest
 // Of the time of passes, what drafts may take that are all in vain.
 constexpr double kVainShare = 0.0025;
 // While the cost of a row is not known, one pass of so many has drafts: it shows in the difference.
@@ -26,8 +27,8 @@ constexpr int64_t kLearningPasses = 4;
 constexpr int64_t kOtherRows = 8;
 // From 2^this responses on drafts seldom pay, and never much: a loss is followed by a long rest.
 constexpr size_t kFullBatch = 4;
-constexpr int64_t kFullBatchRest = 512;  // passes
-constexpr double kSlowestPass = 2;       // times what was expected: the process was not running
+constexpr int64_t kFullBatchRest = 2048;  // passes
+constexpr double kSlowestPass = 2;        // times what was expected: the process was not running
 // Tokens of a running response, and of all that ended, that wait to be followed.
 constexpr size_t kMostWaiting = 256;
 constexpr int64_t kMostEnded = 1 << 18;
@@ -255,7 +256,10 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   // To follow takes its time with or without drafts, so it is no cost of these.
   const auto began = std::chrono::steady_clock::now();
   Propose(queries, pass_.decoding, max_nodes);
-  pass_.drafted = CutToBudgets(queries, pass_.decoding, max_nodes);
+  // Scores that were never tried may all be too high, and a full batch would pay for each.
+  const bool bold = acceptance_.Tried() || Mutant("scores-never-tried-are-trusted");
+  const int64_t most = bold ? max_nodes : std::min(max_nodes, pass_.decoding / 4 + kFirstNodes);
+  pass_.drafted = CutToBudgets(queries, pass_.decoding, most);
   for (size_t i = 0; i < ids.size() && pass_.drafted > 0; ++i) {
     const auto found = responses_.find(ids[i]);
     if (found != responses_.end()) trees[i] = found->second.draft.tree;

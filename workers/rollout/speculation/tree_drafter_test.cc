@@ -146,6 +146,25 @@ TEST_F(TreeDrafterTest, NeitherLongResponsesNorManyOfThemWaitForEver) {
   EXPECT_GT(drafter_.cache().stats().tokens, 600000);
 }
 
+// Repeated in earlier responses, and never verified.
+TEST_F(TreeDrafterTest, TheFirstDraftsAreSmall) {
+  LetDraftsPay();
+  Remember(Count(100, 300));
+  std::vector<uint64_t> ids;
+  for (uint64_t id = 1; id <= 8; ++id) {
+    drafter_.Begin(id, kPrompt, {});
+    drafter_.Append(id, Count(100 + static_cast<int32_t>(id), 5), 0);
+    ids.push_back(id);
+  }
+  const auto nodes = [&] {
+    int64_t sum = 0;
+    for (const auto& tree : drafter_.Draft(ids, 200)) sum += tree.size();
+    return sum;
+  };
+  EXPECT_GT(nodes(), 8);
+  EXPECT_LE(nodes(), 18);
+}
+
 // After a loss beside many responses, one response alone is drafted nevertheless.
 TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
   LetDraftsPay();
