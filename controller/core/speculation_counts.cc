@@ -55,6 +55,8 @@ std::map<std::string, double> SpeculationCounts::Take() {
     set("made_again_accepted", made_again_accepted_);
   }
   made_again_ = made_again_accepted_ = 0;
+  // Time that was spent in vain, too.
+  if (sums["draft_seconds"] > 0) set("draft_seconds", sums["draft_seconds"]);
   const double tokens = sums["draft_tokens"], passes = sums["passes"];
   if (tokens <= 0 || passes <= 0) return metrics;
   set("draft_tokens", tokens);

@@ -23,8 +23,8 @@ class SpeculationCounts {
   /// A response whose draw was made again had an earlier one of `drafted` tokens as its draft, and
   /// drew `accepted` of them as well.
   void NoteMadeAgain(uint32_t drafted, double accepted);
-  /// rollout/spec/* since the last call; none of drafts from the trees, if none of them was
-  /// verified.
+  /// rollout/spec/* since the last call; if no draft of the trees was verified, only the
+  /// seconds that they took.
   std::map<std::string, double> Take();
 
  private:

@@ -36,6 +36,24 @@ TEST(SpeculationCountsTest, AddsUpWhatReplicasTold) {
   EXPECT_THAT(counts.Take(), IsEmpty()) << "each is told once";
 }
 
+TEST(SpeculationCountsTest, WhatDraftingTookInVainIsTold) {
+  SpeculationCounts counts;
+  counts.Note({{"spec/draft_seconds", 0.25}, {"spec/passes", 0}});
+  EXPECT_THAT(counts.Take(), UnorderedElementsAre(Pair("rollout/spec/draft_seconds", 0.25)));
+  EXPECT_THAT(counts.Take(), IsEmpty());
+}
+
+TEST(SpeculationCountsTest, DraftsOfResponsesThatAreMadeAgainAreToldApart) {
+  SpeculationCounts counts;
+  counts.NoteMadeAgain(10, 4);
+  counts.NoteMadeAgain(5, 7);  // more than there were
+  counts.NoteMadeAgain(5, std::nan(""));
+  EXPECT_THAT(counts.Take(),
+              UnorderedElementsAre(Pair("rollout/spec/made_again_tokens", 20),
+                                   Pair("rollout/spec/made_again_accepted", 9)));
+  EXPECT_THAT(counts.Take(), IsEmpty());
+}
+
 TEST(SpeculationCountsTest, NonsenseCountsForNothing) {
   SpeculationCounts counts;
   for (const double nonsense : {-1.0, std::nan(""), HUGE_VAL, 1e300}) {

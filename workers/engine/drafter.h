@@ -25,6 +25,9 @@ class Drafter {
   /// first nodes of its draft were computed for that; 0 if it had none, or there was no room.
   virtual void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) = 0;
 
+  /// A pass comes that decodes `decoding` responses. False: Draft is not called for it.
+  virtual bool WantsToDraft(int64_t /*decoding*/) { return true; }
+
   /// Drafts of what follows the tokens of begun requests, one for each id, in their order. An empty
   /// tree is no guess. All drafts together may have `max_nodes` nodes, at least 1; those beyond are
   /// cut off, from the last draft on. Within a draft those come first that are most likely, for

@@ -67,7 +67,7 @@ struct DraftStats {
   int64_t judged = 0;         // nodes compared with what was drawn at their place
   int64_t accepted = 0;       // of these: equal
   int64_t bonus = 0;          // tokens drawn after the last equal node, in these passes
-  double draft_seconds = 0;   // in the drafter, but for the beginning of requests
+  double draft_seconds = 0;   // in the drafter
   double verify_seconds = 0;  // of the passes with nodes, all their other rows included
   // Nodes by their number of ancestors; the last place counts all deeper ones too.
   std::array<int64_t, kDepths> proposed_at{};

@@ -38,6 +38,10 @@ class RecordingDrafter : public Drafter {
     Note("append ", id, " tokens ", tokens.size(),
          verified > 0 ? absl::StrCat(" verified ", verified) : std::string());
   }
+  bool WantsToDraft(int64_t decoding) override {
+    this->decoding = decoding;
+    return wants;
+  }
   std::vector<DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override {
     Note("draft ", absl::StrJoin(ids, ","), " nodes ", max_nodes);
     return trees;
@@ -47,7 +51,8 @@ class RecordingDrafter : public Drafter {
 
   std::vector<std::string> Heard() { return std::exchange(heard_, {}); }
   std::vector<DraftTree> trees;
-  int64_t rows = 0;
+  int64_t rows = 0, decoding = 0;
+  bool wants = true;
 
  private:
   template <typename... Parts>
@@ -56,6 +61,24 @@ class RecordingDrafter : public Drafter {
   }
   std::vector<std::string> heard_;
 };
+
+TEST(GeneratorDrafterTest, IsNotAskedForDraftsThatItDoesNotWant) {
+  const auto model = MakeModel();
+  const auto generator = MakeGenerator(model.get());
+  RecordingDrafter drafter;
+  drafter.wants = false;
+  generator->SetDrafter(&drafter);
+  ASSERT_TRUE(generator->Add(Request(1, {3, 4}, 5)).ok());
+  ASSERT_TRUE(generator->Add(Request(2, {5}, 5)).ok());
+  Responses responses;
+  StepInto(*generator, &responses);
+  StepInto(*generator, &responses);
+  EXPECT_EQ(drafter.decoding, 2);
+  EXPECT_THAT(drafter.Heard(), ::testing::Not(::testing::Contains(HasSubstr("draft"))));
+  drafter.wants = true;
+  StepInto(*generator, &responses);
+  EXPECT_THAT(drafter.Heard(), ::testing::Contains(HasSubstr("draft 1,2")));
+}
 
 TEST(GeneratorDrafterTest, HearsOfRequestsFromTheirBeginningToTheirEnd) {
   const auto model = MakeModel();

@@ -48,6 +48,7 @@ void Speculation::SetDrafter(Drafter* drafter) {
 
 void Speculation::Begin(const GenerateRequest& request) {
   if (drafter_ == nullptr) return;
+  const Stopwatch watch(&stats_.draft_seconds);
   begun_[request.id] = kNoDraft;
   drafter_->Begin(request.id, request.prompt, request.resume);
 }
@@ -75,12 +76,15 @@ void Speculation::EndAll() {
 std::vector<std::pair<uint64_t, DraftTree>> Speculation::Ask(
     const std::vector<const Sequence*>& decoding) {
   std::vector<std::pair<uint64_t, DraftTree>> drafts;
+  if (begun_.empty() || max_nodes_ == 0 || decoding.empty()) return drafts;
+  const bool wanted = drafter_->WantsToDraft(static_cast<int64_t>(decoding.size()));
+  if (!wanted && !Mutant("drafter-asked-at-rest")) return drafts;
   std::vector<uint64_t> ids;
   for (const Sequence* sequence : decoding) {
     const uint64_t id = sequence->request.id;
     if (begun_.count(id) > 0 && sequence->chain().empty()) ids.push_back(id);
   }
-  if (ids.empty() || max_nodes_ == 0) return drafts;
+  if (ids.empty()) return drafts;
   const Stopwatch watch(&stats_.draft_seconds);
   std::vector<DraftTree> trees = drafter_->Draft(ids, max_nodes_);
   trees.resize(ids.size());
@@ -100,6 +104,7 @@ std::vector<std::pair<uint64_t, DraftTree>> Speculation::Ask(
 }
 
 void Speculation::Count(const StepPlan::Draw& draw, const Verification& drawn) {
+  if (draw.draft.size() == 0) return;
   const int64_t deepest = DraftStats::kDepths - 1;
   for (const int32_t depth : DraftDepths(draw.draft)) {
     ++stats_.proposed_at[std::min<int64_t>(depth, deepest)];

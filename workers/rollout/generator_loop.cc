@@ -12,6 +12,12 @@
 #include "sdk/rpc/error.h"
 
 namespace baton::rollout {
+namespace {
+
+// That the drafter follows before the loop looks for commands again: some milliseconds.
+constexpr int64_t kCatchUpTokens = 1 << 13;
+
+}  // namespace
 
 /// A generation to start; weights to load (then `load` is set); or the end of all before it (then
 /// `detached` is).
@@ -114,9 +120,14 @@ void GeneratorLoop::Work() {
       if (inbox_->stopping) break;
     }
     TakeCommands();
-    if (!idle()) Step();
+    bool busy = true;
+    if (!idle()) {
+      Step();
+    } else {
+      busy = drafter_ != nullptr && drafter_->CatchUp(kCatchUpTokens);
+    }
     absl::MutexLock lock(&inbox_->mu);
-    inbox_->busy = !idle();
+    inbox_->busy = busy || !idle();
   }
   const absl::Status why = absl::CancelledError("the rollout role was released");
   StopRunning(why);

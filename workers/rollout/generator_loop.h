@@ -47,7 +47,8 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   /// Without a generator, so no version. `finish` builds the result of a generation that ended
   /// ("stop", "length", "cancelled"); on the loop's thread.
   using Finish = std::function<v1::TaskResult(const Generation&, const std::string& reason)>;
-  /// `drafter`: proposes drafts to the generator; null: nothing does. It must outlive this.
+  /// `drafter`: proposes drafts to the generator, and catches up with ended responses while the
+  /// generator is idle; null: nothing does. It must outlive this.
   explicit GeneratorLoop(Finish finish, TreeDrafter* drafter = nullptr);
   /// Cancels what runs, leaves the generator idle and finishes every task.
   ~GeneratorLoop() override;

@@ -15,17 +15,20 @@
 namespace baton::rollout {
 namespace {
 
-// What came of drafts in this replica, as sums that the controller adds up.
+// What came of drafts in this replica, as sums that the controller adds up. The time in the drafter
+// counts without a draft, too: it is what speculation costs in vain.
 void AddDrafts(const engine::DraftStats& drafts, v1::TaskResult& result) {
-  if (drafts.passes == 0) return;
+  if (drafts.passes == 0 && drafts.draft_seconds <= 0) return;
+  if (drafts.passes == 0 && Mutant("vain-draft-seconds-untold")) return;
   auto& metrics = *result.mutable_metrics();
   const auto add = [&](const std::string& name, auto value) {
     metrics["spec/" + name] = static_cast<double>(value);
   };
+  add("draft_seconds", drafts.draft_seconds);
+  if (drafts.passes == 0) return;
   add("passes", drafts.passes);
   add("draft_tokens", drafts.rows);
   add("accepted_tokens", drafts.accepted);
-  add("draft_seconds", drafts.draft_seconds);
   add("verify_seconds", drafts.verify_seconds);
   for (size_t depth = 0; depth < engine::DraftStats::kDepths; ++depth) {
     if (drafts.proposed_at[depth] == 0) continue;
@@ -86,6 +89,7 @@ absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
   const v1::AssignRole& assign = task.assign_role();
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec();
+  assigned->job_uid = task.job_uid();
   BATON_ASSIGN_OR_RETURN(assigned->source,
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
   if (assign.generation_tp() == 0) BATON_RETURN_IF_ERROR(MakeGenerator(*assigned));
@@ -103,13 +107,16 @@ absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
 
 absl::Status RolloutRole::MakeDrafter(Assigned& assigned) {
   const v1::SpeculationSpec& spec = assigned.spec.rollout().speculation();
-  if (spec.mode() != "auto") return absl::OkStatus();  // empty: a controller of an earlier release
-  TreeCacheOptions options;
+  if (spec.mode() != "auto") {  // empty: a controller of an earlier release
+    kept_.Drop();
+    return absl::OkStatus();
+  }
+  TreeCacheOptions& options = assigned.drafter_options;
   options.half_life_updates = spec.half_life_updates();
   options.max_bytes = spec.cache_bytes();
-  auto cache = TreeCache::Create(options);
-  if (!cache.ok()) return Annotate(cache.status(), "spec.rollout.speculation");
-  assigned.drafter = std::make_unique<TreeDrafter>(*std::move(cache));
+  auto drafter = kept_.TakeOrMake(assigned.job_uid, options);
+  if (!drafter.ok()) return Annotate(drafter.status(), "spec.rollout.speculation");
+  assigned.drafter = *std::move(drafter);
   return absl::OkStatus();
 }
 
@@ -129,6 +136,11 @@ void RolloutRole::Release() {
   if (assigned_ == nullptr) return;
   if (assigned_->model == nullptr) {
     shared_->Leave(absl::CancelledError("the rollout role was released"));
+  }
+  Assigned& assigned = *assigned_;
+  assigned.loop.reset();  // It ends every response at the drafter.
+  if (assigned.drafter != nullptr) {
+    kept_.Keep(assigned.job_uid, assigned.drafter_options, std::move(assigned.drafter));
   }
   assigned_.reset();
 }

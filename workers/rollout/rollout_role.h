@@ -14,6 +14,7 @@
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/rollout/generator_loop.h"
+#include "workers/rollout/speculation/kept_drafter.h"
 
 namespace baton::rollout {
 
@@ -33,12 +34,17 @@ class RolloutRole {
   /// Registers the role; this must outlive the worker's Run.
   absl::Status Register(Worker& worker);
 
+  /// Of the assignment; null: it has none. Between tasks only.
+  const TreeDrafter* drafter() const { return assigned_ ? assigned_->drafter.get() : nullptr; }
+
  private:
   /// What an assignment holds. Order matters: the loop ends first.
   struct Assigned {
     v1::JobSpec spec;
+    std::string job_uid;
     std::unique_ptr<policy::PolicySource> source;
-    std::unique_ptr<TreeDrafter> drafter;          ///< Null: rollout.speculation is off.
+    std::unique_ptr<TreeDrafter> drafter;  ///< Null: rollout.speculation is off.
+    TreeCacheOptions drafter_options;
     std::unique_ptr<engine::CausalLM> model;       ///< Null: the actor's …
     std::unique_ptr<engine::Generator> generator;  ///< … and so is this.
     std::unique_ptr<GeneratorLoop> loop;
@@ -46,7 +52,7 @@ class RolloutRole {
 
   absl::StatusOr<v1::TaskResult> Assign(const v1::Task& task);
   absl::Status MakeGenerator(Assigned& assigned) const;
-  static absl::Status MakeDrafter(Assigned& assigned);
+  absl::Status MakeDrafter(Assigned& assigned);
   void Release();
   absl::StatusOr<v1::TaskResult> LoadWeights(const v1::Task& task, TaskContext& context);
   void Generate(std::shared_ptr<TaskContext> context);
@@ -55,6 +61,7 @@ class RolloutRole {
   const RolloutOptions options_;
   policy::WeightsRelay* const relay_;
   hybrid::SharedPolicy* const shared_;
+  KeptDrafter kept_;  ///< Of the last assignment.
   std::unique_ptr<Assigned> assigned_;
 };
 

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <thread>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
@@ -36,8 +38,9 @@ class RolloutRoleTest : public ::testing::Test {
   v1::Task Make(const std::string& method) {
     return MakeTask(std::to_string(++tokens_), "rollout", method);
   }
-  void Assign(const v1::JobSpec& spec = policy::TinySpec()) {
+  void Assign(const v1::JobSpec& spec = policy::TinySpec(), const std::string& job_uid = "") {
     v1::Task task = Make("assign_role");
+    task.set_job_uid(job_uid);
     *task.mutable_assign_role()->mutable_spec() = spec;
     const v1::TaskResult result = Run(task);
     ASSERT_FALSE(result.task_token().empty());
@@ -314,6 +317,53 @@ TEST_F(RolloutRoleTest, AReleaseEndsWhatRuns) {
   for (const v1::Task& task : tasks) {
     EXPECT_TRUE(controller_.WaitForResult(task.task_token()).has_value());
   }
+}
+
+v1::JobSpec SpeculatingSpec() {
+  v1::JobSpec spec = policy::TinySpec();
+  v1::SpeculationSpec& speculation = *spec.mutable_rollout()->mutable_speculation();
+  speculation.set_mode("auto");
+  speculation.set_max_draft_tokens(16);
+  speculation.set_half_life_updates(64);
+  speculation.set_cache_bytes(int64_t{1} << 20);
+  return spec;
+}
+
+// The first response of all: nothing could be verified.
+TEST_F(RolloutRoleTest, TimeSpentInVainOnDraftsIsTold) {
+  Assign(SpeculatingSpec());
+  Publish(0, 1);
+  Load(0);
+  v1::Task task = MakeGenerate(0);
+  task.mutable_generate()->set_max_new_tokens(1);
+  const v1::TaskResult result = Run(task);
+  EXPECT_EQ(result.metrics().count("spec/passes"), 0u);
+  ASSERT_EQ(result.metrics().count("spec/draft_seconds"), 1u);
+  EXPECT_GT(result.metrics().at("spec/draft_seconds"), 0);
+}
+
+TEST_F(RolloutRoleTest, TheTreesOutliveAnAssignmentToTheSameJob) {
+  Assign(SpeculatingSpec(), "first");
+  Publish(0, 1);
+  Load(0);
+  EXPECT_EQ(Run(MakeGenerate(0)).status().code(), 0);
+  const auto tokens = [&] { return role_.drafter()->cache().stats().tokens; };
+  // The response enters its tree while nothing else is to do.
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while (tokens() == 0 && absl::Now() < deadline) std::this_thread::yield();
+  const int64_t said = tokens();
+  EXPECT_GT(said, 0);
+  Assign(SpeculatingSpec(), "first");
+  EXPECT_EQ(tokens(), said);
+  EXPECT_EQ(Run(Make("release_role")).status().code(), 0);
+  Assign(SpeculatingSpec(), "first");
+  EXPECT_EQ(tokens(), said);
+  Load(0);
+  EXPECT_EQ(Run(MakeGenerate(0)).status().code(), 0);
+  Assign(SpeculatingSpec(), "second");
+  EXPECT_EQ(tokens(), 0) << "another job";
+  Assign(policy::TinySpec(), "second");
+  EXPECT_EQ(role_.drafter(), nullptr);
 }
 
 TEST_F(RolloutRoleTest, TruncatedSamplingHasLogProbsOfItsOwn) {

@@ -8,7 +8,9 @@
 namespace baton::rollout {
 namespace {
 
-constexpr double kScoreWeight = 2;       // nodes that the score itself is worth
+constexpr double kScoreWeight = 2;  // nodes that the score itself is worth
+constexpr double kEnough = 16;      // nodes of a class that say how good it is
+constexpr double kEnoughOfAll = 256;
 constexpr double kCountFading = 0.9997;  // of the counts, with each pass
 
 }  // namespace
@@ -32,6 +34,21 @@ double Acceptance::Of(float score, int match_length) const {
   const Count& count = counts_[static_cast<size_t>(ClassOf(score, match_length))];
   const double believed = std::clamp(score, 0.0f, 1.0f);
   return (count.accepted + kScoreWeight * believed) / (count.tried + kScoreWeight);
+}
+
+bool Acceptance::Tried() const {
+  double tried = 0;
+  for (const Count& count : counts_) tried += count.tried;
+  return tried >= kEnoughOfAll;
+}
+
+double Acceptance::Best() const {
+  double best = 0;
+  for (const Count& count : counts_) {
+    if (count.tried < kEnough) continue;
+    best = std::max(best, (count.accepted + kScoreWeight) / (count.tried + kScoreWeight));
+  }
+  return Tried() ? best : 1;
 }
 
 void Acceptance::Fade() {

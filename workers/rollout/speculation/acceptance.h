@@ -18,6 +18,10 @@ class Acceptance {
   void Note(float score, int match_length, bool accepted);
   /// The probability that a node of that score is accepted, in [0, 1].
   double Of(float score, int match_length) const;
+  /// False: so few nodes were tried that the scores are all that is known.
+  bool Tried() const;
+  /// No node is accepted with a higher probability, as far as nodes were tried; 1: too few were.
+  double Best() const;
   /// A pass is over: counts fade.
   void Fade();
 

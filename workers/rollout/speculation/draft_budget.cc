@@ -9,21 +9,25 @@ namespace baton::rollout {
 namespace {
 
 // What is expected must be better by this factor, for estimates err.
-constexpr double kLeastGain = 1.02;
+constexpr double kLeastGain = 1.05;
 // Tokens that are verified to learn the cost of a row, for each decoding response and at least so
 // many.
-constexpr double kTryShare = 0.25;
+constexpr double kTryShare = 0.5;
 constexpr size_t kTryLeast = 4;
 
 // How many of the likeliest nodes pay.
 size_t Paying(absl::Span<const std::pair<double, size_t>> nodes, int64_t decoding,
               const PassCost& cost) {
   double tokens = static_cast<double>(decoding);
-  double best = kLeastGain * tokens / cost.Seconds(decoding);
+  const double plain_seconds = cost.Seconds(decoding);
+  double best = kLeastGain * tokens / plain_seconds;
   size_t count = 0;
   for (size_t k = 1; k <= nodes.size(); ++k) {
     tokens += nodes[k - 1].first;
-    const double rate = tokens / cost.Seconds(decoding + static_cast<int64_t>(k));
+    // By chance a larger pass may have been measured as cheaper. It is none.
+    const double seconds = cost.Seconds(decoding + static_cast<int64_t>(k));
+    const double rate =
+        tokens / (Mutant("larger-passes-cheaper") ? seconds : std::max(seconds, plain_seconds));
     if (rate <= best && !Mutant("drafts-at-any-price")) continue;
     best = rate;
     count = k;
@@ -36,6 +40,19 @@ size_t Paying(absl::Span<const std::pair<double, size_t>> nodes, int64_t decodin
 double LeastProbability(int64_t decoding, const PassCost& cost) {
   if (!cost.known() || decoding < 1) return 0;
   return cost.per_row() * static_cast<double>(decoding) / cost.Seconds(decoding);
+}
+
+bool MayPay(int64_t decoding, int64_t most, double probability, double draft_seconds,
+            const PassCost& cost) {
+  if (!cost.known() || decoding < 1 || Mutant("drafts-that-cannot-pay")) return true;
+  const auto tokens = static_cast<double>(decoding);
+  const double least = kLeastGain * tokens / cost.Seconds(decoding);
+  // Every size is not looked at: the gain hardly differs between neighbours.
+  for (int64_t nodes = 1; nodes <= most; nodes = nodes < 8 ? nodes + 1 : nodes + nodes / 4) {
+    const double seconds = cost.Seconds(decoding + nodes) + draft_seconds;
+    if ((tokens + probability * static_cast<double>(nodes)) / seconds > least) return true;
+  }
+  return false;
 }
 
 std::vector<size_t> ChooseBudgets(absl::Span<const NodeProbabilities> drafts, int64_t decoding,

@@ -29,6 +29,12 @@ using NodeProbabilities = std::vector<double>;
 /// line of the cost it would take more time than it saves. 0: that is not known.
 double LeastProbability(int64_t decoding, const PassCost& cost);
 
+/// Whether drafts may raise the tokens a second of `decoding` responses at all: if there were
+/// `most` nodes, each accepted with `probability`, and to draft takes `draft_seconds`. True while
+/// the cost of a pass is not known.
+bool MayPay(int64_t decoding, int64_t most, double probability, double draft_seconds,
+            const PassCost& cost);
+
 /// How many nodes of each draft are verified beside `decoding` responses: the first ones, at most
 /// `most` of all drafts. While the cost of a pass is not known, a few, so that it becomes known.
 std::vector<size_t> ChooseBudgets(absl::Span<const NodeProbabilities> drafts, int64_t decoding,

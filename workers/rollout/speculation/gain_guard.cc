@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kGainFading = 0.96;
 constexpr double kLeastPasses = 12;  // before it judges
-constexpr int64_t kLongestRest = 2048;
+constexpr int64_t kLongestRest = 8192;
 
 }  // namespace
 
@@ -21,7 +21,7 @@ void GainGuard::NotePass(double tokens, double plain) {
   plain_ = kGainFading * plain_ + plain;
   if (passes_ < kLeastPasses) return;
   if (tokens_ >= plain_ || Mutant("loss-is-not-noticed")) {
-    next_rest_ = std::max(kFirstRest, next_rest_ - 1);
+    next_rest_ = std::max(first_rest_, next_rest_ - 1 - next_rest_ / 64);
     return;
   }
   rest_ = next_rest_;

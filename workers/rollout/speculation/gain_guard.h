@@ -11,6 +11,9 @@ namespace baton::rollout {
 
 class GainGuard {
  public:
+  /// `first_rest`: passes; it never rests for fewer.
+  explicit GainGuard(int64_t first_rest = 64) : first_rest_(first_rest), next_rest_(first_rest) {}
+
   /// A pass with drafts yielded `tokens`; in its time, with that of drafting, plain passes would
   /// have yielded `plain`.
   void NotePass(double tokens, double plain);
@@ -20,9 +23,8 @@ class GainGuard {
  private:
   double passes_ = 0, tokens_ = 0, plain_ = 0;  // later ones count more
   int64_t rest_ = 0;                            // passes left
-  int64_t next_rest_ = kFirstRest;
-
-  static constexpr int64_t kFirstRest = 64;
+  int64_t first_rest_;
+  int64_t next_rest_;
 };
 
 }  // namespace baton::rollout

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sdk/base/mutant.h"
+
 namespace baton::rollout {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr double kLeastWeight = 6;    // of all passes together
 constexpr double kLeastSpread = 0.1;  // standard deviation of rows over their mean
 constexpr double kRatioFading = 0.95;
 constexpr double kLineWeight = 4;  // passes that the line is worth
-constexpr double kOutlier = 4;     // times what was expected: the process was not running
+constexpr double kOutlier = 2;     // times what was expected: the process was not running
 
 }  // namespace
 
@@ -31,13 +33,27 @@ void PassCost::Note(int64_t rows, double seconds) {
   y_ = kPassFading * y_ + y;
   xx_ = kPassFading * xx_ + x * x;
   xy_ = kPassFading * xy_ + x * y;
+  Fit();
 }
 
-bool PassCost::known() const {
+bool PassCost::RowsDiffer() const {
   if (weight_ < kLeastWeight) return false;
   const double mean = x_ / weight_;
   const double variance = xx_ / weight_ - mean * mean;
   return variance > kLeastSpread * kLeastSpread * mean * mean;
+}
+
+void PassCost::Fit() {
+  const bool forgets = Mutant("cost-of-a-row-forgotten");
+  if (RowsDiffer()) {
+    const double slope = (weight_ * xy_ - x_ * y_) / (weight_ * xx_ - x_ * x_);
+    // By chance more rows may seem cheaper, or the fixed part negative.
+    per_row_ = std::clamp(slope, 0.0, y_ / x_);
+    fixed_ = std::max(0.0, (y_ - per_row_ * x_) / weight_);
+    level_ = 1;
+  } else if (known()) {
+    level_ = forgets ? 0 : y_ / (weight_ * fixed_ + x_ * per_row_);
+  }
 }
 
 size_t PassCost::SizeOf(int64_t rows) {
@@ -50,17 +66,6 @@ double PassCost::Seconds(int64_t rows) const {
   const Ratio& ratio = ratios_[SizeOf(rows)];
   const double line = fixed() + per_row() * static_cast<double>(rows);
   return line * (ratio.sum + kLineWeight) / (ratio.count + kLineWeight);
-}
-
-double PassCost::per_row() const {
-  if (!known()) return 0;
-  const double slope = (weight_ * xy_ - x_ * y_) / (weight_ * xx_ - x_ * x_);
-  // By chance more rows may seem cheaper, or the fixed part negative.
-  return std::clamp(slope, 0.0, y_ / x_);
-}
-
-double PassCost::fixed() const {
-  return known() ? std::max(0.0, (y_ - per_row() * x_) / weight_) : 0;
 }
 
 }  // namespace baton::rollout

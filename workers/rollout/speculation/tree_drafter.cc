@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::rollout {
@@ -13,8 +15,26 @@ constexpr int64_t kMostPerResponse = 64;  // draft tokens
 constexpr int64_t kOverdraft = 4;         // times its share of a pass that a response may propose
 // Scores may be too low by this factor; what would not pay even then is not proposed.
 constexpr double kBelief = 0.5;
-constexpr int64_t kMostRest = 32;  // passes
+constexpr int64_t kMostRest = 256;  // passes
+constexpr int64_t kFirstNodes = 16;
 constexpr int64_t kVainTries = 4;  // before the first rest
+// Of the time of passes, what drafts may take that are all in vain.
+constexpr double kVainShare = 0.0025;
+// While the cost of a row is not known, one pass of so many has drafts: it shows in the difference.
+constexpr int64_t kLearningPasses = 4;
+// Rows beside those of responses and drafts, as a share of these, in a pass that tells what a row
+// costs. Rows of prompts cost less: they have no logits.
+constexpr int64_t kOtherRows = 8;
+// From 2^this responses on drafts seldom pay, and never much: a loss is followed by a long rest.
+constexpr size_t kFullBatch = 4;
+constexpr int64_t kFullBatchRest = 2048;  // passes
+constexpr double kSlowestPass = 2;        // times what was expected: the process was not running
+// Tokens of a running response, and of all that ended, that wait to be followed.
+constexpr size_t kMostWaiting = 256;
+constexpr int64_t kMostEnded = 1 << 18;
+// One pass of so many is drafted although it cannot pay, by what is known.
+constexpr int64_t kDoubt = 512;
+constexpr double kSecondsFading = 0.1;
 
 // Children of `parent` (-1: the root) in a draft; the one with that token, or -1.
 int32_t ChildWith(const engine::DraftTree& tree, int32_t parent, int32_t token) {
@@ -32,12 +52,24 @@ void Cut(size_t nodes, Draft* draft) {
 
 }  // namespace
 
+TreeDrafter::TreeDrafter(std::unique_ptr<TreeCache> cache) : cache_(std::move(cache)) {
+  for (size_t size = kFullBatch; size < kGuards; ++size) guards_[size] = GainGuard(kFullBatchRest);
+}
+
+void TreeDrafter::SetActorUpdates(int64_t updates) {
+  if (actor_updates_ >= 0) age_ += std::abs(updates - actor_updates_);
+  if (actor_updates_ < 0 || Mutant("rollback-outweighs-what-follows")) age_ = updates;
+  actor_updates_ = updates;
+}
+
 void TreeDrafter::Begin(uint64_t id, absl::Span<const int32_t> prompt,
                         absl::Span<const int32_t> resumed) {
   Response& response = responses_[id];
-  response.cursor = cache_->Begin(prompt, actor_updates_);
-  // What the engine draws is a token; a resumed one that is none gets no drafts.
-  if (!response.cursor->Append(resumed).ok()) responses_.erase(id);
+  response.prompt.assign(prompt.begin(), prompt.end());
+  response.prompt_hash = absl::HashOf(prompt);
+  response.waiting.reserve(kMostWaiting);
+  response.waiting.assign(resumed.begin(), resumed.end());
+  response.age = age_;
 }
 
 void TreeDrafter::Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) {
@@ -47,9 +79,33 @@ void TreeDrafter::Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t 
   if (std::exchange(response.asked, false)) {
     pass_.tokens += static_cast<int64_t>(tokens.size());
     pass_.verified += verified;
+    Judge(response, tokens, verified);
   }
-  Judge(response, tokens, verified);
-  if (!response.cursor->Append(tokens).ok()) responses_.erase(found);
+  response.waiting.insert(response.waiting.end(), tokens.begin(), tokens.end());
+  if (response.waiting.size() >= kMostWaiting && !Follow(response)) responses_.erase(found);
+}
+
+// False: it has a token that is none. What the engine draws is a token; a resumed one may be
+// anything, and then the response gets no drafts.
+bool TreeDrafter::Follow(Response& response) {
+  if (response.cursor == nullptr) response.cursor = cache_->Begin(response.prompt, response.age);
+  const bool ok = response.waiting.empty() || response.cursor->Append(response.waiting).ok();
+  response.waiting.clear();
+  return ok;
+}
+
+void TreeDrafter::FollowEnded(std::unordered_map<uint64_t, std::vector<Response>>::iterator it) {
+  for (Response& response : it->second) {
+    ended_tokens_ -= static_cast<int64_t>(response.prompt.size() + response.waiting.size());
+    if (!Mutant("ended-responses-not-followed")) Follow(response);
+  }
+  ended_.erase(it);
+}
+
+bool TreeDrafter::CatchUp(int64_t tokens) {
+  const int64_t enough = ended_tokens_ - tokens;
+  while (!ended_.empty() && ended_tokens_ > enough) FollowEnded(ended_.begin());
+  return !ended_.empty();
 }
 
 // Counts what became of the nodes of its last draft that were computed.
@@ -72,23 +128,37 @@ void TreeDrafter::Judge(Response& response, absl::Span<const int32_t> tokens, in
   response.draft.Clear();
 }
 
-// Drafts of the responses as far as they may pay at all.
-std::vector<DraftQuery> TreeDrafter::Propose(absl::Span<const uint64_t> ids, int64_t max_nodes) {
-  const auto decoding = static_cast<int64_t>(ids.size());
-  // What a response may get beyond its share it takes from others; more need not be proposed.
-  const auto most = static_cast<int>(std::min(
-      {kMostPerResponse, max_nodes, std::max(kOverdraft, kOverdraft * max_nodes / decoding)}));
-  const double least = kBelief * LeastProbability(decoding, cost_);
+// All tokens go into the trees, before any response is drafted: each may profit from the others.
+std::vector<DraftQuery> TreeDrafter::FollowAll(absl::Span<const uint64_t> ids) {
   std::vector<DraftQuery> queries;
+  queries.reserve(ids.size());
   for (const uint64_t id : ids) {
     const auto found = responses_.find(id);
     if (found == responses_.end()) continue;
     Response& response = found->second;
-    response.asked = true;
-    queries.push_back({response.cursor.get(), most, &response.draft, least});
+    const auto ended = ended_.find(response.prompt_hash);
+    if (ended != ended_.end()) FollowEnded(ended);
+    if (Follow(response)) {
+      response.asked = true;
+      queries.push_back({response.cursor.get(), 0, &response.draft});
+    } else {
+      responses_.erase(found);
+    }
+  }
+  return queries;
+}
+
+// Drafts of the responses as far as they may pay at all.
+void TreeDrafter::Propose(std::vector<DraftQuery>& queries, int64_t decoding, int64_t max_nodes) {
+  // What a response may get beyond its share it takes from others; more need not be proposed.
+  const auto most = static_cast<int>(std::min(
+      {kMostPerResponse, max_nodes, std::max(kOverdraft, kOverdraft * max_nodes / decoding)}));
+  const double least = kBelief * LeastProbability(decoding, cost_);
+  for (DraftQuery& query : queries) {
+    query.budget = most;
+    query.least_score = least;
   }
   TreeCache::ProposeDrafts(queries);
-  return queries;
 }
 
 // Returns how many nodes are left of all drafts.
@@ -98,10 +168,15 @@ int64_t TreeDrafter::CutToBudgets(absl::Span<const DraftQuery> queries, int64_t 
   for (size_t i = 0; i < queries.size(); ++i) {
     const rollout::Draft& draft = *queries[i].draft;
     stats_.matched += draft.match_length > 0 ? 1 : 0;
+    probabilities[i].reserve(draft.scores.size());
     double least = 1;
+    float last_score = -1;  // That of many nodes: a chain's all have the same.
     for (const float score : draft.scores) {
       // Counts err: a node is no likelier than those before it.
-      least = std::min(least, acceptance_.Of(score, draft.match_length));
+      if (score != last_score) {
+        least = std::min(least, acceptance_.Of(score, draft.match_length));
+      }
+      last_score = score;
       probabilities[i].push_back(least);
     }
   }
@@ -117,46 +192,87 @@ int64_t TreeDrafter::CutToBudgets(absl::Span<const DraftQuery> queries, int64_t 
   return total;
 }
 
+GainGuard& TreeDrafter::GuardOf(int64_t decoding) {
+  size_t size = 0;
+  while (size + 1 < kGuards && decoding >> (size + 1) > 0) ++size;
+  return guards_[Mutant("one-guard-for-all-sizes") ? 0 : size];
+}
+
+// Forgets now and then that nothing pays: the best drafts become better as the trees grow.
+bool TreeDrafter::MayPayAtAll(int64_t decoding) {
+  if (++passes_ % kDoubt == 0) return true;
+  return MayPay(decoding, most_nodes_, acceptance_.Best(),
+                seconds_a_response_ * static_cast<double>(decoding), cost_);
+}
+
 // The last pass is over, and its tokens are known.
 void TreeDrafter::Settle() {
   const Pass pass = std::exchange(pass_, {});
-  if (pass.drafted == 0 || pass.rows == 0 || !cost_.known()) return;
+  if (pass.rows == 0) return;
+  const int64_t rows = pass.decoding + pass.verified;
+  if (pass.rows <= rows + 1 + rows / kOtherRows) cost_.Note(pass.rows, pass.seconds);
+  if (pass.drafted == 0 || !cost_.known()) return;
   // In all the time that the pass and its drafts took.
   const double plain_seconds = cost_.Seconds(std::max<int64_t>(1, pass.rows - pass.verified));
+  const double seconds = std::min(pass.seconds, kSlowestPass * cost_.Seconds(pass.rows));
   const double plain =
-      static_cast<double>(pass.decoding) * (pass.seconds + pass.draft_seconds) / plain_seconds;
-  guard_.NotePass(static_cast<double>(pass.tokens), plain);
+      static_cast<double>(pass.decoding) * (seconds + pass.draft_seconds) / plain_seconds;
+  GuardOf(pass.decoding).NotePass(static_cast<double>(pass.tokens), plain);
+}
+
+bool TreeDrafter::Rests(int64_t decoding) {
+  if (GuardOf(decoding).Rests()) return true;
+  if (rest_ > 0) {
+    --rest_;
+    return true;
+  }
+  if (!MayPayAtAll(decoding)) return true;
+  return !cost_.known() && learning_++ % kLearningPasses != 0;
+}
+
+// Nothing paid: the more often, the longer it rests, until drafting takes next to no time.
+void TreeDrafter::RestIfInVain() {
+  vain_ = pass_.drafted > 0 ? 0 : vain_ + 1;
+  if (vain_ < kVainTries || !cost_.known()) return;
+  const double share = pass_.draft_seconds / cost_.Seconds(pass_.decoding) / kVainShare;
+  const auto enough = static_cast<int64_t>(std::min(share, static_cast<double>(kMostRest)));
+  rest_ = std::min(int64_t{1} << std::min<int64_t>(vain_ - kVainTries, 32), enough);
+}
+
+bool TreeDrafter::WantsToDraft(int64_t decoding) {
+  Settle();
+  if (decoding < 1) return false;
+  pass_.decoding = decoding;
+  return !Rests(decoding);
 }
 
 std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids,
                                                   int64_t max_nodes) {
-  Settle();
   std::vector<engine::DraftTree> trees(ids.size());
   if (ids.empty() || max_nodes < 1) return trees;
-  if (guard_.Rests()) return trees;
-  if (rest_ > 0) {
-    --rest_;
-    return trees;
-  }
+  pass_.decoding = static_cast<int64_t>(ids.size());
+  most_nodes_ = max_nodes;
+  std::vector<DraftQuery> queries = FollowAll(ids);
+  // To follow takes its time with or without drafts, so it is no cost of these.
   const auto began = std::chrono::steady_clock::now();
-  const auto decoding = static_cast<int64_t>(ids.size());
-  const int64_t total = CutToBudgets(Propose(ids, max_nodes), decoding, max_nodes);
-  for (size_t i = 0; i < ids.size() && total > 0; ++i) {
+  Propose(queries, pass_.decoding, max_nodes);
+  // Scores that were never tried may all be too high, and a full batch would pay for each.
+  const bool bold = acceptance_.Tried() || Mutant("scores-never-tried-are-trusted");
+  const int64_t most = bold ? max_nodes : std::min(max_nodes, pass_.decoding / 4 + kFirstNodes);
+  pass_.drafted = CutToBudgets(queries, pass_.decoding, most);
+  for (size_t i = 0; i < ids.size() && pass_.drafted > 0; ++i) {
     const auto found = responses_.find(ids[i]);
     if (found != responses_.end()) trees[i] = found->second.draft.tree;
   }
-  vain_ = total > 0 ? 0 : vain_ + 1;
-  // The more often nothing paid, the longer it rests.
-  if (vain_ >= kVainTries) rest_ = std::min(kMostRest, vain_ - kVainTries + 1);
-  pass_.decoding = decoding;
-  pass_.drafted = total;
   pass_.draft_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  seconds_a_response_ += kSecondsFading * (pass_.draft_seconds / static_cast<double>(ids.size()) -
+                                           seconds_a_response_);
+  RestIfInVain();
   return trees;
 }
 
 void TreeDrafter::PassDone(int64_t rows, double seconds) {
-  cost_.Note(rows, seconds);
   // Several passes may follow one call of Draft; its drafts were for the first of them.
   if (pass_.rows == 0) {
     pass_.rows = rows;
@@ -165,6 +281,14 @@ void TreeDrafter::PassDone(int64_t rows, double seconds) {
   acceptance_.Fade();
 }
 
-void TreeDrafter::End(uint64_t id) { responses_.erase(id); }
+void TreeDrafter::End(uint64_t id) {
+  const auto found = responses_.find(id);
+  if (found == responses_.end()) return;
+  Response& response = found->second;
+  ended_tokens_ += static_cast<int64_t>(response.prompt.size() + response.waiting.size());
+  ended_[response.prompt_hash].push_back(std::move(response));
+  responses_.erase(found);
+  if (ended_tokens_ > kMostEnded) CatchUp(ended_tokens_ - kMostEnded);
+}
 
 }  // namespace baton::rollout

@@ -2,6 +2,7 @@
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_TREE_DRAFTER_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_TREE_DRAFTER_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -28,33 +29,48 @@ struct TreeDrafterStats {
   int64_t accepted = 0;  ///< Of these: what was drawn.
 };
 
-/// Follows the responses that a generator makes: their tokens go into the trees, so that the other
-/// responses to a prompt profit at once. For each pass it drafts the running responses and cuts the
-/// drafts to what pays (draft_budget.h). One thread at a time.
+/// Follows the responses that a generator makes: their tokens go into the trees, and the other
+/// responses to a prompt profit while they still run. For each pass it drafts the running responses
+/// and cuts the drafts to what pays (draft_budget.h). One thread at a time.
+///
+/// A token goes into its tree when a draft is wanted, and at the latest some hundred tokens later.
+/// So where drafts do not pay, many tokens go at once, and the tree comes once for all of them into
+/// the CPU's caches. Responses that ended wait for that, too; CatchUp follows them while nothing
+/// else is to do.
 class TreeDrafter : public engine::Drafter {
  public:
-  explicit TreeDrafter(std::unique_ptr<TreeCache> cache) : cache_(std::move(cache)) {}
+  explicit TreeDrafter(std::unique_ptr<TreeCache> cache);
 
-  /// Responses that begin from now on are of weights after so many updates of the actor.
-  void SetActorUpdates(int64_t updates) { actor_updates_ = updates; }
+  /// Responses that begin from now on are of weights after so many updates of the actor. If that
+  /// is less than before, the actor went back to a checkpoint: what the lost updates said fades as
+  /// if the actor had gone as far ahead.
+  void SetActorUpdates(int64_t updates);
 
   void Begin(uint64_t id, absl::Span<const int32_t> prompt,
              absl::Span<const int32_t> resumed) override;
   void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override;
+  bool WantsToDraft(int64_t decoding) override;
   std::vector<engine::DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override;
   void PassDone(int64_t rows, double seconds) override;
   void End(uint64_t id) override;
+
+  /// Follows responses that ended, of about `tokens` tokens. True: more of them wait.
+  bool CatchUp(int64_t tokens);
 
   const TreeDrafterStats& stats() const { return stats_; }
   const TreeCache& cache() const { return *cache_; }
 
  private:
   struct Response {
-    std::unique_ptr<ResponseCursor> cursor;
-    rollout::Draft draft;  // the last one, cut to its budget
-    bool asked = false;    // for the pass that follows
+    std::vector<int32_t> prompt;
+    uint64_t prompt_hash = 0;
+    int64_t age = 0;                         // as TreeCache.Begin's actor_updates
+    std::vector<int32_t> waiting;            // tokens that are not in the tree
+    std::unique_ptr<ResponseCursor> cursor;  // null: none is
+    rollout::Draft draft;                    // the last one, cut to its budget
+    bool asked = false;                      // for the pass that follows
   };
-  // The pass that drafts were made for.
+  // A forward pass, and the drafts that were made for it.
   struct Pass {
     int64_t decoding = 0;  // responses
     int64_t drafted = 0;   // nodes proposed
@@ -63,22 +79,39 @@ class TreeDrafter : public engine::Drafter {
     int64_t rows = 0, verified = 0, tokens = 0;
     double seconds = 0;
   };
+  bool Follow(Response& response);
+  void FollowEnded(std::unordered_map<uint64_t, std::vector<Response>>::iterator it);
   void Judge(Response& response, absl::Span<const int32_t> tokens, int64_t verified);
-  std::vector<DraftQuery> Propose(absl::Span<const uint64_t> ids, int64_t max_nodes);
+  std::vector<DraftQuery> FollowAll(absl::Span<const uint64_t> ids);
+  void Propose(std::vector<DraftQuery>& queries, int64_t decoding, int64_t max_nodes);
   int64_t CutToBudgets(absl::Span<const DraftQuery> queries, int64_t decoding, int64_t max_nodes);
   void Settle();
+  bool Rests(int64_t decoding);
+  bool MayPayAtAll(int64_t decoding);
+  void RestIfInVain();
+  GainGuard& GuardOf(int64_t decoding);
 
   const std::unique_ptr<TreeCache> cache_;
-  int64_t actor_updates_ = 0;
+  int64_t actor_updates_ = -1;  // -1: not told yet
+  int64_t age_ = 0;             // grows with each change of actor_updates_
   std::unordered_map<uint64_t, Response> responses_;
+  // Not followed to their end. By prompt, the first ended first; equal hashes of others do no harm.
+  std::unordered_map<uint64_t, std::vector<Response>> ended_;
+  int64_t ended_tokens_ = 0;  // of them, waiting or of prompts
   PassCost cost_;
   Acceptance acceptance_;
-  GainGuard guard_;
+  // By the number of decoding responses, in powers of two: drafts may pay beside few alone.
+  static constexpr size_t kGuards = 16;
+  std::array<GainGuard, kGuards> guards_;
   Pass pass_;
   TreeDrafterStats stats_;
   // Where nothing paid lately, it is not even asked what might: to draft costs time as well.
-  int64_t vain_ = 0;  // drafts in a row for which the budget was zero
-  int64_t rest_ = 0;  // passes without drafts that are left
+  int64_t vain_ = 0;               // drafts in a row for which the budget was zero
+  int64_t rest_ = 0;               // passes without drafts that are left
+  int64_t learning_ = 0;           // passes while the cost of a row was not known
+  int64_t most_nodes_ = 1;         // of the last call
+  double seconds_a_response_ = 0;  // that drafting took, faded
+  int64_t passes_ = 0;
 };
 
 }  // namespace baton::rollout

@@ -18,8 +18,14 @@ class TreeDrafterTest : public ::testing::Test {
   // Passes that cost 10 ms and 0.1 ms for each row: drafts pay.
   void LetDraftsPay() {
     for (int64_t rows = 1; rows <= 20; ++rows) {
-      drafter_.PassDone(rows, 10e-3 + 0.1e-3 * static_cast<double>(rows));
+      PassOf(rows, 10e-3 + 0.1e-3 * static_cast<double>(rows));
     }
+    drafter_.WantsToDraft(1);  // The last one is over.
+  }
+  // A plain pass, of responses that the drafter does not know.
+  void PassOf(int64_t rows, double seconds) {
+    drafter_.WantsToDraft(rows);
+    drafter_.PassDone(rows, seconds);
   }
   // A response that is over.
   void Remember(const std::vector<int32_t>& tokens) {
@@ -107,6 +113,95 @@ TEST_F(TreeDrafterTest, HistoryThatMisleadsIsLeftAlone) {
   EXPECT_GT(early, 20);
   EXPECT_LT(late, early);
   EXPECT_EQ(drafter_.stats().accepted, 0);
+}
+
+// Nothing goes into the trees before a draft needs it, or there is time.
+TEST_F(TreeDrafterTest, EndedResponsesAreFollowedWhenThereIsTime) {
+  for (int32_t prompt = 0; prompt < 10; ++prompt) {
+    drafter_.Begin(1, std::vector<int32_t>{prompt}, {});
+    drafter_.Append(1, Count(100, 30), 0);
+    drafter_.End(1);
+  }
+  EXPECT_EQ(drafter_.cache().stats().tokens, 0);
+  EXPECT_TRUE(drafter_.CatchUp(100));
+  EXPECT_GE(drafter_.cache().stats().tokens, 90);
+  EXPECT_LT(drafter_.cache().stats().tokens, 200);
+  while (drafter_.CatchUp(100)) {
+  }
+  EXPECT_EQ(drafter_.cache().stats().tokens, 300);
+  EXPECT_EQ(drafter_.cache().stats().running_responses, 0);
+  EXPECT_FALSE(drafter_.CatchUp(100));
+}
+
+TEST_F(TreeDrafterTest, NeitherLongResponsesNorManyOfThemWaitForEver) {
+  drafter_.Begin(1, kPrompt, {});
+  for (int i = 0; i < 1000; ++i) drafter_.Append(1, std::vector<int32_t>{i}, 0);
+  EXPECT_GT(drafter_.cache().stats().tokens, 700);
+  drafter_.End(1);
+  for (int32_t i = 0; i < 10000; ++i) {
+    drafter_.Begin(2, std::vector<int32_t>{i}, {});
+    drafter_.Append(2, Count(i, 100), 0);
+    drafter_.End(2);
+  }
+  EXPECT_GT(drafter_.cache().stats().tokens, 600000);
+}
+
+// Repeated in earlier responses, and never verified.
+TEST_F(TreeDrafterTest, TheFirstDraftsAreSmall) {
+  LetDraftsPay();
+  Remember(Count(100, 300));
+  std::vector<uint64_t> ids;
+  for (uint64_t id = 1; id <= 8; ++id) {
+    drafter_.Begin(id, kPrompt, {});
+    drafter_.Append(id, Count(100 + static_cast<int32_t>(id), 5), 0);
+    ids.push_back(id);
+  }
+  const auto nodes = [&] {
+    int64_t sum = 0;
+    for (const auto& tree : drafter_.Draft(ids, 200)) sum += tree.size();
+    return sum;
+  };
+  EXPECT_GT(nodes(), 8);
+  EXPECT_LE(nodes(), 18);
+}
+
+// After a loss beside many responses, one response alone is drafted nevertheless.
+TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
+  LetDraftsPay();
+  Remember(Count(100, 30));
+  drafter_.Begin(1, kPrompt, {});
+  drafter_.Append(1, Count(100, 5), 0);
+  std::vector<uint64_t> many(12, 999);
+  many[0] = 1;
+  const auto drafts_of = [&](const std::vector<uint64_t>& ids) {
+    if (!drafter_.WantsToDraft(static_cast<int64_t>(ids.size()))) return int64_t{0};
+    return drafter_.Draft(ids, 8)[0].size();
+  };
+  int passes = 0;
+  for (; passes < 200; ++passes) {
+    const int64_t nodes = drafts_of(many);
+    if (nodes == 0) break;
+    drafter_.PassDone(12 + nodes, 30e-3);  // far slower than plain passes
+  }
+  ASSERT_LT(passes, 200) << "it never rests";
+  EXPECT_EQ(drafts_of(many), 0);
+  EXPECT_GT(drafts_of({1}), 0);
+}
+
+// 100 updates were lost. What they said must not outweigh what follows.
+TEST_F(TreeDrafterTest, AnActorThatGoesBackIsBelievedAtOnce) {
+  const auto say = [&](int64_t updates, int32_t token, int times) {
+    drafter_.SetActorUpdates(updates);
+    for (int i = 0; i < times; ++i) Remember({50, token});
+  };
+  LetDraftsPay();
+  say(1000, 60, 1);
+  say(1500, 61, 2);
+  say(1000, 62, 1);
+  drafter_.Begin(1, kPrompt, std::vector<int32_t>{50});
+  const auto tree = drafter_.Draft(std::vector<uint64_t>{1}, 8)[0];
+  ASSERT_FALSE(tree.tokens.empty());
+  EXPECT_EQ(tree.tokens[0], 62);
 }
 
 TEST_F(TreeDrafterTest, NonsenseTokensGetNoDrafts) {

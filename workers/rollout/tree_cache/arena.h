@@ -8,6 +8,7 @@
 #include <cstring>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 namespace baton::rollout {
 
@@ -23,6 +24,13 @@ class Arena {
   ~Arena() { std::free(data_); }
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
+  Arena(Arena&& other) noexcept { *this = std::move(other); }
+  Arena& operator=(Arena&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+    return *this;
+  }
 
   /// Appends `count` elements without values, and returns the index of the first.
   uint32_t Extend(uint32_t count) {

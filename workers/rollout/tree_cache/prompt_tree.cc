@@ -14,8 +14,12 @@ constexpr double kSmallestExponent = -90;
 
 }  // namespace
 
-PromptTree::PromptTree(absl::Span<const int32_t> prompt, int depth, double half_life_updates)
-    : tree_(depth), prompt_(prompt.begin(), prompt.end()), half_life_updates_(half_life_updates) {
+PromptTree::PromptTree(absl::Span<const int32_t> prompt, int depth, double half_life_updates,
+                       int64_t most_bytes)
+    : tree_(depth),
+      prompt_(prompt.begin(), prompt.end()),
+      half_life_updates_(half_life_updates),
+      most_bytes_(most_bytes) {
   absl::MutexLock lock(&mu_);
   bytes_ = tree_.capacity_bytes();
 }
@@ -41,6 +45,7 @@ bool PromptTree::Append(GrowingText* text, absl::Span<const int32_t> tokens, int
     if (tree_.Append(text, token)) foretold_ += text->weight;
   }
   tokens_ += static_cast<int64_t>(tokens.size());
+  TrimIfLarge();
   *bytes_grown = TakeGrowth();
   return true;
 }
@@ -48,6 +53,7 @@ bool PromptTree::Append(GrowingText* text, absl::Span<const int32_t> tokens, int
 void PromptTree::End(GrowingText* text, int64_t* bytes_grown) {
   absl::MutexLock lock(&mu_);
   tree_.End(text);
+  TrimIfLarge();
   *bytes_grown = TakeGrowth();
 }
 
@@ -90,6 +96,19 @@ void PromptTree::Rebase(int64_t actor_updates) {
   tree_.Scale(static_cast<float>(factor));
   foretold_ *= factor;
   base_updates_ = actor_updates;
+}
+
+// What is dropped is at least as much as what is appended anew, so the latter is amortised.
+void PromptTree::TrimIfLarge() {
+  if (tree_.capacity_bytes() <= most_bytes_ || Mutant("large-tree-not-trimmed")) return;
+  const int64_t growing = tree_.growing_tokens();
+  const int64_t half = (tree_.ended_tokens() + growing) / 2;
+  if (growing > half) return;
+  const SuffixTree::Forgotten forgotten = tree_.KeepNewest(half - growing);
+  const int64_t before = tokens_;
+  // Each text began with kStartToken.
+  tokens_ -= forgotten.tokens - forgotten.texts;
+  if (before > 0) foretold_ *= static_cast<double>(tokens_) / static_cast<double>(before);
 }
 
 int64_t PromptTree::TakeGrowth() {

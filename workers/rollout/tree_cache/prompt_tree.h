@@ -19,14 +19,18 @@ namespace baton::rollout {
 /// Counts fade forward: a suffix of a response made after u actor updates weighs
 /// 2^((u - base) / half-life), so new ones weigh more and no old one must be touched. Only ratios
 /// of counts matter. When the weights become large, all are divided and `base` moves.
+///
+/// A tree of more than `most_bytes` is built anew from the newer half of its tokens, unless running
+/// responses have more than that: these always stay.
 class alignas(64) PromptTree {
  public:
-  PromptTree(absl::Span<const int32_t> prompt, int depth, double half_life_updates);
+  PromptTree(absl::Span<const int32_t> prompt, int depth, double half_life_updates,
+             int64_t most_bytes);
 
   absl::Span<const int32_t> prompt() const { return prompt_; }
 
   /// A response made after `actor_updates` updates. What the tree has allocated more than before
-  /// goes into bytes_grown, here and below.
+  /// goes into bytes_grown, here and below; less than 0 if the tree was built anew.
   void Start(GrowingText* text, int64_t actor_updates, int64_t* bytes_grown);
   /// False, and nothing is appended: the tree can hold no more.
   bool Append(GrowingText* text, absl::Span<const int32_t> tokens, int64_t* bytes_grown);
@@ -44,6 +48,7 @@ class alignas(64) PromptTree {
  private:
   float WeightOf(int64_t actor_updates) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Rebase(int64_t actor_updates) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TrimIfLarge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t TakeGrowth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t OwnBytes() const;
 
@@ -58,6 +63,7 @@ class alignas(64) PromptTree {
 
   const std::vector<int32_t> prompt_;
   const double half_life_updates_;
+  const int64_t most_bytes_;
 };
 
 }  // namespace baton::rollout

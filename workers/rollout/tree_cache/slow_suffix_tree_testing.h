@@ -53,6 +53,33 @@ class SlowSuffixTree {
     Append(text, kEndToken);
     for (int i = text->first; i + 1 < Length(*text); ++i) Record(text, i, 1);
     text->ended = true;
+    ended_.push_back(text);
+  }
+
+  void KeepNewest(int64_t tokens) {
+    std::vector<std::unique_ptr<Text>> old = std::move(texts_);
+    std::vector<Text*> again;
+    for (auto it = ended_.rbegin(); it != ended_.rend() && Length(**it) <= tokens; ++it) {
+      tokens -= Length(**it);
+      again.insert(again.begin(), *it);
+    }
+    for (const auto& text : old) {
+      if (!text->ended) again.push_back(text.get());
+    }
+    texts_.clear();
+    next_.clear();
+    ended_.clear();
+    for (Text* const text : again) {
+      const auto owner =
+          std::find_if(old.begin(), old.end(), [&](const auto& one) { return one.get() == text; });
+      texts_.push_back(std::move(*owner));
+      Tokens said = std::move(text->tokens);
+      const bool ended = text->ended;
+      *text = {{}, 0, text->weight, false};
+      if (ended) said.pop_back();
+      for (const int32_t token : said) Append(text, token);
+      if (ended) End(text);
+    }
   }
 
   double Count(const Tokens& tokens) const {
@@ -169,6 +196,7 @@ class SlowSuffixTree {
 
   const int depth_;
   std::vector<std::unique_ptr<Text>> texts_;
+  std::vector<Text*> ended_;
   std::map<Tokens, std::map<int32_t, double>> next_;
 };
 

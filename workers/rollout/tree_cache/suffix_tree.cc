@@ -71,6 +71,14 @@ void SuffixTree::End(GrowingText* text) {
     node = FollowLink(place.node);
   }
   growing_.erase(std::find(growing_.begin(), growing_.end(), text));
+  ended_.push_back({text->first_page, text->length, text->weight});
+  ended_tokens_ += text->length;
+}
+
+int64_t SuffixTree::growing_tokens() const {
+  int64_t tokens = 0;
+  for (const GrowingText* const text : growing_) tokens += text->length;
+  return tokens;
 }
 
 uint32_t SuffixTree::Position(const GrowingText& text, uint32_t index) {
@@ -84,6 +92,7 @@ uint32_t SuffixTree::Write(GrowingText* text, int32_t token) {
     const uint32_t page = text_.AddPage();
     const uint32_t count = index / TokenText::kPageTokens;
     if (count > 0) text_.Chain(text->pages[(count - 1) % text->pages.size()], page);
+    if (count == 0) text->first_page = page;
     text->pages[count % text->pages.size()] = page;
   }
   const uint32_t position = Position(*text, index);
@@ -206,6 +215,9 @@ void SuffixTree::Scale(float factor) {
   nodes_.Scale(factor);
   for (GrowingText* const text : growing_) {
     text->weight = std::max(text->weight * factor, NodeStore::kLeastWeight);
+  }
+  for (EndedText& text : ended_) {
+    text.weight = std::max(text.weight * factor, NodeStore::kLeastWeight);
   }
 }
 

@@ -36,6 +36,7 @@ struct GrowingText {
   uint32_t length = 0;  // tokens
   uint32_t first = 0;   // the first suffix that is not recorded: its match begins here
   uint32_t node = 0;    // on the path of the match
+  uint32_t first_page = 0;
   // The capped context of the last draft, and a node on its path.
   uint32_t context_first = 0, context_node = 0;
   std::array<uint32_t, 8> pages{};  // the last of its pages: page k is pages[k % 8]
@@ -74,19 +75,34 @@ class SuffixTree {
   /// The count of a string of 1 to `depth` tokens; of one token alone only whether it is known (1
   /// or 0), because no draft asks for more.
   double Count(absl::Span<const int32_t> tokens) const;
+  /// Forgets the texts that ended, the oldest first, until those that are left have at most
+  /// `tokens` tokens. The tree is then as if these had been appended anew, in the order of their
+  /// ends, and then the growing texts, each at once. It takes as long.
+  struct Forgotten {
+    int64_t texts = 0, tokens = 0;
+  };
+  Forgotten KeepNewest(int64_t tokens);
+  /// Of the texts that ended, one more for the end of each; and of those that grow.
+  int64_t ended_tokens() const { return ended_tokens_; }
+  int64_t growing_tokens() const;
   /// Multiplies all weights, those of growing texts included.
   void Scale(float factor);
 
   /// What its arenas have allocated.
   int64_t capacity_bytes() const {
     return text_.capacity_bytes() + nodes_.capacity_bytes() +
-           static_cast<int64_t>(growing_.capacity() * sizeof(GrowingText*));
+           static_cast<int64_t>(growing_.capacity() * sizeof(GrowingText*) +
+                                ended_.capacity() * sizeof(EndedText));
   }
   /// Positions of the text and nodes have 31 bits. Beyond this no response may append.
   bool full() const { return text_.slots() > 1U << 30 || nodes_.node_count() > 1U << 30; }
   uint32_t node_count() const { return nodes_.node_count(); }
 
  private:
+  struct EndedText {
+    uint32_t first_page, length;
+    float weight;
+  };
   /// Where a string ends: at `node` if edge is null, else within or at the end of `edge`, which
   /// leaves `node`. `next` is the slot of the text behind the string, only if edge is not null.
   struct Place {
@@ -108,6 +124,7 @@ class SuffixTree {
   void AddWeight(uint32_t node, Edge* edge, float weight);
   void TakeOver(GrowingText* text, uint32_t first, const Place& place);
   GrowingText* GrowingAt(uint32_t slot) const;
+  void AppendOld(const TokenText& old_text, uint32_t page, uint32_t length, GrowingText* text);
 
   // Of a draft (suffix_tree_draft.cc).
   struct Candidate;
@@ -119,6 +136,8 @@ class SuffixTree {
   TokenText text_;
   std::vector<GrowingText*> growing_;
   NodeStore nodes_;
+  std::vector<EndedText> ended_;  // the oldest end first
+  int64_t ended_tokens_ = 0;
 };
 
 }  // namespace baton::rollout

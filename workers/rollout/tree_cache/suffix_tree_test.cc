@@ -37,6 +37,11 @@ class TwoTrees {
     slow_.End(responses_[response].slow);
     responses_[response].text = nullptr;
   }
+  SuffixTree::Forgotten KeepNewest(int64_t tokens) {
+    slow_.KeepNewest(tokens);
+    return tree_.KeepNewest(tokens);
+  }
+  const SuffixTree& tree() const { return tree_; }
   bool running(size_t response) const { return responses_[response].text != nullptr; }
 
   void ExpectEqualDrafts(size_t response, int budget) {
@@ -204,6 +209,44 @@ TEST(SuffixTreeTest, InterleavedResponsesAgreeWithTheSlowTree) {
     trees.ExpectEqualCounts();
     ASSERT_FALSE(HasFatalFailure()) << "seed " << seed;
   }
+}
+
+// Trees that lose their oldest texts now and then, while others grow. Some need several pages.
+TEST(SuffixTreeTest, WhatIsLeftOfATrimmedTreeAgreesWithTheSlowTree) {
+  int64_t forgotten = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    std::mt19937 rng(seed);
+    const uint32_t alphabet = 1 + rng() % 5;
+    TwoTrees trees(4 + static_cast<int>(rng() % 16));
+    std::vector<size_t> running;
+    for (int step = 0; step < 300; ++step) {
+      if (running.empty() || (running.size() < 4 && rng() % 12 == 0)) {
+        running.push_back(trees.Start(static_cast<float>(1U << rng() % 4)));
+      }
+      const size_t i = rng() % running.size();
+      trees.Append(running[i], static_cast<int32_t>(rng() % alphabet));
+      if (rng() % 40 == 0) {
+        trees.End(running[i]);
+        running.erase(running.begin() + static_cast<ptrdiff_t>(i));
+      }
+      if (rng() % 50 == 0) {
+        const int64_t before = trees.tree().ended_tokens(), growing = trees.tree().growing_tokens();
+        const auto keep = static_cast<int64_t>(rng() % 200);
+        const SuffixTree::Forgotten lost = trees.KeepNewest(keep);
+        EXPECT_LE(trees.tree().ended_tokens(), keep);
+        EXPECT_EQ(trees.tree().ended_tokens() + lost.tokens + lost.texts, before);
+        EXPECT_EQ(trees.tree().growing_tokens(), growing);
+        forgotten += lost.texts;
+        trees.ExpectEqualCounts();
+      }
+      if (!running.empty()) trees.ExpectEqualDrafts(running[rng() % running.size()], 8);
+      ASSERT_FALSE(HasFailure()) << "seed " << seed << " step " << step;
+    }
+    for (const size_t response : running) trees.End(response);
+    trees.ExpectEqualCounts();
+    ASSERT_FALSE(HasFailure()) << "seed " << seed;
+  }
+  EXPECT_GT(forgotten, 100);
 }
 
 // A copy overtakes the response that it copies, and the other way round.

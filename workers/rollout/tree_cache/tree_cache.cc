@@ -13,6 +13,8 @@ namespace baton::rollout {
 namespace {
 
 constexpr int64_t kLeastBytes = int64_t{1} << 20;
+// One prompt's tree may have this part of the budget.
+constexpr int64_t kLargestTree = 8;
 // Tokens appended under one lock. The prompt's other responses wait for it, some tens of
 // microseconds.
 constexpr size_t kPart = 256;
@@ -44,10 +46,8 @@ absl::Status ResponseCursor::Append(absl::Span<const int32_t> tokens) {
 void ResponseCursor::AppendPart(absl::Span<const int32_t> tokens) {
   int64_t bytes_grown = 0;
   bool room = tree_->Append(&text_, tokens, &bytes_grown);
-  if (bytes_grown > 0) {
-    cache_->AddBytes(bytes_grown);
-    if (cache_->OverBudget()) room = cache_->MakeRoom();
-  }
+  if (bytes_grown != 0) cache_->AddBytes(bytes_grown);
+  if (bytes_grown > 0 && cache_->OverBudget()) room = cache_->MakeRoom();
   if (room) return;
   Stop();
   cache_->stopped_responses_.fetch_add(1, std::memory_order_relaxed);
@@ -99,7 +99,8 @@ std::unique_ptr<ResponseCursor> TreeCache::Begin(absl::Span<const int32_t> promp
     absl::MutexLock lock(&mu_);
     auto found = prompts_.find(prompt);
     if (found == prompts_.end()) {
-      auto made = std::make_unique<PromptTree>(prompt, options_.depth, options_.half_life_updates);
+      auto made = std::make_unique<PromptTree>(prompt, options_.depth, options_.half_life_updates,
+                                               options_.max_bytes / kLargestTree);
       AddBytes(made->bytes());
       const absl::Span<const int32_t> key = made->prompt();
       found = prompts_.emplace(key, Prompt{std::move(made)}).first;

@@ -62,6 +62,10 @@ void CompareWithSlowTree(Input input) {
       Require(draft.tree.parents == expected.tree.parents);
       Require(draft.scores == expected.scores);
       Require(budget == 0 || draft.match_length == expected.match_length);
+    } else if (what == 4) {
+      const auto tokens = static_cast<int64_t>(input.Below(100));
+      tree.KeepNewest(tokens);
+      slow.KeepNewest(tokens);
     } else {
       const auto token = static_cast<int32_t>(input.Below(alphabet));
       tree.Append(running[i].text.get(), token);

@@ -233,6 +233,57 @@ TEST(TreeCacheTest, TheLeastUsefulPromptsAreEvicted) {
   EXPECT_EQ(stats.stopped_responses, 0);
 }
 
+// As of one prompt that is sampled without end.
+TEST(TreeCacheTest, ATreeThatTakesMoreThanItsShareKeepsTheNewestResponses) {
+  TreeCacheOptions options;
+  options.max_bytes = int64_t{4} << 20;
+  const auto cache = MakeCache(options);
+  std::mt19937 rng(1);
+  ASSERT_TRUE(cache->Add({1}, RandomResponse(rng, 1000, 50), 0).ok());
+  auto running = cache->Begin({0}, 0);
+  const Tokens begun = RandomResponse(rng, 200, 1'000'000'000);
+  ASSERT_TRUE(running->Append(begun).ok());
+  int64_t added = 200, trims = 0, before = 0;
+  Tokens last;
+  for (int i = 0; i < 2000; ++i) {
+    last = RandomResponse(rng, 100, 1'000'000'000);
+    ASSERT_TRUE(cache->Add({0}, last, i).ok());
+    added += 100;
+    ASSERT_EQ(cache->stats().bytes, cache->CountBytes());
+    ASSERT_LE(cache->stats().bytes, options.max_bytes / 4);
+    const int64_t stored = cache->StoredTokens({0});
+    ASSERT_EQ(stored % 100, 0);
+    trims += stored < before ? 1 : 0;
+    before = stored;
+  }
+  EXPECT_GT(trims, 3);
+  EXPECT_GT(cache->StoredTokens({0}), added / 100);
+  EXPECT_EQ(cache->StoredTokens({1}), 1000) << "another prompt paid for it";
+  EXPECT_EQ(cache->stats().evicted_prompts, 0);
+  EXPECT_EQ(DraftAfter(*cache, {0}, {last[40]}, 4, 2000).tree.tokens,
+            Tokens(last.begin() + 41, last.begin() + 45));
+  // The running response was not cut, and goes on.
+  EXPECT_EQ(DraftAfter(*cache, {0}, {begun[3]}, 4, 2000).tree.tokens,
+            Tokens(begun.begin() + 4, begun.begin() + 8));
+  ASSERT_TRUE(running->Append({last[40]}).ok());
+  Draft draft;
+  running->ProposeDraft(4, &draft);
+  EXPECT_EQ(draft.tree.tokens, Tokens(last.begin() + 41, last.begin() + 45));
+}
+
+// Running responses stay, whatever they take.
+TEST(TreeCacheTest, ATreeOfRunningResponsesIsNotTrimmed) {
+  TreeCacheOptions options;
+  options.max_bytes = int64_t{1} << 20;
+  const auto cache = MakeCache(options);
+  std::mt19937 rng(1);
+  const auto running = cache->Begin({0}, 0);
+  ASSERT_TRUE(running->Append(RandomResponse(rng, 5'000, 1'000'000'000)).ok());
+  EXPECT_GT(cache->stats().bytes, options.max_bytes / 8);
+  EXPECT_EQ(cache->StoredTokens({0}), 5'000);
+  EXPECT_FALSE(running->stopped());
+}
+
 TEST(TreeCacheTest, AResponseWithoutRoomStops) {
   TreeCacheOptions options;
   options.max_bytes = int64_t{1} << 20;

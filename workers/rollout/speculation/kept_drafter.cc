@@ -1,0 +1,71 @@
+#include "workers/rollout/speculation/kept_drafter.h"
+
+#include <utility>
+
+#include "sdk/base/mutant.h"
+
+namespace baton::rollout {
+namespace {
+
+bool Equal(const TreeCacheOptions& a, const TreeCacheOptions& b) {
+  return a.depth == b.depth && a.half_life_updates == b.half_life_updates &&
+         a.max_bytes == b.max_bytes;
+}
+
+}  // namespace
+
+KeptDrafter::KeptDrafter(absl::Duration longest)
+    : longest_(longest), thread_([this] { DropLate(); }) {}
+
+KeptDrafter::~KeptDrafter() {
+  {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+absl::StatusOr<std::unique_ptr<TreeDrafter>> KeptDrafter::TakeOrMake(
+    const std::string& job_uid, const TreeCacheOptions& options) {
+  Held held;
+  {
+    absl::MutexLock lock(&mu_);
+    held = std::exchange(held_, {});
+  }
+  const bool any = Mutant("trees-of-another-job");
+  if (held.drafter && (held.job_uid == job_uid || any) && Equal(held.options, options)) {
+    return std::move(held.drafter);
+  }
+  held.drafter.reset();  // Before the new one grows.
+  auto cache = TreeCache::Create(options);
+  if (!cache.ok()) return cache.status();
+  return std::make_unique<TreeDrafter>(*std::move(cache));
+}
+
+void KeptDrafter::Keep(const std::string& job_uid, const TreeCacheOptions& options,
+                       std::unique_ptr<TreeDrafter> drafter) {
+  Held held;  // Freed without the lock: that may take long.
+  if (!job_uid.empty()) held = {job_uid, options, std::move(drafter)};
+  absl::MutexLock lock(&mu_);
+  std::swap(held, held_);
+  ++kept_;
+}
+
+bool KeptDrafter::empty() const {
+  absl::MutexLock lock(&mu_);
+  return held_.drafter == nullptr;
+}
+
+void KeptDrafter::DropLate() {
+  while (true) {
+    Held late;
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(this, &KeptDrafter::Wakes));
+    if (stopping_) return;
+    seen_ = kept_;
+    if (mu_.AwaitWithTimeout(absl::Condition(this, &KeptDrafter::Changed), longest_)) continue;
+    if (!Mutant("trees-kept-for-ever")) std::swap(late, held_);
+  }
+}
+
+}  // namespace baton::rollout
