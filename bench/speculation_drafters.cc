@@ -62,6 +62,18 @@ std::vector<int32_t> IsolatedDrafter::KeyOf(absl::Span<const int32_t> prompt, ui
   return key;
 }
 
+std::vector<engine::DraftTree> CpuClockDrafter::Draft(absl::Span<const uint64_t> ids,
+                                                      int64_t max_nodes) {
+  std::vector<engine::DraftTree> drafts = drafter_.Draft(ids, max_nodes);
+  drafted_at_ = ThreadSeconds();
+  return drafts;
+}
+
+// A pass without a call of Draft before it began later than drafted_at_.
+void CpuClockDrafter::PassDone(int64_t rows, double seconds) {
+  drafter_.PassDone(rows, std::min(seconds, ThreadSeconds() - drafted_at_));
+}
+
 History ResponsesOf(const Epoch& epoch) {
   History history;
   for (const Epoch::Response& response : epoch.responses) history.push_back(response.tokens);

@@ -1,5 +1,5 @@
-// Drafters that show what a part of speculation is worth: one that knows what will be drawn, and
-// one whose responses do not learn from each other.
+// Drafters that show what a part of speculation is worth: one that knows what will be drawn,
+// one whose responses do not learn from each other, and one that does not notice other programs.
 #ifndef BATON_BENCH_SPECULATION_DRAFTERS_H_
 #define BATON_BENCH_SPECULATION_DRAFTERS_H_
 
@@ -63,6 +63,28 @@ class IsolatedDrafter : public engine::Drafter {
 
  private:
   rollout::TreeDrafter drafter_;
+};
+
+/// Tells another drafter of the CPU time of passes instead of their wall-clock time. So it decides
+/// as on a machine that runs nothing else. The other one must outlive it.
+class CpuClockDrafter : public engine::Drafter {
+ public:
+  explicit CpuClockDrafter(engine::Drafter* drafter) : drafter_(*drafter) {}
+
+  void Begin(uint64_t id, absl::Span<const int32_t> prompt,
+             absl::Span<const int32_t> resumed) override {
+    drafter_.Begin(id, prompt, resumed);
+  }
+  void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override {
+    drafter_.Append(id, tokens, verified);
+  }
+  std::vector<engine::DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override;
+  void PassDone(int64_t rows, double seconds) override;
+  void End(uint64_t id) override { drafter_.End(id); }
+
+ private:
+  engine::Drafter& drafter_;
+  double drafted_at_ = 0;  // ThreadSeconds
 };
 
 /// The responses that a history is made of, by their numbers.

@@ -14,7 +14,9 @@
 //   a
 //                                 rollout (`auto`), which knows nothing: siblings alone help
 //   generation_speedup/{K}        epoch 2, the same; the drafter knows epoch 1, which it followed
-//   history_only_speedup/{K}      the same; no response knows what others of epoch 2 say
+//   history_only_speedup/{K}      the same; no response knows what others of epoch 2 say, for each
+//                                 has trees of its own. They take --samples times the memory, which
+//                                 a large batch of a small model feels
 //   ceiling/{K}                   the same with perfect drafts (OracleDrafter) of at most 64
 //   tokens;
 //                                 --draft-tokens are shared as `auto` does
@@ -22,11 +24,11 @@
 //   drafted_per_token/{K}         draft tokens computed, over all tokens
 //   identical_tokens/{K}          1: every run with drafts gave the tokens and the log-probs of the
 //                                 run without, bit for bit
-//   auto_over_off/{case}/{K}      as generation_speedup, each response with a tree of its own, so
-//                                 that siblings do not help; of epoch 2. cold_cache: it knows
-//                                 nothing. hostile_prefix: responses of its prompt that are right
-//                                 in the first 4 tokens and random after them. hostile_stretches:
-//                                 they are right and random by turns, 4 tokens each
+//   auto_over_off/{case}/{K}      as generation_speedup, of epoch 2, with other histories.
+//                                 cold_cache: none, and siblings do not help either.
+//                                 hostile_prefix: responses to the prompt that are right in the
+//                                 first 4 tokens and random after them. hostile_stretches: right
+//                                 and random by turns, 4 tokens each
 //   auto_over_off_worst_case      the least of these, and of epoch_one_speedup and
 //                                 generation_speedup at the largest K (a full batch); aim: at least
 //                                 0.98
@@ -70,7 +72,7 @@ struct BenchOptions {
   int64_t max_new_tokens = 240, draft_tokens = 128;
   std::vector<int64_t> running = {1, 2, 4, 8, 64};
   int repeats = 3, epochs = 3;
-  bool skip_worst = false, skip_replay = false, quick = false;
+  bool cpu_clock = false, skip_worst = false, skip_replay = false, quick = false;
 
   void MakeQuick() {
     hidden_size = 32, layers = 1, logit_scale = 8;
@@ -227,6 +229,8 @@ class SpeculationBench {
     options.epoch = static_cast<uint64_t>(epoch);
     options.running = running;
     options.draft_tokens = drafter == nullptr ? 0 : options_.draft_tokens;
+    CpuClockDrafter timed(drafter);
+    if (drafter != nullptr && options_.cpu_clock) drafter = &timed;
     Epoch done = RunEpoch(model_, load_, options, drafter);
     if (recorded_.size() > static_cast<size_t>(epoch)) {
       const bool same = Identical(done, recorded_[static_cast<size_t>(epoch)]);
@@ -265,15 +269,15 @@ class SpeculationBench {
   void MeasureWorst(int64_t running, double off_seconds) {
     constexpr size_t kStretch = 4;
     const Epoch& real = recorded_[1];
-    const std::pair<const char*, History> cases[] = {
-        {"cold_cache", {}},
-        {"hostile_prefix", MisleadingHistory(real, {kStretch, SIZE_MAX}, vocab_size_)},
-        {"hostile_stretches", MisleadingHistory(real, {kStretch, kStretch}, vocab_size_)}};
-    for (const auto& [name, history] : cases) {
-      const auto drafter = IsolatedDrafterWith(load_, history);
+    const auto add = [&](const char* name, engine::Drafter* drafter) {
       Add(absl::StrCat("auto_over_off/", name, "/", running),
-          off_seconds / Run(1, running, drafter.get()).cpu_seconds, "x");
-    }
+          off_seconds / Run(1, running, drafter).cpu_seconds, "x");
+    };
+    add("cold_cache", IsolatedDrafterWith(load_, {}).get());
+    const History prefix = MisleadingHistory(real, {kStretch, SIZE_MAX}, vocab_size_);
+    add("hostile_prefix", DrafterWith(load_, prefix).get());
+    const History stretches = MisleadingHistory(real, {kStretch, kStretch}, vocab_size_);
+    add("hostile_stretches", DrafterWith(load_, stretches).get());
   }
 
   const BenchOptions& options_;
@@ -343,6 +347,8 @@ int Main(int argc, char** argv) {
   app.add_option("--epochs", options.epochs, "Recorded")
       ->check(CLI::Range(2, 100))
       ->capture_default_str();
+  app.add_flag("--cpu-clock", options.cpu_clock,
+               "Drafters hear of the CPU time of passes: as on a machine that runs nothing else");
   app.add_flag("--skip-worst", options.skip_worst, "No cold caches and hostile histories");
   app.add_flag("--skip-replay", options.skip_replay, "No other ways to draft");
   app.add_flag("--quick", options.quick, "A tiny random model and few responses");

@@ -17,13 +17,6 @@ void CheckTrace(const absl::Status& status) {
   std::exit(1);
 }
 
-// Other programs of the machine leave the thread's own time alone, and an engine never waits.
-double ThreadSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
 template <typename T>
 void AppendTo(std::vector<T>* to, const std::vector<T>& more) {
   to->insert(to->end(), more.begin(), more.end());
@@ -50,6 +43,12 @@ size_t CountKnown(const std::vector<int32_t>& tokens, size_t n, const Ngrams& kn
 }
 
 }  // namespace
+
+double ThreadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 Epoch RunEpoch(engine::CausalLM& model, const EpochLoad& load, const EpochOptions& options,
                engine::Drafter* drafter) {

@@ -46,6 +46,10 @@ struct EpochOptions {
   int64_t draft_tokens = 0;  // that one pass may verify
 };
 
+/// What this thread has computed so far. Other programs of the machine leave it alone, and an
+/// engine never waits.
+double ThreadSeconds();
+
 /// Generates all responses with a generator of its own. `drafter` may be null. The requests are
 /// added in the order of their numbers, which are their ids. An error ends the program.
 Epoch RunEpoch(engine::CausalLM& model, const EpochLoad& load, const EpochOptions& options,
