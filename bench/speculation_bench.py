@@ -25,7 +25,8 @@ history and is a part of its own):
     K/identical                  1: both runs end with the same weights, byte for byte
 
 presets (not unless it is asked for): the same of whole jobs under --preset, by default grpo, ppo and
-dapo, with 1, 5 and 16 samples, 8 at once. Rows as above, PRESET/nN instead of K. There are none of
+dapo, with 1, 5 and 16 samples, 8 at once, and dapo without dynamic_sampling, so that a step
+stays an epoch. Rows as above, PRESET/nN instead of K. There are none of
 grpo and dapo with 1 sample: all advantages would be zero.
 """
 import argparse
@@ -132,11 +133,11 @@ def presets_part(cluster, arguments):
         for samples in PRESET_SAMPLES:
             if samples == 1 and preset != "ppo":
                 continue
-            # A group of one response is always all right or all wrong, and would be drawn for ever.
-            filters = [] if preset != "ppo" else ["algorithm.filter_groups=false"]
+            # No prompt is drawn twice in a step.
+            once = ["algorithm.dynamic_sampling=false"] if preset == "dapo" else []
             rows += off_and_auto(cluster, arguments, f"{preset}/n{samples}", [
                 f"algorithm.preset={preset}", f"rollout.n={samples}",
-                f"rollout.max_num_seqs={PRESET_RUNNING}", *filters])
+                f"rollout.max_num_seqs={PRESET_RUNNING}", *once])
     return rows
 
 
