@@ -9,42 +9,20 @@
 // of 1.3 MB stays in the caches. Rows are medians; the notes give the smallest and the largest.
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <string>
-#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "bench/engine_limits.h"
 #include "bench/engine_loads.h"
 #include "bench/report.h"
-#include "sdk/base/compute_environment.h"
+#include "bench/worker_environment.h"
 
 namespace baton::bench {
 namespace {
-
-constexpr char kMark[] = "BATON_ENGINE_BENCH_ENVIRONMENT";
-
-// Libraries read their settings before main: this process starts itself again with a worker's.
-void RestartAsWorker(char** argv) {
-  if (std::getenv(kMark) != nullptr) return;
-  setenv(kMark, "1", 1);
-  setenv("OPENBLAS_NUM_THREADS", "1", 1);
-  for (const std::string& entry : ComputeEnvironment()) {
-    const std::pair<std::string, std::string> parts =
-        absl::StrSplit(entry, absl::MaxSplits('=', 1));
-    setenv(parts.first.c_str(), parts.second.c_str(), 1);
-  }
-  execv("/proc/self/exe", argv);
-  std::perror("engine_bench: cannot restart with a worker's environment");
-  std::exit(1);
-}
 
 void PrintEnvironment() {
   for (const char* name : {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS",
@@ -56,26 +34,6 @@ void PrintEnvironment() {
   const auto core = reinterpret_cast<CoreName>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));
   std::printf("\nBLAS kernels: %s\n", core != nullptr ? core() : "not OpenBLAS");
 }
-
-// The values of each row, one per repeat, in the order in which rows were first added.
-class Series {
- public:
-  void Add(const std::string& name, double value, const std::string& unit) {
-    if (values_[name].empty()) rows_.push_back({name, unit});
-    values_[name].push_back(value);
-  }
-  void AddTo(Report& report) const {
-    for (const auto& [name, unit] : rows_) {
-      const std::vector<double>& values = values_.at(name);
-      report.Add(name, Percentile(values, 0.5), unit,
-                 absl::StrFormat("%.4g to %.4g", Percentile(values, 0), Percentile(values, 1)));
-    }
-  }
-
- private:
-  std::vector<std::pair<std::string, std::string>> rows_;  // name, unit
-  std::map<std::string, std::vector<double>> values_;
-};
 
 void AddLoad(const std::string& name, const Load& load, double gflops, double gb, Series& series) {
   series.Add(name + "_tokens_per_second", load.tokens / load.seconds, "tokens/s");

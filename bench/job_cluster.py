@@ -39,10 +39,10 @@ class JobCluster:
                      f"{done.stdout}{done.stderr}")
         return done.stdout
 
-    def start(self, rollouts=1):
+    def start(self, rollouts=1, scorers=0):
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
         self.run("up", "--detach", "--trainers", "1", "--rollouts", str(rollouts), "--rewards", "1",
-                 "--scorers", "0", *ports)
+                 "--scorers", str(scorers), *ports)
 
     def make_data(self, seed, digits):
         subprocess.run([sys.executable, os.path.join(EXAMPLE, "make_data.py"), "--out",
@@ -66,10 +66,10 @@ class JobCluster:
         if job["state"] != "STATE_SUCCEEDED":
             sys.exit(f"job {name} is {job['state']}: {job.get('error')}")
 
-    def teach(self, name, steps, seed):
-        """The supervised job that the others start from."""
+    def teach(self, name, steps, seed, sets=()):
+        """The supervised job that the others start from. `sets`: of its spec, e.g. another model."""
         self.train(name, "sft.yaml", [f"data.train_files=[{self.work}/data/sft.jsonl]",
-                                      f"trainer.total_training_steps={steps}", f"data.seed={seed}"])
+                                      f"trainer.total_training_steps={steps}", f"data.seed={seed}", *sets])
 
     def metrics(self, name, steps):
         """By step; of the steps that were trained."""

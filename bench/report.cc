@@ -7,6 +7,7 @@
 #include <fstream>
 #include <thread>
 
+#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
 namespace baton::bench {
@@ -33,10 +34,12 @@ void Report::Add(const std::string& name, double value, const std::string& unit,
 void Report::Print() const {
   std::printf("%s on %u x %s\n", bench_.c_str(), std::thread::hardware_concurrency(),
               CpuName().c_str());
+  size_t width = 33;
+  for (const Row& row : rows_) width = std::max(width, row.name.size());
   for (const Row& row : rows_) {
     const int decimals = std::abs(row.value) >= 1000 ? 0 : std::abs(row.value) >= 10 ? 1 : 3;
-    std::printf("  %-33s %14.*f %-10s %s\n", row.name.c_str(), decimals, row.value,
-                row.unit.c_str(), row.note.c_str());
+    std::printf("  %-*s %14.*f %-10s %s\n", static_cast<int>(width), row.name.c_str(), decimals,
+                row.value, row.unit.c_str(), row.note.c_str());
   }
 }
 
@@ -55,6 +58,21 @@ bool Report::WriteJson(const std::string& path) const {
   if (!out) std::fprintf(stderr, "cannot write %s\n", path.c_str());
   return bool(out);
 }
+
+void Series::Add(const std::string& name, double value, const std::string& unit) {
+  if (values_[name].empty()) rows_.push_back({name, unit});
+  values_[name].push_back(value);
+}
+
+void Series::AddTo(Report& report) const {
+  for (const auto& [name, unit] : rows_) {
+    const std::vector<double>& values = values_.at(name);
+    report.Add(name, Percentile(values, 0.5), unit,
+               absl::StrFormat("%.4g to %.4g", Percentile(values, 0), Percentile(values, 1)));
+  }
+}
+
+double Series::Median(const std::string& name) const { return Percentile(values_.at(name), 0.5); }
 
 double Percentile(std::vector<double> values, double fraction) {
   std::sort(values.begin(), values.end());

@@ -4,6 +4,7 @@
 #define BATON_BENCH_REPORT_H_
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,21 @@ class Report {
   };
   const std::string bench_;
   std::vector<Row> rows_;
+};
+
+/// Rows that are measured once in each repeat. A row's value is the median; its note gives the
+/// smallest and the largest value.
+class Series {
+ public:
+  void Add(const std::string& name, double value, const std::string& unit);
+  /// In the order in which rows were first added.
+  void AddTo(Report& report) const;
+  /// The median of a row that was added.
+  double Median(const std::string& name) const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> rows_;  // name, unit
+  std::map<std::string, std::vector<double>> values_;      // one per repeat
 };
 
 /// The value that `fraction` of `values` do not exceed. `values` is not empty.

@@ -1,37 +1,63 @@
 #!/usr/bin/env python3
-"""What speculative rollout gains in whole jobs: `./dev bench speculation [--json F]`.
+"""What speculative rollout gains: `./dev bench speculation [--json F]`.
 
-Real processes on this machine, one trainer and one rollout, each with one compute thread: a small
-Llama that was taught to add numbers of --digits digits. The same --prompts prompts come again in each
-step, --samples responses each, at temperature 1 and top_p 1, so a step is an epoch. For each K, the
-responses that the rollout makes at once (rollout.max_num_seqs), the job runs with rollout.speculation
-`off` and then `auto`, with the same seed, in mode sync.
+Everything is of examples/addition on this machine: a small Llama that was taught to add numbers of
+--digits digits. The same --prompts prompts come again in each step, --samples responses each, at
+temperature 1 and top_p 1, so a step is an epoch. K are the responses that the rollout makes at once
+(rollout.max_num_seqs). Three parts; --parts takes some of them.
 
-Rows, by K and by part of the run (early, middle and late: a third of the steps each; the first step
-has no history and is a part of its own):
+engine: the engine alone. A job trains for --train-steps steps and saves checkpoints after 25% of
+them (early), after half (middle) and at the end (late). speculation_engine_bench.cc measures each
+with the job's prompts; its opening comment has the rows, which end with the checkpoint. --large-steps
+N besides teaches a model of 8 layers and hidden size 512, of which a pass reads more weights than
+the caches hold, for N steps, and measures it with --large-prompts prompts, as rows that end with
+/large.
+
+jobs: whole jobs, real processes, one trainer and one rollout, each with one compute thread. For each
+K the job runs with rollout.speculation `off` and then `auto`, with the same seed, in mode sync. Rows,
+by K and by part of the run (early, middle and late: a third of the steps each; the first step has no
+history and is a part of its own):
     K/generation_speedup/PART    seconds of generation a token, off over auto
     K/step_speedup               seconds of all steps, off over auto
     K/acceptance/PART            of the draft tokens that were verified, the share that was drawn
     K/accepted_per_pass/PART     draft tokens that a pass with drafts had drawn
     K/drafted/PART               draft tokens verified, over all tokens
     K/identical                  1: both runs end with the same weights, byte for byte
+
+presets (not unless it is asked for): the same of whole jobs under --preset, by default grpo, ppo and
+dapo, with 1, 5 and 16 samples, 8 at once, and dapo without dynamic_sampling, so that a step
+stays an epoch. Rows as above, PRESET/nN instead of K. There are none of
+grpo and dapo with 1 sample: all advantages would be zero.
 """
 import argparse
 import glob
 import hashlib
+import json
 import os
+import subprocess
 import tempfile
 
 from job_cluster import BIN, JobCluster, report
 
 MODES = ("off", "auto")
+PARTS = ("engine", "jobs", "presets")
+PRESET_RUNNING = 8
+PRESET_SAMPLES = (1, 5, 16)
+LARGE_MODEL = ["model.init.hidden_size=512", "model.init.intermediate_size=1376",
+               "model.init.num_hidden_layers=8", "model.init.num_attention_heads=8",
+               "actor.lr=5e-4"]
+
+
+def checkpoint_of(cluster, name, step):
+    pattern = os.path.join(cluster.work, "state", "**", name, "checkpoints", f"step-{step}")
+    found = glob.glob(pattern, recursive=True)
+    if not found:
+        raise SystemExit(f"no checkpoint like {pattern}")
+    return found[0]
 
 
 def weights_of(cluster, name, step):
-    pattern = os.path.join(cluster.work, "state", "**", name, "checkpoints", f"step-{step}", "**", "*.safetensors")
-    files = sorted(glob.glob(pattern, recursive=True))
-    if not files:
-        raise SystemExit(f"no checkpoint like {pattern}")
+    files = sorted(glob.glob(os.path.join(checkpoint_of(cluster, name, step), "**", "*.safetensors"), recursive=True))
     digest = hashlib.sha256()
     for path in files:
         with open(path, "rb") as file:
@@ -39,16 +65,80 @@ def weights_of(cluster, name, step):
     return digest.hexdigest()
 
 
-def run_job(cluster, arguments, running, mode):
-    name = f"spec-{running}-{mode}"
+def train(cluster, arguments, name, steps, sets):
+    """A job of examples/addition on the few prompts, from the model that was taught first."""
     cluster.train(name, "rl.yaml", [
         "model.path=job:sft", f"data.train_files=[{cluster.work}/data/few.jsonl]", "data.val_files=[]",
         f"data.train_batch_size={arguments.prompts}", f"rollout.n={arguments.samples}",
-        "rollout.temperature=1", "rollout.top_p=1", f"rollout.max_num_seqs={running}",
-        "rollout.deterministic=true", f"rollout.speculation={mode}", "resources.rollout_workers=1",
-        "actor.lr_warmup_steps=2", "trainer.test_freq=0", "trainer.val_before_train=false", "trainer.val_after_train=false",
-        f"trainer.total_training_steps={arguments.steps}", f"data.seed={arguments.seed}"])
-    return cluster.metrics(name, arguments.steps), weights_of(cluster, name, arguments.steps)
+        "rollout.temperature=1", "rollout.top_p=1", "rollout.deterministic=true",
+        "resources.rollout_workers=1", "actor.lr_warmup_steps=2", "trainer.test_freq=0",
+        "trainer.val_before_train=false", "trainer.val_after_train=false",
+        f"trainer.total_training_steps={steps}", f"data.seed={arguments.seed}", *sets])
+
+
+def off_and_auto(cluster, arguments, label, sets):
+    """Runs the job in both modes: the rows, whose names begin with `label`."""
+    runs = {}
+    for mode in MODES:
+        name = f"spec-{label.replace('/', '-')}-{mode}"
+        print(f"{label}: speculation {mode}, {arguments.steps} steps", flush=True)
+        train(cluster, arguments, name, arguments.steps, [f"rollout.speculation={mode}", *sets])
+        runs[mode] = (cluster.metrics(name, arguments.steps), weights_of(cluster, name, arguments.steps))
+    return rows_of(label, arguments.steps, runs)
+
+
+def engine_rows(cluster, arguments, checkpoint, label, options):
+    """The rows of speculation_engine_bench for a checkpoint."""
+    print(f"engine alone, {label}", flush=True)
+    out = os.path.join(cluster.work, f"engine-{label}.json")
+    done = subprocess.run([os.path.join(arguments.bin, "speculation_engine_bench"), "--model", checkpoint,
+                           "--prompts", f"{cluster.work}/data/few.jsonl", "--label", label, "--json", out,
+                           "--samples", str(arguments.samples), *options,
+                           *(["--cpu-clock"] if arguments.cpu_clock else [])],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"speculation_engine_bench ended with {done.returncode}:\n{done.stdout}")
+    with open(out, encoding="utf-8") as file:
+        return json.load(file)["rows"]
+
+
+def engine_part(cluster, arguments):
+    steps = arguments.train_steps
+    checkpoints = {"early": steps // 4, "middle": steps // 2, "late": steps}
+    print(f"training for {steps} steps", flush=True)
+    train(cluster, arguments, "trained", steps, [
+        f"trainer.save_freq={steps // 4}", "trainer.max_checkpoints=0", "rollout.max_num_seqs=64"])
+    usual = ["--num-prompts", str(arguments.prompts), "--repeats", str(arguments.repeats)]
+    rows = []
+    for label, step in checkpoints.items():
+        rows += engine_rows(cluster, arguments, checkpoint_of(cluster, "trained", step), label, usual +
+                            ["--running", ",".join(map(str, arguments.running))])
+    if arguments.large_steps > 0:
+        print(f"teaching the large model, {arguments.large_steps} steps", flush=True)
+        cluster.teach("large", arguments.large_steps, arguments.seed, LARGE_MODEL)
+        rows += engine_rows(cluster, arguments, checkpoint_of(cluster, "large", arguments.large_steps), "large", [
+            "--num-prompts", str(min(arguments.prompts, arguments.large_prompts)), "--repeats", "1",
+            "--running", ",".join(map(str, arguments.large_running))])
+    return rows
+
+
+def jobs_part(cluster, arguments):
+    return [row for running in arguments.running
+            for row in off_and_auto(cluster, arguments, str(running), [f"rollout.max_num_seqs={running}"])]
+
+
+def presets_part(cluster, arguments):
+    rows = []
+    for preset in arguments.preset:
+        for samples in PRESET_SAMPLES:
+            if samples == 1 and preset != "ppo":
+                continue
+            # No prompt is drawn twice in a step.
+            once = ["algorithm.dynamic_sampling=false"] if preset == "dapo" else []
+            rows += off_and_auto(cluster, arguments, f"{preset}/n{samples}", [
+                f"algorithm.preset={preset}", f"rollout.n={samples}",
+                f"rollout.max_num_seqs={PRESET_RUNNING}", *once])
+    return rows
 
 
 def parts_of(steps):
@@ -62,7 +152,7 @@ def total(metrics, name, steps):
     return sum(metrics[step].get(name, 0) for step in steps)
 
 
-def rows_of(running, steps, runs):
+def rows_of(label, steps, runs):
     off, auto = runs["off"][0], runs["auto"][0]
     figures = []
     for part, those in parts_of(steps).items():
@@ -80,22 +170,52 @@ def rows_of(running, steps, runs):
     figures += [("step_speedup", total(off, "timing_s/step", everything) /
                  total(auto, "timing_s/step", everything), "x"),
                 ("identical", float(runs["off"][1] == runs["auto"][1]), "")]
-    return [{"name": f"{running}/{name}", "value": value, "unit": unit} for name, value, unit in figures]
+    return [{"name": f"{label}/{name}", "value": value, "unit": unit} for name, value, unit in figures]
 
 
-def main():
-    parser = argparse.ArgumentParser(description="Jobs with and without speculative rollout")
+def numbers(text):
+    return [int(number) for number in text.split(",")]
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="What speculative rollout gains")
     parser.add_argument("--json", metavar="FILE", help="write the rows here")
+    parser.add_argument("--parts", type=lambda text: text.split(","), default=["engine", "jobs"],
+                        help="of " + ", ".join(PARTS) + "; default engine,jobs")
+    parser.add_argument("--preset", action="append", help="of part presets; again for more; default grpo, ppo, dapo")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--digits", type=int, default=6)
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--samples", type=int, default=16)
-    parser.add_argument("--steps", type=int, default=10, help="of each job; one is an epoch")
+    parser.add_argument("--steps", type=int, default=10, help="of each whole job; one is an epoch")
+    parser.add_argument("--train-steps", type=int, default=40, help="of the job whose checkpoints are measured")
     parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
-    parser.add_argument("--running", type=int, action="append", metavar="K",
-                        help="responses at once; again for more; default 1, 2, 4, 8 and 64")
+    parser.add_argument("--large-steps", type=int, default=0, help="that teach a large model; 0: none is measured")
+    parser.add_argument("--large-prompts", type=int, default=8)
+    parser.add_argument("--large-running", type=numbers, default=[1, 8, 64], metavar="K,K")
+    parser.add_argument("--running", type=numbers, default=[1, 2, 4, 8, 64], metavar="K,K",
+                        help="responses at once; default 1,2,4,8,64")
+    parser.add_argument("--repeats", type=int, default=3, help="of the engine's runs")
+    parser.add_argument("--cpu-clock", action="store_true", help="for a busy machine: see speculation_engine_bench")
+    parser.add_argument("--quick", action="store_true", help="seconds; the figures mean nothing")
     parser.add_argument("--bin", default=BIN)
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.prompts, arguments.samples, arguments.digits = 4, 2, 2
+        arguments.steps = arguments.train_steps = 4
+        arguments.sft_steps, arguments.running, arguments.repeats = 40, [2], 1
+    unknown = set(arguments.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"--parts {','.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+    if arguments.train_steps < 4 or arguments.train_steps % 4 != 0:
+        parser.error(f"--train-steps {arguments.train_steps} is not a multiple of 4")
+    arguments.preset = arguments.preset or ["grpo", "ppo", "dapo"]
+    return arguments
+
+
+def main():
+    arguments = parse_arguments()
+    measure = {"engine": engine_part, "jobs": jobs_part, "presets": presets_part}
     rows = []
     with tempfile.TemporaryDirectory(prefix="baton-speculation-bench-") as work:
         cluster = JobCluster(arguments.bin, work)
@@ -105,15 +225,13 @@ def main():
         with open(f"{work}/data/few.jsonl", "w", encoding="utf-8") as file:
             file.writelines(prompts)
         try:
-            cluster.start()
+            # ppo has a critic and a reference.
+            cluster.start(scorers=2 if "presets" in arguments.parts else 0)
             print(f"teaching the first model, {arguments.sft_steps} steps", flush=True)
             cluster.teach("sft", arguments.sft_steps, arguments.seed)
-            for running in arguments.running or [1, 2, 4, 8, 64]:
-                runs = {}
-                for mode in MODES:
-                    print(f"{running} at once, speculation {mode}, {arguments.steps} steps", flush=True)
-                    runs[mode] = run_job(cluster, arguments, running, mode)
-                rows += rows_of(running, arguments.steps, runs)
+            for part in PARTS:
+                if part in arguments.parts:
+                    rows += measure[part](cluster, arguments)
         finally:
             cluster.run("down")
     report("speculation", rows, arguments.json)

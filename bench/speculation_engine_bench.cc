@@ -1,0 +1,366 @@
+// What speculative rollout gains at the level of the engine, with one model:
+// `./dev bench speculation_engine [--quick] [--json FILE]`; `./dev bench speculation` runs it on
+// the checkpoints of a job.
+//
+// One compute thread and a worker's environment. An epoch is --samples responses to each of the
+// first --num-prompts lines of --prompts (or to sums that are made up), at temperature 1 and top_p
+// 1, with the model of --model (a model's folder or a checkpoint's) or a random one (--init).
+// Epochs differ in their random numbers alone. Times are the CPU time of the thread that generates;
+// within a repeat, runs with and without drafts take turns. Rows are medians of the repeats; notes
+// give the smallest and the largest. With K responses at once (--running), /L being --label:
+//
+//   tokens_per_second_off/{K}     without drafts
+//   epoch_one_speedup/{K}         epoch 1: seconds without drafts over seconds with the drafter of
+//   a
+//                                 rollout (`auto`), which knows nothing: siblings alone help
+//   generation_speedup/{K}        epoch 2, the same; the drafter knows epoch 1, which it followed
+//   history_only_speedup/{K}      the same; no response knows what others of epoch 2 say, for each
+//                                 has trees of its own. They take --samples times the memory, which
+//                                 a large batch of a small model feels
+//   ceiling/{K}                   the same with perfect drafts (OracleDrafter) of at most 64
+//   tokens;
+//                                 --draft-tokens are shared as `auto` does
+//   accepted_per_step/{K}         `auto` in epoch 2: draft tokens drawn, by pass with a draft
+//   drafted_per_token/{K}         draft tokens computed, over all tokens
+//   identical_tokens/{K}          1: every run with drafts gave the tokens and the log-probs of the
+//                                 run without, bit for bit
+//   auto_over_off/{case}/{K}      as generation_speedup, of epoch 2, with other histories.
+//                                 cold_cache: none, and siblings do not help either.
+//                                 hostile_prefix: responses to the prompt that are right in the
+//                                 first 4 tokens and random after them. hostile_stretches: right
+//                                 and random by turns, 4 tokens each
+//   auto_over_off_worst_case      the least of these, and of epoch_one_speedup and
+//                                 generation_speedup at the largest K (a full batch); aim: at least
+//                                 0.98
+//   entropy/epoch_{E}             mean token entropy, estimated from the tokens drawn
+//   ngram_overlap/epoch_{E}       share of its 4-grams that an earlier response to the prompt had
+//   replay/{way}/{nodes}/accepted_per_draft   recorded responses: the last of --epochs is replayed,
+//                                 those before it are the history (draft_ways.h)
+//
+// It exits with 1 if a run with drafts gave anything else than the run without.
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "bench/draft_ways.h"
+#include "bench/report.h"
+#include "bench/speculation_drafters.h"
+#include "bench/speculation_traces.h"
+#include "bench/worker_environment.h"
+#include "nlohmann/json.hpp"
+#include "sdk/base/status_macros.h"
+#include "workers/policy/policy_source.h"
+
+namespace baton::bench {
+namespace {
+
+struct BenchOptions {
+  std::string model, prompts, label, json;
+  int64_t hidden_size = 512, layers = 8;  // of a random model
+  double logit_scale = 1;                 // of a random model
+  int64_t num_prompts = 64, samples = 16, digits = 6;
+  int64_t max_new_tokens = 240, draft_tokens = 128;
+  std::vector<int64_t> running = {1, 2, 4, 8, 64};
+  int repeats = 3, epochs = 3;
+  bool cpu_clock = false, skip_worst = false, skip_replay = false, quick = false;
+
+  void MakeQuick() {
+    hidden_size = 32, layers = 1, logit_scale = 8;
+    num_prompts = 4, samples = 3, max_new_tokens = 24;
+    running = {2};
+    repeats = 1, epochs = 2;
+  }
+};
+
+/// What is measured.
+struct Subject {
+  std::unique_ptr<policy::PolicySource> source;
+  std::unique_ptr<engine::CausalLM> model;
+  EpochLoad load;
+};
+
+absl::StatusOr<std::vector<std::string>> PromptTexts(const BenchOptions& options) {
+  std::vector<std::string> texts;
+  const auto wanted = static_cast<size_t>(options.num_prompts);
+  if (options.prompts.empty()) {
+    std::mt19937_64 rng(13);
+    int64_t below = 1;
+    for (int64_t i = 0; i < options.digits; ++i) below *= 10;
+    const auto number = [&] { return rng() % static_cast<uint64_t>(below); };
+    while (texts.size() < wanted) texts.push_back(absl::StrCat(number(), "+", number(), ":"));
+    return texts;
+  }
+  std::ifstream in(options.prompts);
+  for (std::string line; texts.size() < wanted && std::getline(in, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("prompt") || !json["prompt"].is_string()) {
+      return absl::InvalidArgumentError(absl::StrCat(options.prompts, ":", texts.size() + 1,
+                                                     ": expected {\"prompt\": \"text\"}"));
+    }
+    texts.push_back(json["prompt"].get<std::string>());
+  }
+  if (texts.size() < wanted) {
+    return absl::InvalidArgumentError(absl::StrCat(options.prompts, " has ", texts.size(),
+                                                   " prompts; --num-prompts is ", wanted));
+  }
+  return texts;
+}
+
+v1::ModelSpec SpecOf(const BenchOptions& options) {
+  v1::ModelSpec spec;
+  spec.set_chat_template("auto");
+  spec.set_dtype("float32");
+  if (!options.model.empty()) return spec;
+  spec.mutable_init()->set_characters("0123456789+=:# ");
+  spec.mutable_init()->set_hidden_size(static_cast<int32_t>(options.hidden_size));
+  spec.mutable_init()->set_num_hidden_layers(static_cast<int32_t>(options.layers));
+  spec.mutable_init()->set_num_attention_heads(
+      static_cast<int32_t>(std::max<int64_t>(1, options.hidden_size / 64)));
+  spec.mutable_init()->set_max_position_embeddings(512);
+  spec.mutable_init()->set_tie_word_embeddings(false);
+  return spec;
+}
+
+// A random model draws almost any token; with larger logits it has preferences, as a trained one.
+void ScaleLogits(double scale, engine::CausalLM& model) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : model.parameters()) {
+    if (name == "lm_head.weight") torch::Tensor(tensor).mul_(scale);
+  }
+}
+
+absl::StatusOr<Subject> OpenSubject(const BenchOptions& options) {
+  Subject subject;
+  BATON_ASSIGN_OR_RETURN(subject.source,
+                         policy::PolicySource::Open(SpecOf(options), options.model));
+  BATON_ASSIGN_OR_RETURN(subject.model, subject.source->LoadModel(torch::kFloat32, torch::kCPU, 1));
+  subject.load.samples = options.samples;
+  subject.load.params.max_new_tokens = options.max_new_tokens;
+  if (options.model.empty()) {
+    ScaleLogits(options.logit_scale, *subject.model);  // And it never stops.
+  } else {
+    subject.load.params.stop_token_ids = subject.source->stop_token_ids();
+  }
+  BATON_ASSIGN_OR_RETURN(const std::vector<std::string> texts, PromptTexts(options));
+  for (const std::string& text : texts) {
+    BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, subject.source->RenderPrompt({}, text));
+    BATON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, subject.source->EncodePrompt(prompt, 0));
+    subject.load.prompts.push_back(std::move(tokens));
+  }
+  return subject;
+}
+
+class SpeculationBench {
+ public:
+  SpeculationBench(const BenchOptions& options, Subject* subject)
+      : options_(options),
+        model_(*subject->model),
+        load_(subject->load),
+        vocab_size_(subject->model->config().vocab_size),
+        full_(*std::max_element(options.running.begin(), options.running.end())) {}
+
+  /// The epochs without drafts: what all other runs must repeat.
+  void Record() {
+    for (int e = 0; e < options_.epochs; ++e) {
+      recorded_.push_back(Run(e, full_, nullptr));
+      Add(absl::StrCat("entropy/epoch_", e + 1), MeanEntropy(recorded_.back()), "nats");
+      Add(absl::StrCat("ngram_overlap/epoch_", e + 1),
+          NgramOverlap(load_, recorded_, recorded_.size() - 1, 4), "share");
+    }
+  }
+
+  void Measure(int64_t running) {
+    for (int i = 0; i < options_.repeats; ++i) {
+      std::printf("%lld at once, repeat %d\n", static_cast<long long>(running), i + 1);
+      std::fflush(stdout);
+      same_ = true;
+      const double off = MeasureGains(running);
+      if (!options_.skip_worst) MeasureWorst(running, off);
+      Add(absl::StrCat("identical_tokens/", running), same_ ? 1 : 0, "");
+    }
+  }
+
+  void Replay() {
+    for (const int64_t nodes : {8, 32}) {
+      for (const NamedWay& named : AllDraftWays()) {
+        Add(absl::StrCat("replay/", named.name, "/", nodes, "/accepted_per_draft"),
+            AcceptedPerDraft(*named.way, load_, recorded_, nodes), "tokens");
+      }
+    }
+  }
+
+  /// False: a run with drafts gave something else.
+  bool AddTo(Report& report) const {
+    series_.AddTo(report);
+    if (!options_.skip_worst) {
+      double worst = std::min(Median(absl::StrCat("epoch_one_speedup/", full_)),
+                              Median(absl::StrCat("generation_speedup/", full_)));
+      for (const int64_t running : options_.running) {
+        for (const char* name : {"cold_cache", "hostile_prefix", "hostile_stretches"}) {
+          worst = std::min(worst, Median(absl::StrCat("auto_over_off/", name, "/", running)));
+        }
+      }
+      report.Add(Labelled("auto_over_off_worst_case"), worst, "x", "aim: at least 0.98");
+    }
+    return all_same_;
+  }
+
+ private:
+  std::string Labelled(const std::string& name) const {
+    return options_.label.empty() ? name : absl::StrCat(name, "/", options_.label);
+  }
+  void Add(const std::string& name, double value, const std::string& unit) {
+    series_.Add(Labelled(name), value, unit);
+  }
+  double Median(const std::string& name) const { return series_.Median(Labelled(name)); }
+
+  Epoch Run(int epoch, int64_t running, engine::Drafter* drafter) {
+    EpochOptions options;
+    options.epoch = static_cast<uint64_t>(epoch);
+    options.running = running;
+    options.draft_tokens = drafter == nullptr ? 0 : options_.draft_tokens;
+    CpuClockDrafter timed(drafter);
+    if (drafter != nullptr && options_.cpu_clock) drafter = &timed;
+    Epoch done = RunEpoch(model_, load_, options, drafter);
+    if (recorded_.size() > static_cast<size_t>(epoch)) {
+      const bool same = Identical(done, recorded_[static_cast<size_t>(epoch)]);
+      same_ = same_ && same;
+      all_same_ = all_same_ && same;
+    }
+    return done;
+  }
+
+  // Returns the seconds of epoch 2 without drafts.
+  double MeasureGains(int64_t running) {
+    const double off_one = Run(0, running, nullptr).cpu_seconds;
+    const auto drafter = DrafterWith(load_, {});
+    Add(absl::StrCat("epoch_one_speedup/", running),
+        off_one / Run(0, running, drafter.get()).cpu_seconds, "x");
+    drafter->SetActorUpdates(2);
+    const Epoch off = Run(1, running, nullptr);
+    Add(absl::StrCat("tokens_per_second_off/", running),
+        static_cast<double>(off.tokens) / off.cpu_seconds, "tokens/s");
+    const Epoch on = Run(1, running, drafter.get());
+    Add(absl::StrCat("generation_speedup/", running), off.cpu_seconds / on.cpu_seconds, "x");
+    const auto isolated = IsolatedDrafterWith(load_, ResponsesOf(recorded_[0]));
+    Add(absl::StrCat("history_only_speedup/", running),
+        off.cpu_seconds / Run(1, running, isolated.get()).cpu_seconds, "x");
+    OracleDrafter oracle(&recorded_[1], 64);
+    Add(absl::StrCat("ceiling/", running), off.cpu_seconds / Run(1, running, &oracle).cpu_seconds,
+        "x");
+    const auto passes = static_cast<double>(std::max<int64_t>(1, on.drafts.passes));
+    Add(absl::StrCat("accepted_per_step/", running),
+        static_cast<double>(on.drafts.accepted) / passes, "tokens");
+    Add(absl::StrCat("drafted_per_token/", running),
+        static_cast<double>(on.drafts.rows) / static_cast<double>(on.tokens), "");
+    return off.cpu_seconds;
+  }
+
+  void MeasureWorst(int64_t running, double off_seconds) {
+    constexpr size_t kStretch = 4;
+    const Epoch& real = recorded_[1];
+    const auto add = [&](const char* name, engine::Drafter* drafter) {
+      Add(absl::StrCat("auto_over_off/", name, "/", running),
+          off_seconds / Run(1, running, drafter).cpu_seconds, "x");
+    };
+    add("cold_cache", IsolatedDrafterWith(load_, {}).get());
+    const History prefix = MisleadingHistory(real, {kStretch, SIZE_MAX}, vocab_size_);
+    add("hostile_prefix", DrafterWith(load_, prefix).get());
+    const History stretches = MisleadingHistory(real, {kStretch, kStretch}, vocab_size_);
+    add("hostile_stretches", DrafterWith(load_, stretches).get());
+  }
+
+  const BenchOptions& options_;
+  engine::CausalLM& model_;
+  const EpochLoad& load_;
+  const int64_t vocab_size_, full_;
+  std::vector<Epoch> recorded_;
+  Series series_;
+  bool same_ = true, all_same_ = true;
+};
+
+int RunBench(const BenchOptions& options) {
+  at::set_num_threads(1);
+  auto subject = OpenSubject(options);
+  if (!subject.ok()) {
+    std::fprintf(stderr, "speculation_engine_bench: %s\n",
+                 std::string(subject.status().message()).c_str());
+    return 1;
+  }
+  std::printf("model of %lld parameters; %zu responses an epoch\n",
+              static_cast<long long>(subject->model->config().NumParameters()),
+              subject->load.responses());
+  SpeculationBench bench(options, &*subject);
+  bench.Record();
+  for (const int64_t running : options.running) bench.Measure(running);
+  if (!options.skip_replay) bench.Replay();
+  Report report("speculation_engine");
+  const bool same = bench.AddTo(report);
+  report.Print();
+  if (!same) {
+    std::fprintf(stderr, "speculation_engine_bench: a run with drafts gave other responses\n");
+  }
+  const bool written = options.json.empty() || report.WriteJson(options.json);
+  return same && written ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  BenchOptions options;
+  CLI::App app("Speculative rollout: what it gains at the level of the engine");
+  app.add_option("--json", options.json, "Write the rows to this file");
+  app.add_option("--label", options.label, "Ends the name of each row, e.g. early");
+  app.add_option("--model", options.model, "A model's folder or a checkpoint's; else a random one");
+  app.add_option("--hidden-size", options.hidden_size, "Of a random model")->capture_default_str();
+  app.add_option("--layers", options.layers, "Of a random model")->capture_default_str();
+  app.add_option("--logit-scale", options.logit_scale, "A random model's logits times this")
+      ->capture_default_str();
+  app.add_option("--prompts", options.prompts, "JSON lines with a prompt; else sums are made up");
+  app.add_option("--digits", options.digits, "Of the numbers made up")
+      ->check(CLI::Range(1, 18))
+      ->capture_default_str();
+  app.add_option("--num-prompts", options.num_prompts)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--samples", options.samples, "Responses to a prompt")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--max-new-tokens", options.max_new_tokens)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--draft-tokens", options.draft_tokens, "That one pass may verify")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--running", options.running, "Responses at once; several, by commas")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--epochs", options.epochs, "Recorded")
+      ->check(CLI::Range(2, 100))
+      ->capture_default_str();
+  app.add_flag("--cpu-clock", options.cpu_clock,
+               "Drafters hear of the CPU time of passes: as on a machine that runs nothing else");
+  app.add_flag("--skip-worst", options.skip_worst, "No cold caches and hostile histories");
+  app.add_flag("--skip-replay", options.skip_replay, "No other ways to draft");
+  app.add_flag("--quick", options.quick, "A tiny random model and few responses");
+  CLI11_PARSE(app, argc, argv);
+  if (options.quick) options.MakeQuick();
+  return RunBench(options);
+}
+
+}  // namespace
+}  // namespace baton::bench
+
+int main(int argc, char** argv) {
+  baton::bench::RestartAsWorker(argv);
+  return baton::bench::Main(argc, argv);
+}

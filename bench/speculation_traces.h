@@ -1,0 +1,72 @@
+// Epochs of responses that an engine makes, recorded: what they say, what they cost, and how much
+// of it was said before.
+#ifndef BATON_BENCH_SPECULATION_TRACES_H_
+#define BATON_BENCH_SPECULATION_TRACES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "workers/engine/drafter.h"
+#include "workers/engine/generator.h"
+#include "workers/engine/model.h"
+#include "workers/engine/sampler.h"
+
+namespace baton::bench {
+
+/// What every epoch asks for: `samples` responses to each prompt.
+struct EpochLoad {
+  std::vector<std::vector<int32_t>> prompts;  // token ids
+  int64_t samples = 0;
+  engine::SamplingParams params;
+
+  size_t responses() const { return prompts.size() * static_cast<size_t>(samples); }
+  /// Of the response with that number.
+  const std::vector<int32_t>& PromptOf(size_t response) const {
+    return prompts[response / static_cast<size_t>(samples)];
+  }
+};
+
+/// A response's number is its prompt times the samples, plus its sample.
+struct Epoch {
+  struct Response {
+    std::vector<int32_t> tokens;
+    std::vector<float> log_probs, sampling_log_probs;  // one per token
+    std::string finish_reason;
+  };
+  std::vector<Response> responses;
+  double cpu_seconds = 0;  // of the thread that generated them
+  int64_t tokens = 0;
+  engine::DraftStats drafts;
+};
+
+struct EpochOptions {
+  uint64_t epoch = 0;        // other epochs draw with other random numbers
+  int64_t running = 1;       // responses at once
+  int64_t draft_tokens = 0;  // that one pass may verify
+};
+
+/// What this thread has computed so far. Other programs of the machine leave it alone, and an
+/// engine never waits.
+double ThreadSeconds();
+
+/// Generates all responses with a generator of its own. `drafter` may be null. The requests are
+/// added in the order of their numbers, which are their ids. An error ends the program.
+Epoch RunEpoch(engine::CausalLM& model, const EpochLoad& load, const EpochOptions& options,
+               engine::Drafter* drafter);
+
+/// The same tokens, the same ends, and log-probs that are equal bit for bit.
+bool Identical(const Epoch& a, const Epoch& b);
+
+/// The mean of -log p over the tokens drawn. At temperature 1 that is an estimate, without bias, of
+/// the mean entropy of the distributions they were drawn from.
+double MeanEntropy(const Epoch& epoch);
+
+/// The share of the n-grams in the responses of epochs[which] that an earlier response to the same
+/// prompt had: one of an earlier epoch, or of an earlier sample of this one.
+double NgramOverlap(const EpochLoad& load, const std::vector<Epoch>& epochs, size_t which,
+                    size_t n);
+
+}  // namespace baton::bench
+
+#endif  // BATON_BENCH_SPECULATION_TRACES_H_
