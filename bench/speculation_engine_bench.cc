@@ -10,16 +10,14 @@
 // give the smallest and the largest. With K responses at once (--running), /L being --label:
 //
 //   tokens_per_second_off/{K}     without drafts
-//   epoch_one_speedup/{K}         epoch 1: seconds without drafts over seconds with the drafter of
-//   a
-//                                 rollout (`auto`), which knows nothing: siblings alone help
+//   epoch_one_speedup/{K}         epoch 1: seconds without drafts over seconds with a rollout's
+//                                 drafter (`auto`), which knows nothing: siblings alone help
 //   generation_speedup/{K}        epoch 2, the same; the drafter knows epoch 1, which it followed
 //   history_only_speedup/{K}      the same; no response knows what others of epoch 2 say, for each
 //                                 has trees of its own. They take --samples times the memory, which
 //                                 a large batch of a small model feels
-//   ceiling/{K}                   the same with perfect drafts (OracleDrafter) of at most 64
-//   tokens;
-//                                 --draft-tokens are shared as `auto` does
+//   ceiling/{K}                   the same with perfect drafts (OracleDrafter), at most 64 tokens
+//                                 each; --draft-tokens are shared as `auto` does
 //   accepted_per_step/{K}         `auto` in epoch 2: draft tokens drawn, by pass with a draft
 //   drafted_per_token/{K}         draft tokens computed, over all tokens
 //   identical_tokens/{K}          1: every run with drafts gave the tokens and the log-probs of the
