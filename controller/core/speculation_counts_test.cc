@@ -48,9 +48,8 @@ TEST(SpeculationCountsTest, DraftsOfResponsesThatAreMadeAgainAreToldApart) {
   counts.NoteMadeAgain(10, 4);
   counts.NoteMadeAgain(5, 7);  // more than there were
   counts.NoteMadeAgain(5, std::nan(""));
-  EXPECT_THAT(counts.Take(),
-              UnorderedElementsAre(Pair("rollout/spec/made_again_tokens", 20),
-                                   Pair("rollout/spec/made_again_accepted", 9)));
+  EXPECT_THAT(counts.Take(), UnorderedElementsAre(Pair("rollout/spec/made_again_tokens", 20),
+                                                  Pair("rollout/spec/made_again_accepted", 9)));
   EXPECT_THAT(counts.Take(), IsEmpty());
 }
 
