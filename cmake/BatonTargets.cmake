@@ -2,13 +2,11 @@
 #
 #   baton_library(NAME [SRCS ...] [PUBLIC ...] [PRIVATE ...] [CXX17] [HOT])
 #   baton_executable(NAME SRCS ... [PRIVATE ...] [CXX17])
-#   baton_test(NAME SRCS ... [PRIVATE ...] [CXX17] [HOT] [WAITS] [TIMEOUT seconds] [LABELS ...])
+#   baton_test(NAME SRCS ... [PRIVATE ...] [CXX17] [HOT] [TIMEOUT seconds] [LABELS ...])
 #   baton_fuzz(NAME SRCS ... [PRIVATE ...])
 #
 # HOT: the tests compute here for long; optimised in every build, those for sanitizers too. Other
 # tests are never optimised: that took half of their compile time, and saved seconds when they ran.
-# WAITS: the test waits for most of its time, for deadlines and processes. `./dev test` runs two of
-# these on a core, or one test that computes.
 # PUBLIC/PRIVATE are link dependencies. Targets are named after their folder:
 # controller/core -> baton_controller_core.
 
@@ -71,7 +69,7 @@ function(baton_test name)
   if(NOT BATON_TESTS)
     return()
   endif()
-  cmake_parse_arguments(A "CXX17;HOT;WAITS" "TIMEOUT" "SRCS;PRIVATE;LABELS" ${ARGN})
+  cmake_parse_arguments(A "CXX17;HOT" "TIMEOUT" "SRCS;PRIVATE;LABELS" ${ARGN})
   add_executable(${name} ${A_SRCS})
   target_link_libraries(${name} PRIVATE ${A_PRIVATE} GTest::gmock GTest::gtest_main)
   _baton_common(${name} ${ARGN})
@@ -89,9 +87,6 @@ function(baton_test name)
   set_property(GLOBAL APPEND PROPERTY BATON_TEST_TARGETS ${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT}
     ENVIRONMENT "OMP_NUM_THREADS=1;OMP_WAIT_POLICY=PASSIVE;BATON_BUILD_DIR=${CMAKE_BINARY_DIR};BATON_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
-  if(NOT A_WAITS)
-    set_tests_properties(${name} PROPERTIES PROCESSORS 2)
-  endif()
   if(A_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${A_LABELS}")
   endif()
