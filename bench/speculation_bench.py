@@ -8,10 +8,10 @@ temperature 1 and top_p 1, so a step is an epoch. K are the responses that the r
 
 engine: the engine alone. A job trains for --train-steps steps and saves checkpoints after 25% of
 them (early), after half (middle) and at the end (late). speculation_engine_bench.cc measures each
-with the job's prompts; its opening comment has the rows, which end with the checkpoint. --large-steps
-N besides teaches a model of 8 layers and hidden size 512, of which a pass reads more weights than
-the caches hold, for N steps, and measures it with --large-prompts prompts, as rows that end with
-/large.
+with the job's prompts; its opening comment has the rows, which end with the checkpoint. With
+--large-steps N it also teaches a larger model for N steps (8 layers, hidden size 512). Its weights
+do not fit into the processor's caches, so each pass reads them from memory. It is measured with
+--large-prompts prompts; its rows end with /large.
 
 jobs: whole jobs, real processes, one trainer and one rollout, each with one compute thread. For each
 K the job runs with rollout.speculation `off` and then `auto`, with the same seed, in mode sync. Rows,

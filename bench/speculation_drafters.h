@@ -96,7 +96,8 @@ History ResponsesOf(const Epoch& epoch);
 struct Stretches {
   size_t right = 0, random = 0;
 };
-/// The responses of `epoch`, of which stretches are replaced by random tokens. It misleads them.
+/// The responses of `epoch` with stretches replaced by random tokens, as a history that misleads a
+/// drafter.
 History MisleadingHistory(const Epoch& epoch, const Stretches& stretches, int64_t vocab_size);
 
 /// A rollout's drafter that has seen `history`.

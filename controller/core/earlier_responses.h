@@ -1,16 +1,16 @@
 // The responses whose rows are kept, by trajectory: READY ones, those that a batch consumed, and
 // those that were dropped.
 //
-// When a way back or a dropped group has a draw made again, the response that was made before it is
-// a draft for the one that is asked for now: with the same draw and sample, both are drawn with the
-// same random numbers. So what the trainer's death undid is generated at the speed of a prefill,
-// as far as the weights agree; and no token depends on it.
+// A draw may be made again: the job went back to a checkpoint, its group was dropped, or an
+// evaluation asks the same prompts. The random numbers of a response follow from its draw and its
+// sample, so the earlier response is a good guess at the new one: the controller sends it along as
+// Generate.draft_tokens. As far as the weights agree, the response is made at the speed of a
+// prefill. No token depends on the guess.
 //
 // Derived: a restarted controller fills it from the rows that it finds.
 #ifndef BATON_CONTROLLER_CORE_EARLIER_RESPONSES_H_
 #define BATON_CONTROLLER_CORE_EARLIER_RESPONSES_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <map>
@@ -40,7 +40,6 @@ class EarlierResponses {
                       found->second.response.location.file != 0;
     return same ? found->second.response : EarlierResponse();
   }
-  size_t size() const { return responses_.size(); }
 
  private:
   struct Kept {

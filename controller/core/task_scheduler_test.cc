@@ -59,7 +59,7 @@ TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
   }
   ASSERT_EQ(of_a.size(), 4u);
   EXPECT_EQ(epoch(of_a), 8);
-  // A worker that is gone is nobody's home.
+  // The prompts of a worker that is gone go to the others.
   tasks.RemoveWorker("b");
   tasks.Enqueue(0, homes.begin()->first);
   EXPECT_EQ(tasks.Next(kNow)->worker, "a");
