@@ -16,6 +16,7 @@
 #include "controller/spec/check_ending.h"
 #include "controller/spec/check_patterns.h"
 #include "controller/spec/check_placement.h"
+#include "controller/spec/check_speculation.h"
 #include "controller/spec/check_without_kind.h"
 #include "controller/spec/fill_pools.h"
 #include "controller/spec/presets.h"
@@ -184,13 +185,6 @@ void CheckRollout(v1::JobSpec* spec, Checker& check) {
                int64_t{1} << 50);
   BATON_NUMBER("rollout", rollout, tensor_model_parallel_size, 1, 1, 64);
   BATON_BOOL(rollout, deterministic, false);
-  v1::SpeculationSpec* speculation = rollout->mutable_speculation();
-  if (!speculation->has_mode()) speculation->set_mode("auto");
-  check.OneOf("rollout.speculation.mode", speculation->mode(), {"auto", "off"});
-  BATON_NUMBER("rollout.speculation", speculation, max_draft_tokens, 128, 1, 4096);
-  BATON_NUMBER("rollout.speculation", speculation, half_life_updates, 64.0, 0.0, 1e9);
-  BATON_NUMBER("rollout.speculation", speculation, cache_bytes, int64_t{1} << 30, int64_t{1} << 20,
-               int64_t{1} << 50);
   v1::ValSamplingSpec* val = rollout->mutable_val();
   BATON_NUMBER("rollout.val", val, n, 1, 1, 1024);
   BATON_NUMBER("rollout.val", val, temperature, rollout->temperature(), 0.0, 10.0);
@@ -591,6 +585,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
     ShapeScoringRoles(out.dataflow, effective);
   }
   CheckSchedule(out.dataflow, effective, &out.violations);
+  CheckSpeculation(out.dataflow, effective, &out.violations);
   CheckGroups(out.dataflow, spec, *effective, check);
   CheckPretraining(out.dataflow, *effective, check);
   CheckPatterns(*effective, out.dataflow, &out.violations);
