@@ -103,6 +103,14 @@ std::vector<uint64_t> DrawLedger::Window(uint64_t window) {
   return draws;
 }
 
+std::vector<uint64_t> DrawLedger::Upcoming(uint64_t count) {
+  std::vector<uint64_t> draws;
+  for (uint64_t draw = Next(); draws.size() < count; draw = spent_.Skip(draw + 1)) {
+    if (open_.count(draw) == 0) draws.push_back(draw);
+  }
+  return draws;
+}
+
 void DrawLedger::Reopen(uint64_t draw) {
   open_.erase(draw);
   given_up_.erase(draw);

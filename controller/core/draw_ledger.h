@@ -73,6 +73,8 @@ class DrawLedger {
   /// The draws that may be begun next: those from Next on that are neither open nor spent, up to
   /// the end of its window. Windows have `window` draws each, at least 1.
   std::vector<uint64_t> Window(uint64_t window);
+  /// The first `count` draws that are neither open nor spent.
+  std::vector<uint64_t> Upcoming(uint64_t count);
   /// Open draws before `draw`.
   uint64_t OpenBefore(uint64_t draw) const;
   uint64_t spent() const { return spent_.size(); }

@@ -61,6 +61,8 @@ struct TaskProgressed {
 inline constexpr char kDraftAccepted[] = "draft_accepted";
 inline constexpr char kStepSeconds[] = "step_seconds";
 inline constexpr char kStepRows[] = "step_rows";
+/// What a response that was run ahead measured: its tokens.
+inline constexpr char kAheadTokens[] = "tokens";
 
 struct TaskOutput {
   uint32_t tokens = 0;
@@ -166,6 +168,19 @@ struct StartTask {
   TaskRef ref;
   TaskArgs args;
 };
+/// A response of a draw to come. No trajectory: nothing of it is kept (run_ahead.h).
+struct AheadResponse {
+  uint64_t draw = 0;
+  uint32_t sample = 0;
+  uint64_t prompt_id = 0;
+};
+/// A rollout samples it for its own guesses.
+struct StartAhead {
+  std::string worker;
+  TaskRef ref;
+  uint64_t policy_version = 0;
+  AheadResponse response;
+};
 struct StopTask {
   std::string worker;
   TaskRef ref;
@@ -269,7 +284,7 @@ struct ReturnWorker {
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};
 
-using Effect = std::variant<StartTask, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
+using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
                             DropLogFiles, PutBatch, DropBatches, DropPayloads, EmitEvent,
                             PutMetrics, LoadData, BuildBatch, CommitCheckpoint, PutCheckpoint,
                             DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;

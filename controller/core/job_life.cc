@@ -191,6 +191,7 @@ void JobLife::ReleaseAll(JobParts& job) {
   for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.state != SlotState::kEmpty) job.scheduler.queues().RemoveWorker(slot.worker);
   }
+  job.ahead.Clear();
   job.slots.ReleaseAll(job.out);
   // The job gives its ranks back, so no rank waits for another.
   for (const Group& group : job.groups.all()) job.groups.ForgetBroken(group);

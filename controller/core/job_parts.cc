@@ -22,7 +22,8 @@ JobParts::JobParts(v1::Job job, int64_t submit_order, const JobCoreOptions& opti
       milestones(submitted, spec().trainer().total_training_steps()),
       slots(spec(), dataflow(), options),
       life(std::move(job), submit_order, spec().trainer().total_training_steps()),
-      async(spec()) {
+      async(spec()),
+      ahead(spec()) {
   BoundOpenResponses();
 }
 
@@ -40,7 +41,8 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
       milestones(submitted, row.job().total_steps()),
       slots(spec(), dataflow(), options),
       life(row),
-      async(spec()) {
+      async(spec()),
+      ahead(spec()) {
   BoundOpenResponses();
   milestones.Restore(row);
   versions.Restore(row);
@@ -135,10 +137,11 @@ void JobParts::GiveOut() {
 void JobParts::Dispatch() {
   GiveOut();
   if (is_async) async.Begin(*this);
+  ahead.GiveOut(*this);
 }
 
 std::string JobParts::RoleOf(const TaskRef& ref) const {
-  if (ref.kind == TaskKind::kGenerate) return roles::kRollout;
+  if (ref.kind == TaskKind::kGenerate || ref.kind == TaskKind::kRunAhead) return roles::kRollout;
   if (ref.kind == TaskKind::kScore) {
     const ScoreGraph& graph = scheduler.table().plan().graph();
     return ref.target < static_cast<uint32_t>(graph.size()) ? graph.role(ref.target) : "";
@@ -155,6 +158,7 @@ bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
     return AwaitingSlot(roster(), worker, ref, versions) != nullptr;
   }
   if (roster().Find(worker, RoleOf(ref)) == nullptr) return false;
+  if (ref.kind == TaskKind::kRunAhead) return ahead.Wants(worker, ref);
   if (IsTrajectoryTask(ref.kind)) {
     if (work.begun()) return IsWanted(scheduler, worker, ref);
     // The attempts are unknown until the trajectories stand. What a worker that came back said

@@ -33,6 +33,7 @@
 #include "controller/core/prompt_data.h"
 #include "controller/core/rank_groups.h"
 #include "controller/core/response_work.h"
+#include "controller/core/run_ahead.h"
 #include "controller/core/send_commands.h"
 #include "controller/core/shared_pools.h"
 #include "controller/core/take_role.h"
@@ -79,7 +80,8 @@ struct JobParts {
   void LoadWeights();
   /// Gives out what can begin: turns on shared workers, then commands, then tasks.
   void GiveOut();
-  /// The same; an async job begins groups as long as rollouts have room for them.
+  /// The same; an async job begins groups as long as rollouts have room for them, and rollouts that
+  /// have nothing to do run ahead.
   void Dispatch();
 
   // ---- Tasks.
@@ -114,6 +116,7 @@ struct JobParts {
   AsyncWork async;
   PolicyUpdate update;
   CheckpointSave save;
+  RunAhead ahead;
 
  private:
   /// A rollout's fair share is one of the responses that may be open.

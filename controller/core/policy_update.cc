@@ -96,6 +96,7 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
   }
   metrics.merge(job.idle.Shares());
   metrics.merge(job.scheduler.generations().speculation().Take());
+  metrics.merge(job.ahead.TakeMetrics());
   if (draws.rounds() > 1) metrics["train/num_gen_batches"] = draws.rounds();
   if (draws.replaced() > 0) {
     metrics["train/groups_drawn_anew"] = static_cast<double>(draws.replaced());

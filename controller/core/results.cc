@@ -45,6 +45,9 @@ void RouteResult(const TaskDone& event, JobParts& job) {
         job.work.OnScored(event, /*late=*/false, job);
       }
       break;
+    case TaskKind::kRunAhead:
+      if (job.Wants(event.worker, event.ref)) job.ahead.OnDone(event, job);
+      break;
     case TaskKind::kUpdate:
     case TaskKind::kPublish:
     case TaskKind::kToGeneration:

@@ -54,6 +54,8 @@ absl::string_view MethodName(TaskKind kind) {
       return "to_generation";
     case TaskKind::kExport:
       return "export";
+    case TaskKind::kRunAhead:
+      return "run_ahead";
   }
   return "";
 }
@@ -93,7 +95,7 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   bytes.remove_prefix(2);
   TaskToken token;
   const auto kind = TakeLittleEndian<uint8_t>(bytes);
-  if (kind < 1 || kind > static_cast<uint8_t>(TaskKind::kToGeneration)) return {};
+  if (kind < 1 || kind > static_cast<uint8_t>(TaskKind::kRunAhead)) return {};
   token.ref.kind = static_cast<TaskKind>(kind);
   token.ref.subject = TakeLittleEndian<uint64_t>(bytes);
   token.ref.target = TakeLittleEndian<uint32_t>(bytes);

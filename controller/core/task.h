@@ -28,6 +28,7 @@ enum class TaskKind : uint8_t {
   kSaveCheckpoint = 8,
   kExport = 9,
   kToGeneration = 10,
+  kRunAhead = 11,
 };
 
 /// The method's name on the wire, e.g. "assign_role". kScore is named by its node.
@@ -55,7 +56,7 @@ constexpr uint64_t NextAttempt(uint64_t attempt, uint64_t first) {
 /// One attempt at one thing.
 struct TaskRef {
   TaskKind kind = TaskKind::kGenerate;
-  uint64_t subject = 0;      ///< Trajectory, slot or command sequence.
+  uint64_t subject = 0;      ///< Trajectory, slot, command sequence, or count of run-ahead tasks.
   uint32_t target = 0;       ///< Index of the score node, or of the rank group.
   uint64_t attempt = 0;      ///< See FirstAttempt.
   int64_t step = 0;          ///< The step it works for; of a trajectory's task 0.

@@ -6,11 +6,6 @@
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
-namespace {
-
-constexpr size_t kMostHomes = 1 << 16;
-
-}  // namespace
 
 void TaskScheduler::AddWorker(const std::string& worker, int credits) {
   workers_[worker] = Worker{credits};
@@ -115,11 +110,11 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
 }
 
 TaskScheduler::Worker* TaskScheduler::HomeOf(const Queued& next, int share, std::string* name) {
-  const auto home = homes_.find(next.group);
-  if (home == homes_.end() || home->second == next.avoid) return nullptr;
-  const auto worker = workers_.find(home->second);
+  const std::string home = homes_.Of(next.group);
+  if (home.empty() || home == next.avoid) return nullptr;
+  const auto worker = workers_.find(home);
   if (worker == workers_.end() || !HasRoom(worker->second, share, next.pin)) return nullptr;
-  *name = home->second;
+  *name = home;
   return &worker->second;
 }
 
@@ -139,10 +134,7 @@ std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
     }
     queue_.erase(it);
     Run(next.trajectory, name, ++places_, *worker, now);
-    if (keeps_homes_ && !Mutant("prompt-has-no-home")) {
-      if (homes_.size() >= kMostHomes) homes_.clear();  // they are found again
-      homes_[next.group] = name;
-    }
+    if (keeps_homes_ && !Mutant("prompt-has-no-home")) homes_.Note(next.group, name);
     last_group_ = next.group;
     last_worker_ = name;
     return Assignment{name, next.trajectory};
@@ -183,6 +175,15 @@ std::map<uint64_t, TaskScheduler::Running> TaskScheduler::Clear() {
 int TaskScheduler::load(const std::string& worker) const {
   auto it = workers_.find(worker);
   return it == workers_.end() ? 0 : it->second.load;
+}
+
+std::vector<std::string> TaskScheduler::Idle() const {
+  std::vector<std::string> idle;
+  if (!open_ || !queue_.empty()) return idle;
+  for (const auto& [name, worker] : workers_) {
+    if (worker.enabled && worker.load == 0) idle.push_back(name);
+  }
+  return idle;
 }
 
 int TaskScheduler::Places(const std::string& worker) const {

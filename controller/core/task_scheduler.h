@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "controller/core/prompt_homes.h"
 #include "controller/core/task_watch.h"
 
 namespace baton::controller {
@@ -84,6 +85,11 @@ class TaskScheduler {
   int load(const std::string& worker) const;
   /// Trajectories that the worker may run at once: its credits, or its fair share.
   int Places(const std::string& worker) const;
+  /// Nothing is queued, and these workers could begin any trajectory without a pin and run none; in
+  /// order of their names.
+  std::vector<std::string> Idle() const;
+  /// Where prompts go next, with `keeps_homes`.
+  PromptHomes& homes() { return homes_; }
 
  private:
   struct Worker {
@@ -113,7 +119,7 @@ class TaskScheduler {
   TaskWatch watch_;
   uint64_t places_ = 0;  // assigned so far
   const bool keeps_homes_;
-  std::map<uint64_t, std::string> homes_;  // by group: the worker that had it last
+  PromptHomes homes_;
   uint64_t last_group_ = ~uint64_t{0};
   std::string last_worker_;  // of last_group_
 };

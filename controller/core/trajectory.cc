@@ -34,6 +34,8 @@ uint64_t PromptKey(const TrajectoryInfo& info) {
   return info.prompt_id << 1 | (info.purpose == v1::PURPOSE_EVAL ? 1 : 0);
 }
 
+uint64_t TrainPromptKey(uint64_t prompt_id) { return prompt_id << 1; }
+
 std::string TrajectoryName(uint64_t id) {
   const uint64_t ordinal = id & ((uint64_t{1} << kPurposeShift) - 1);
   switch (PurposeOf(id)) {

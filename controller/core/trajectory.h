@@ -85,6 +85,8 @@ struct TrajectoryInfo {
 uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n);
 /// Names the prompt: those of evaluations are counted apart from those of training.
 uint64_t PromptKey(const TrajectoryInfo& info);
+/// The same of a prompt of the training data.
+uint64_t TrainPromptKey(uint64_t prompt_id);
 /// The purpose in an id.
 v1::Purpose PurposeOf(uint64_t id);
 

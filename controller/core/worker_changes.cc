@@ -59,6 +59,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
   }
   if (!ready) return;
   if (works) job.work.OnWorkerBack(event, first_time, job);
+  job.ahead.OnWorkerBack(event, job);
   job.LoadWeights();
   job.Dispatch();
   Advance(job);  // it may have been the last that was waited for
@@ -123,6 +124,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
   if (!loss.has_value()) return;
   job.scheduler.queues().ForgetSamples(worker);
   job.work.early().Forget(worker);
+  job.ahead.Forget(worker);
   // A job that gives its workers back has nothing left that the loss could harm.
   if (loss->releasing || job.life.state() == Job::STATE_STOPPING) {
     job.out.Do(PutJob{});

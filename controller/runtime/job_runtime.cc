@@ -580,6 +580,9 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     done.ref = ref;
     done.status = status;
     done.role_lost = ErrorReason(status) == "ROLE_NOT_HELD";
+    if (ref.kind == TaskKind::kRunAhead && result.finish_reason() == "cancelled") {
+      done.status = absl::CancelledError("it was stopped");
+    }
     done.output.error = result.error();
     done.output.infra_failed = result.infra_failed();
     for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;

@@ -144,6 +144,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
 
   // Effects that leave (job_runtime_effects.cc).
   void Do(const StartTask& effect);
+  void Do(const StartAhead& effect);
   void Do(const StopTask& effect);
   void Do(const AckResult& effect);
   void Do(const PutJob&) {}

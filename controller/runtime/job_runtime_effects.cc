@@ -13,6 +13,7 @@
 #include "controller/runtime/recorded_batch.h"
 #include "controller/runtime/score_inputs.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/role_names.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
@@ -39,6 +40,19 @@ std::string TextOf(const v1::JobEvent& event) {
   }
   if (!event.message().empty()) absl::StrAppend(&text, ": ", event.message());
   return text;
+}
+
+// How a response is sampled.
+void FillSampling(const v1::JobSpec& spec, v1::Generate* generate) {
+  const v1::RolloutSpec& rollout = spec.rollout();
+  const bool eval = generate->purpose() == v1::PURPOSE_EVAL;
+  generate->set_seed(static_cast<uint64_t>(spec.data().seed()));
+  generate->set_temperature(eval ? rollout.val().temperature() : rollout.temperature());
+  generate->set_top_p(eval ? rollout.val().top_p() : rollout.top_p());
+  generate->set_top_k(eval ? rollout.val().top_k() : rollout.top_k());
+  generate->set_max_new_tokens(spec.data().max_response_length());
+  generate->set_max_prompt_length(spec.data().max_prompt_length());
+  for (const std::string& stop : rollout.stop()) generate->add_stop(stop);
 }
 
 }  // namespace
@@ -107,6 +121,7 @@ void JobRuntime::Do(const StartTask& effect) {
     case TaskKind::kSaveCheckpoint:
       return SendSave(effect, std::move(task));
     case TaskKind::kExport:
+    case TaskKind::kRunAhead:  // StartAhead
       return;
   }
   Send(effect.worker, std::move(task));
@@ -143,9 +158,6 @@ void JobRuntime::SendGenerate(const StartTask& effect, v1::Task task) {
 
 void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
   const TrajectoryInfo& info = effect.args.trajectory;
-  const v1::JobSpec& spec = core_.effective_spec();
-  const v1::RolloutSpec& rollout = spec.rollout();
-  const bool eval = info.purpose == v1::PURPOSE_EVAL;
   v1::Generate* generate = task.mutable_generate();
   generate->set_trajectory_id(TrajectoryName(info.id));
   generate->set_purpose(info.purpose);
@@ -161,17 +173,29 @@ void JobRuntime::FillGenerate(const StartTask& effect, v1::Task& task) {
       partial->second.Fill(generate);
     }
   }
-  generate->set_seed(static_cast<uint64_t>(spec.data().seed()));
   generate->set_prompt_id(info.prompt_id);
   generate->set_draw(info.draw);
   generate->set_sample_index(info.sample);
   generate->set_policy_version(effect.args.policy_version);
-  generate->set_temperature(eval ? rollout.val().temperature() : rollout.temperature());
-  generate->set_top_p(eval ? rollout.val().top_p() : rollout.top_p());
-  generate->set_top_k(eval ? rollout.val().top_k() : rollout.top_k());
-  generate->set_max_new_tokens(spec.data().max_response_length());
-  generate->set_max_prompt_length(spec.data().max_prompt_length());
-  for (const std::string& stop : rollout.stop()) generate->add_stop(stop);
+  FillSampling(core_.effective_spec(), generate);
+}
+
+void JobRuntime::Do(const StartAhead& effect) {
+  if (train_ == nullptr || effect.response.prompt_id >= train_->examples.size()) return;
+  StartTask named;
+  named.worker = effect.worker;
+  named.ref = effect.ref;
+  named.args.role = roles::kRollout;
+  v1::Task task = MakeTask(named);
+  v1::Generate* generate = task.mutable_run_ahead()->mutable_response();
+  generate->set_purpose(v1::PURPOSE_TRAIN);
+  SetPrompt(train_->examples[effect.response.prompt_id], generate);
+  generate->set_prompt_id(effect.response.prompt_id);
+  generate->set_draw(effect.response.draw);
+  generate->set_sample_index(effect.response.sample);
+  generate->set_policy_version(effect.policy_version);
+  FillSampling(core_.effective_spec(), generate);
+  Send(effect.worker, std::move(task));
 }
 
 void JobRuntime::FillScore(const StartTask& effect, const v1::Trajectory& payload, v1::Task& task) {

@@ -119,7 +119,7 @@ void SimulatedJob::Stop(const StopTask& stop) {
   for (auto it = pending_.begin(); it != pending_.end(); ++it) {
     auto* const done = std::get_if<TaskDone>(&*it);
     if (done == nullptr || done->worker != stop.worker || !(done->ref == stop.ref)) continue;
-    if (stop.ref.kind == TaskKind::kGenerate) {
+    if (stop.ref.kind == TaskKind::kGenerate || stop.ref.kind == TaskKind::kRunAhead) {
       done->status = absl::CancelledError("stopped");
     } else {
       pending_.erase(it);
@@ -128,13 +128,51 @@ void SimulatedJob::Stop(const StopTask& stop) {
   }
 }
 
-void SimulatedJob::Start(const StartTask& start) {
-  EXPECT_FALSE(ended()) << "a task after the end";
+bool SimulatedJob::Hears(const std::string& worker) const {
   const bool dying = std::any_of(pending_.begin(), pending_.end(), [&](const Event& e) {
     const auto* lost = std::get_if<WorkerLost>(&e);
-    return lost != nullptr && lost->worker == start.worker;
+    return lost != nullptr && lost->worker == worker;
   });
-  if (dying || away_.count(start.worker) > 0) return;  // it is gone and hears nothing
+  return !dying && away_.count(worker) == 0;
+}
+
+void SimulatedJob::RunAhead(const StartAhead& start) {
+  if (!Hears(start.worker)) return;
+  EXPECT_EQ(versions_[start.worker], start.policy_version);
+  TaskDone done;
+  done.worker = start.worker;
+  done.ref = start.ref;
+  done.status = options_.ahead;
+  done.output.metrics[kAheadTokens] = 2;
+  size_t beside = 0;
+  for (const Event& event : pending_) {
+    const auto* other = std::get_if<TaskDone>(&event);
+    if (other == nullptr || other->worker != start.worker) continue;
+    EXPECT_FALSE(other->ref == start.ref) << "sent while it runs";
+    beside += other->ref.kind == TaskKind::kRunAhead && core_->Wants(other->worker, other->ref);
+    EXPECT_FALSE(other->ref.kind == TaskKind::kGenerate && core_->Wants(other->worker, other->ref))
+        << "it has real work";
+  }
+  EXPECT_LT(beside, kCredits);
+  pending_.push_back(done);
+}
+
+void SimulatedJob::StopAhead(const std::string& worker) {
+  for (Event& event : pending_) {
+    auto* const done = std::get_if<TaskDone>(&event);
+    if (done == nullptr || done->worker != worker || done->ref.kind != TaskKind::kRunAhead)
+      continue;
+    done->status = absl::CancelledError("real work comes first");
+    done->output.metrics[kAheadTokens] = 1;
+  }
+}
+
+void SimulatedJob::Start(const StartTask& start) {
+  EXPECT_FALSE(ended()) << "a task after the end";
+  if (!Hears(start.worker)) return;
+  if (start.ref.kind == TaskKind::kGenerate || start.ref.kind == TaskKind::kLoadWeights) {
+    StopAhead(start.worker);
+  }
   EXPECT_EQ(alive_.count(start.worker), 1u)
       << MethodName(start.ref.kind) << " for a worker the job does not have";
   TaskDone done;

@@ -67,6 +67,7 @@ class SimulatedJob : private TurnObserver,
     /// FailsForGood names, or of all.
     enum class Failing { kNone, kSome, kAll } failing_rewards = Failing::kNone;
     bool error_reward = false;  ///< What failed is worth -1.
+    absl::Status ahead;         ///< What responses that are run ahead end with.
     double max_error_rate = 1;
     std::vector<uint64_t> file_sizes;        ///< Of its 10 prompts; with files that `edit` names.
     std::function<void(v1::JobSpec*)> edit;  ///< Changes the spec before it is checked.
@@ -116,6 +117,8 @@ class SimulatedJob : private TurnObserver,
   const std::vector<StopTask>& stopped() const { return stopped_; }
   /// The drafts that generations were sent with.
   const std::map<TaskRef, std::vector<int32_t>>& drafts() const { return drafts_; }
+  /// Every response that was asked for ahead of need.
+  const std::map<TaskRef, StartAhead>& ahead() const { return ahead_; }
   bool InQueue() const { return !needs_.empty(); }
   /// As it was written last, without what never changes (the spec).
   const store::v1::JobRow& row() const {
@@ -175,6 +178,7 @@ class SimulatedJob : private TurnObserver,
   void OnDeleted(int64_t step) override { disk_.erase(step); }
 
   void See(const StartTask& effect) { leaving_[{effect.worker, effect.ref}] = effect; }
+  void See(const StartAhead& effect) { ahead_[effect.ref] = effect; }
   void See(const PutJob&) { row_changed_ = true; }
   void See(const PutTrajectory& effect);
   void See(const DropTrajectories& effect);
@@ -198,6 +202,10 @@ class SimulatedJob : private TurnObserver,
   // What workers do (simulated_job.cc).
   void Stop(const StopTask& stop);
   void Start(const StartTask& start);
+  void RunAhead(const StartAhead& start);
+  /// The worker has better to do than what it runs ahead.
+  void StopAhead(const std::string& worker);
+  bool Hears(const std::string& worker) const;
   void Score(const StartTask& start, TaskDone& done);
   void Assign(const StartTask& start);
   void Command(const StartTask& start);
@@ -246,6 +254,7 @@ class SimulatedJob : private TurnObserver,
   std::vector<Event> pending_;
   std::vector<StopTask> stopped_;
   std::map<TaskRef, std::vector<int32_t>> drafts_;
+  std::map<TaskRef, StartAhead> ahead_;
   std::map<std::string, int> needs_;
   std::map<std::string, std::string> alive_;  // worker -> roles, joined by "+"
   std::set<std::string> away_;

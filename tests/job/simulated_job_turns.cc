@@ -116,9 +116,16 @@ v1::TaskResult SimulatedJob::ResultOf(const TaskDone& done) const {
   for (const auto& [name, value] : done.output.metrics) (*result.mutable_metrics())[name] = value;
   result.set_error(done.output.error);
   result.set_infra_failed(done.output.infra_failed);
-  if (!status.ok()) return result;
   const auto subject = static_cast<float>(done.ref.subject % 1000);
-  if (done.ref.kind == TaskKind::kGenerate) {
+  const bool ahead = done.ref.kind == TaskKind::kRunAhead;
+  if (ahead && absl::IsCancelled(status)) {
+    result.clear_status();
+    result.set_finish_reason("cancelled");
+    return result;
+  }
+  if (!status.ok()) return result;
+  // What is run ahead has a response that nobody may take.
+  if (done.ref.kind == TaskKind::kGenerate || ahead) {
     AddColumn(result, "tokens", v1::DATA_TYPE_INT32,
               std::vector<int32_t>(kTokens, static_cast<int32_t>(subject)));
     AddColumn(result, "prompt_tokens", v1::DATA_TYPE_INT32, std::vector<int32_t>{1, 2});
@@ -226,6 +233,17 @@ void SimulatedJob::Send(const std::string& worker, v1::ControllerMessage message
         {worker, DecodeToken(message.cancel().task_token())->ref, message.cancel().reason()});
   }
   if (!message.has_task()) return;
+  if (message.task().has_run_ahead()) {
+    const auto ahead = ahead_.find(DecodeToken(message.task().task_token())->ref);
+    ASSERT_NE(ahead, ahead_.end()) << "no turn asked for it";
+    const v1::Generate& response = message.task().run_ahead().response();
+    EXPECT_EQ(message.task().method(), "run_ahead");
+    EXPECT_EQ(response.draw(), ahead->second.response.draw);
+    EXPECT_EQ(response.sample_index(), ahead->second.response.sample);
+    EXPECT_EQ(response.prompt_id(), ahead->second.response.prompt_id);
+    EXPECT_EQ(response.purpose(), v1::PURPOSE_TRAIN);
+    return RunAhead(ahead->second);
+  }
   const auto leaving = leaving_.find({worker, DecodeToken(message.task().task_token())->ref});
   ASSERT_NE(leaving, leaving_.end()) << "no turn asked for " << message.task().method();
   const StartTask start = leaving->second;

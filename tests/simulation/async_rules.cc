@@ -153,4 +153,33 @@ std::string SpentIsWhatWasConsumed(const store::v1::JobRow& row, const JobHistor
   return "";
 }
 
+std::string IdleRolloutsRunAhead(const controller::JobCore& core,
+                                 const std::map<std::string, std::string>& sent,
+                                 const controller::StartAhead& start, int credits) {
+  using controller::TaskKind;
+  std::map<TaskKind, int> outstanding;
+  for (const auto& [subject, what] : sent) {
+    const size_t size = what.size() - std::min(what.size(), start.worker.size());
+    if (what.substr(size) != start.worker) continue;
+    const auto token = controller::DecodeToken(what.substr(0, size));
+    if (token.has_value() && core.Wants(start.worker, token->ref)) ++outstanding[token->ref.kind];
+  }
+  if (outstanding[TaskKind::kGenerate] > 0) {
+    return absl::StrCat("worker ", start.worker, " runs ahead beside ",
+                        outstanding[TaskKind::kGenerate], " responses");
+  }
+  if (outstanding[TaskKind::kRunAhead] > credits) {
+    return absl::StrCat("worker ", start.worker, " runs ", outstanding[TaskKind::kRunAhead],
+                        " ahead and has ", credits, " credits");
+  }
+  const v1::JobSpec& spec = core.effective_spec();
+  const uint64_t prompt = PromptsOf(spec).At(start.response.draw);
+  if (prompt != start.response.prompt_id) {
+    return absl::StrCat("draw ", start.response.draw, " is of prompt ", prompt, ", not of ",
+                        start.response.prompt_id);
+  }
+  if (start.response.sample < static_cast<uint32_t>(spec.rollout().n())) return "";
+  return absl::StrCat("no draw has a sample ", start.response.sample);
+}
+
 }  // namespace baton::simulation

@@ -4,6 +4,7 @@
 #define BATON_TESTS_SIMULATION_ASYNC_RULES_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,12 @@ std::string BatchesAreInOrder(const JobHistory& history, const store::v1::BatchR
 /// up because too few rewards were left.
 std::string SpentIsWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
                                    int64_t step);
+
+/// Only a rollout without real work runs ahead, within its credits, and what the job draws.
+/// `sent`: what workers have, as in CreditsAreKept.
+std::string IdleRolloutsRunAhead(const controller::JobCore& core,
+                                 const std::map<std::string, std::string>& sent,
+                                 const controller::StartAhead& start, int credits);
 
 }  // namespace baton::simulation
 

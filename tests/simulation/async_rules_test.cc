@@ -83,6 +83,20 @@ TEST(AsyncWorldTest, GroupsGoOnWithoutTheirStragglers) {
   EXPECT_GT(coverage.happened("responses that were given up"), 10u / kStride);
 }
 
+TEST(AsyncWorldTest, IdleRolloutsRunAhead) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 60; seed += kStride) {
+    Scenario scenario = MakeScenario(seed);
+    for (JobPlan& plan : scenario.jobs) {
+      if (!plan.sft) plan.pools.clear();
+      plan.run_ahead = !plan.sft;
+    }
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("responses that were run ahead"), 100u / kStride);
+  EXPECT_GT(coverage.happened("responses ahead that were stopped"), 20u / kStride);
+}
+
 v1::JobSpec AsyncSpec(int max_staleness, bool in_order = false) {
   JobPlan plan;
   plan.async = true;

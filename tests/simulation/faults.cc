@@ -105,6 +105,12 @@ void DrawSchedules(Scenario& scenario) {
   }
 }
 
+// From numbers of their own, too: worlds without it stay as they were.
+void DrawAhead(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x6168656164));
+  for (JobPlan& plan : scenario.jobs) plan.run_ahead = random.Percent(30) && MayBeAsync(plan);
+}
+
 // From numbers of their own, too: worlds without a mix stay as they were. All steps have a file:
 // the first one ends, if ever, when the last one has begun.
 void DrawMixes(Scenario& scenario) {
@@ -225,6 +231,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawKept(out);
   DrawModes(out);
   DrawSchedules(out);
+  DrawAhead(out);
   DrawMixes(out);
   out.lossy_calls = random.Percent(50);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);

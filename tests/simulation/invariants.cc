@@ -345,10 +345,11 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
 
 std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker) {
   // A slot's role and weights tasks share its attempts; a command follows the one before it.
-  const char* group = ref.kind == TaskKind::kGenerate ? "generate"
-                      : ref.kind == TaskKind::kScore  ? "score"
-                      : IsGroupCommand(ref.kind)      ? "command"
-                                                      : "slot";
+  const char* group = ref.kind == TaskKind::kGenerate   ? "generate"
+                      : ref.kind == TaskKind::kScore    ? "score"
+                      : ref.kind == TaskKind::kRunAhead ? "ahead"
+                      : IsGroupCommand(ref.kind)        ? "command"
+                                                        : "slot";
   if (IsGroupCommand(ref.kind)) return absl::StrCat(group, "/", ref.target, "/", worker);
   return absl::StrCat(group, "/", ref.subject, "/", ref.target);
 }

@@ -98,6 +98,7 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_algorithm()->set_use_kl_loss(plan.reference);
   spec.mutable_algorithm()->set_recompute_log_prob(plan.recompute);
   if (plan.critic) spec.mutable_algorithm()->set_preset("ppo");
+  if (plan.run_ahead) spec.mutable_rollout()->mutable_speculation()->set_run_ahead(true);
   if (plan.async) {
     spec.mutable_algorithm()->set_mode("async");
     spec.mutable_schedule()->set_max_staleness(plan.max_staleness);

@@ -52,6 +52,7 @@ struct JobPlan {
   bool in_order = false;       ///< Its batches take the oldest draws.
   double group_timeout = 0;    ///< Seconds, after which groups go on without stragglers; 0: none.
   bool longest_first = false;  ///< Prompts with long responses are begun first.
+  bool run_ahead = false;      ///< Idle rollouts sample what is drawn next.
   std::vector<v1::FileMixSpec> mix;  ///< Of its files of prompts; none: it has one file.
   bool revived = false;              ///< Once it has failed or was cancelled, its user resumes it.
   uint64_t seed = 1;

@@ -20,7 +20,7 @@ const absl::Duration kHeartbeat = controller::ClusterOptions().heartbeat_interva
 constexpr int kCredits = 4;
 
 std::vector<std::string> OwnMethodsOf(const std::string& role) {
-  if (role == "rollout") return {"generate", "load_weights"};
+  if (role == "rollout") return {"generate", "load_weights", "run_ahead"};
   if (role == "actor") {
     return {"update", "publish", "to_generation", "save_checkpoint", "compute_log_prob"};
   }

@@ -99,6 +99,11 @@ class SimulatedWorker {
   void LoadWeights(uint64_t context, absl::Time give_up);
   void Read(uint64_t context, uint64_t relay_life, SimulatedRelay::Loading loading);
   void Generate(uint64_t context);
+  bool Sample(uint64_t context);
+  void RunAhead(uint64_t context);
+  void NextAheadToken(uint64_t context, uint32_t done);
+  /// It has better to do.
+  void StopAhead();
   void NextToken(uint64_t context, uint32_t done);
   void Score(uint64_t context);
   bool MissesARank(const TaskMessage& task, const Held& held) const;

@@ -78,11 +78,15 @@ void SimulatedWorker::Start(uint64_t context) {
     case TaskKind::kReleaseRole:
       return Later(context, Work(1, 10), [this, context](Running&) { Release(context); });
     case TaskKind::kLoadWeights:
+      StopAhead();
       return Later(context, Work(1, 5), [this, context](Running&) {
         LoadWeights(context, world_.now() + absl::Seconds(2));
       });
     case TaskKind::kGenerate:
+      StopAhead();
       return Later(context, Work(1, 30), [this, context](Running&) { Generate(context); });
+    case TaskKind::kRunAhead:
+      return Later(context, Work(1, 30), [this, context](Running&) { RunAhead(context); });
     case TaskKind::kScore:
       return Later(context, WorkOf(task.job, 10, 95),
                    [this, context](Running&) { Score(context); });
@@ -119,11 +123,51 @@ void SimulatedWorker::LetGo(const std::string& job, const std::string& role) {
 void SimulatedWorker::CancelGenerations(const std::string& job, const std::string& why) {
   std::vector<uint64_t> generating;
   for (const auto& [context, running] : contexts_) {
-    if (running.task.job == job && running.task.kind == TaskKind::kGenerate) {
-      generating.push_back(context);
-    }
+    const bool generates =
+        running.task.kind == TaskKind::kGenerate || running.task.kind == TaskKind::kRunAhead;
+    if (running.task.job == job && generates) generating.push_back(context);
   }
   for (uint64_t context : generating) Finish(context, Failed(absl::CancelledError(why)));
+}
+
+void SimulatedWorker::StopAhead() {
+  std::vector<uint64_t> ahead;
+  for (const auto& [context, running] : contexts_) {
+    if (running.task.kind == TaskKind::kRunAhead) ahead.push_back(context);
+  }
+  for (const uint64_t context : ahead) {
+    Result result;
+    result.stopped = true;
+    result.payload.tokens = contexts_.at(context).done;
+    world_.coverage().Happened("responses ahead that were stopped");
+    Finish(context, result);
+  }
+}
+
+// With a worker of an earlier release among them.
+void SimulatedWorker::RunAhead(uint64_t context) {
+  if (index_ % 5 == 4) return Finish(context, Failed(absl::UnimplementedError("no such method")));
+  const bool busy = std::any_of(contexts_.begin(), contexts_.end(), [](const auto& running) {
+    return running.second.task.kind == TaskKind::kGenerate && running.second.started;
+  });
+  if (busy) return StopAhead();
+  if (!Sample(context)) return;
+  // Whoever takes it for a response is found out.
+  contexts_.at(context).task.trajectory.content ^= 1;
+  NextAheadToken(context, 0);
+}
+
+void SimulatedWorker::NextAheadToken(uint64_t context, uint32_t done) {
+  Running& running = contexts_.at(context);
+  running.done = done;
+  if (done >= running.task.trajectory.tokens) {
+    Result result;
+    result.payload = running.task.trajectory;
+    world_.coverage().Happened("responses that were run ahead");
+    return Finish(context, result);
+  }
+  Later(context, WorkOf(running.task.job, 5, 40),
+        [this, done](Running& r) { NextAheadToken(r.context, done + 1); });
 }
 
 // Dispatcher::RunAssign, FakeActor::Assign.
@@ -215,15 +259,18 @@ ActorState* SimulatedWorker::SamplingOf(const TaskMessage& task) {
   return has && actor->second.sampling.has_value() ? &*actor->second.sampling : nullptr;
 }
 
-void SimulatedWorker::Generate(uint64_t context) {
+// The response, as the weights that the task names make it. False: the task has failed.
+bool SimulatedWorker::Sample(uint64_t context) {
   Running& running = contexts_.at(context);
   const TaskMessage& task = running.task;
   if (HeldFor(task) == nullptr) {
-    return Finish(context, Failed(RoleNotHeld()));
+    Finish(context, Failed(RoleNotHeld()));
+    return false;
   }
   const ActorState* with = SamplingOf(task);
   if (with == nullptr || with->version != task.policy_version) {
-    return Finish(context, Failed(absl::FailedPreconditionError("another version is held")));
+    Finish(context, Failed(absl::FailedPreconditionError("another version is held")));
+    return false;
   }
   world_.Check("LoadedAsPublished",
                LoadedAsPublished(world_.history().jobs[task.job], with->version, with->weights));
@@ -235,6 +282,14 @@ void SimulatedWorker::Generate(uint64_t context) {
   world_.Check("OneVersionPerResponse", OneVersionPerResponse(task, response));
   running.content = response.content;
   running.task.trajectory = response;
+  return true;
+}
+
+void SimulatedWorker::Generate(uint64_t context) {
+  if (!Sample(context)) return;
+  Running& running = contexts_.at(context);
+  const TaskMessage& task = running.task;
+  const Payload& response = task.trajectory;
   const auto resumed = static_cast<uint32_t>(task.resume.size());
   uint32_t known = resumed;
   for (const int32_t token : task.draft) {

@@ -9,6 +9,7 @@
 #include "controller/runtime/tables.h"
 #include "controller/spec/roles.h"
 #include "sdk/rpc/error.h"
+#include "tests/simulation/async_rules.h"
 #include "tests/simulation/commit_rules.h"
 #include "tests/simulation/simulated_worker.h"
 
@@ -156,6 +157,18 @@ void TurnRules::See(const JobCore& core, const StartTask& task) {
   world_.Trace(absl::StrCat("  ", NameOnly(core.name()), " -> ", MethodName(task.ref.kind), " ",
                             task.ref.subject, " try ", task.ref.attempt, " to ", task.worker,
                             ", version ", task.args.policy_version));
+}
+
+void TurnRules::See(const JobCore& core, const StartAhead& start) {
+  JobHistory& history = world_.history().jobs[core.name()];
+  history.current[SubjectOf(start.ref, start.worker)] =
+      absl::StrCat(EncodeToken({core.name(), start.ref}), start.worker);
+  world_.Check("IdleRolloutsRunAhead",
+               IdleRolloutsRunAhead(core, history.current, start, kCreditsOffered));
+  if (!world_.tracing()) return;
+  world_.Trace(absl::StrCat("  ", NameOnly(core.name()), " -> run ahead draw ", start.response.draw,
+                            " sample ", start.response.sample, " to ", start.worker, ", version ",
+                            start.policy_version));
 }
 
 void TurnRules::See(const JobCore& core, const StopTask& stop) {

@@ -67,6 +67,7 @@ class TurnRules : public controller::TurnObserver {
   };
 
   void See(const controller::JobCore& core, const controller::StartTask& task);
+  void See(const controller::JobCore& core, const controller::StartAhead& start);
   void See(const controller::JobCore& core, const controller::StopTask& stop);
   void See(const controller::JobCore& core, const controller::BuildBatch& batch);
   void See(const controller::JobCore& core, const controller::EmitEvent& emit);

@@ -132,6 +132,7 @@ std::optional<TaskMessage> ReadTask(const v1::Task& task) {
   out.trajectory.id = token->ref.subject;
   if (task.has_assign_role()) ReadAssign(task.assign_role(), &out);
   if (task.has_generate()) ReadGenerate(task.generate(), &out);
+  if (task.has_run_ahead()) ReadGenerate(task.run_ahead().response(), &out);
   if (task.has_update()) ReadUpdate(task.update(), &out);
   if (task.has_load_weights()) out.policy_version = task.load_weights().policy_version();
   if (task.has_publish()) {
@@ -160,8 +161,11 @@ v1::TaskResult MakeResult(const TaskMessage& task, const Result& result) {
   *out.mutable_status() = ToProto(result.status);
   if (!result.status.ok()) return out;
   if (!result.file.empty()) out.add_files()->set_path(result.file);
-  if (task.kind == TaskKind::kGenerate) {
+  if (task.kind == TaskKind::kGenerate || task.kind == TaskKind::kRunAhead) {
     const Payload& response = result.payload;
+    if (task.kind == TaskKind::kRunAhead) {
+      (*out.mutable_metrics())["tokens"] = static_cast<double>(response.tokens);
+    }
     PutColumn(out, "prompt_tokens", v1::DATA_TYPE_INT32,
               std::vector<int32_t>(kPromptTokens, static_cast<int32_t>(task.prompt)));
     PutColumn(out, "tokens", v1::DATA_TYPE_INT32, TokensOf(response.content, response.tokens));

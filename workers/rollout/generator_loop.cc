@@ -1,5 +1,6 @@
 #include "workers/rollout/generator_loop.h"
 
+#include <algorithm>
 #include <deque>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::rollout {
@@ -16,6 +18,13 @@ namespace {
 
 // That the drafter follows before the loop looks for commands again: some milliseconds.
 constexpr int64_t kCatchUpTokens = 1 << 13;
+
+v1::TaskResult AheadResult(const Generation& generation, const std::string& reason) {
+  v1::TaskResult result;
+  result.set_finish_reason(reason);
+  (*result.mutable_metrics())["tokens"] = static_cast<double>(generation.tokens.size());
+  return result;
+}
 
 }  // namespace
 
@@ -143,14 +152,17 @@ void GeneratorLoop::TakeCommands() {
   while (true) {
     std::vector<std::string> cancelled;
     std::shared_ptr<Command> command;
+    bool loads = false;  // once what runs has ended
     {
       absl::MutexLock lock(&inbox_->mu);
       cancelled.swap(inbox_->cancelled);
-      if (!inbox_->commands.empty() && (inbox_->commands.front()->load == nullptr || idle())) {
+      loads = !inbox_->commands.empty() && inbox_->commands.front()->load != nullptr;
+      if (!inbox_->commands.empty() && (!loads || idle())) {
         command = std::move(inbox_->commands.front());
         inbox_->commands.pop_front();
       }
     }
+    if (loads) StopAhead();
     for (const std::string& token : cancelled) {
       for (const auto& [id, generation] : running_) {
         if (generation.context->task().task_token() == token) generator_->Cancel(id);
@@ -170,6 +182,11 @@ void GeneratorLoop::TakeCommands() {
 
 void GeneratorLoop::Start(Generation generation) {
   TaskContext& context = *generation.context;
+  if (generation.ahead && (InEarnest() > 0 || context.cancelled())) {
+    context.Finish(AheadResult(generation, "cancelled"));
+    return;
+  }
+  if (!generation.ahead && !Mutant("ahead-is-not-stopped")) StopAhead();
   if (context.cancelled()) {
     context.Finish(finish_(generation, "cancelled"));
     return;
@@ -185,6 +202,8 @@ void GeneratorLoop::Start(Generation generation) {
                                           generation.policy_version, ", but holds ", held)));
     return;
   }
+  // Drafts of what was run ahead are nobody's.
+  if (InEarnest() == 0) told_ = generator_->stats().drafts;
   const uint64_t id = next_id_++;
   generation.request.id = id;
   const absl::Status added = generator_->Add(generation.request);
@@ -192,7 +211,21 @@ void GeneratorLoop::Start(Generation generation) {
     context.Finish(added);
     return;
   }
+  ahead_ += generation.ahead ? 1 : 0;
   running_.emplace(id, std::move(generation));
+}
+
+void GeneratorLoop::StopAhead() {
+  for (auto it = running_.begin(); it != running_.end() && ahead_ > 0;) {
+    if (!it->second.ahead) {
+      ++it;
+      continue;
+    }
+    generator_->Cancel(it->first);  // the report of that finds nobody
+    it->second.context->Finish(AheadResult(it->second, "cancelled"));
+    it = running_.erase(it);
+    --ahead_;
+  }
 }
 
 void GeneratorLoop::RunLoad(Command& command) {
@@ -219,9 +252,14 @@ void GeneratorLoop::Step() {
   if (!updates.ok()) {
     for (const auto& [id, generation] : running_) generation.context->Finish(updates.status());
     running_.clear();
+    ahead_ = 0;
     return;
   }
-  const auto rows = static_cast<double>(updates->size()) +
+  // Reports of what was cancelled cost no rows.
+  const auto decoded =
+      std::count_if(updates->begin(), updates->end(),
+                    [&](const auto& update) { return running_.count(update.id) > 0; });
+  const auto rows = static_cast<double>(decoded) +
                     static_cast<double>(generator_->stats().drafts.rows - drafted);
   for (engine::GenerateUpdate& update : *updates) {
     const auto it = running_.find(update.id);
@@ -253,6 +291,10 @@ void GeneratorLoop::Step() {
 void GeneratorLoop::End(std::map<uint64_t, Generation>::iterator it, const std::string& reason) {
   Generation generation = std::move(it->second);
   running_.erase(it);
+  if (generation.ahead) {
+    --ahead_;
+    return generation.context->Finish(AheadResult(generation, reason));
+  }
   const engine::DraftStats now = generator_->stats().drafts;
   generation.drafts = now - std::exchange(told_, now);
   generation.context->Finish(finish_(generation, reason));
@@ -262,6 +304,7 @@ void GeneratorLoop::End(std::map<uint64_t, Generation>::iterator it, const std::
 void GeneratorLoop::Fail(std::map<uint64_t, Generation>::iterator it, const absl::Status& error) {
   const Generation generation = std::move(it->second);
   running_.erase(it);
+  ahead_ -= generation.ahead ? 1 : 0;
   generation.context->Finish(error);
 }
 
@@ -272,6 +315,7 @@ void GeneratorLoop::StopRunning(const absl::Status& why) {
     generation.context->Finish(why);
   }
   running_.clear();
+  ahead_ = 0;
   // What is left are reports of requests that ended; an error drops those too.
   while (!idle()) generator_->Step().IgnoreError();
   if (generator_ != nullptr) generator_->SetDrafter(nullptr);

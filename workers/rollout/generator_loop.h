@@ -26,9 +26,12 @@ struct Generation {
   std::string prompt_text;          ///< As the model sees it.
   /// The policy version that must sample it.
   uint64_t policy_version = 0;
-  bool stream = true;            ///< Tokens are sent as they come, not with the result alone.
-  std::vector<int32_t> tokens;   ///< So far, resumed ones first.
-  std::vector<float> log_probs;  ///< One per token, under the full softmax.
+  bool stream = true;  ///< Tokens are sent as they come, not with the result alone.
+  /// Only the drafter profits (RunAhead). It gives way to anything else, and its result has nothing
+  /// but metric `tokens` and "cancelled", if it had to.
+  bool ahead = false;
+  std::vector<int32_t> tokens;            ///< So far, resumed ones first.
+  std::vector<float> log_probs;           ///< One per token, under the full softmax.
   std::vector<float> sampling_log_probs;  ///< One per token, under what it was sampled from …
   bool truncated = false;                 ///< … which differs: top-k or top-p cut something.
   /// Sums over the generator's steps that gave it tokens: their number, their seconds, and the rows
@@ -41,7 +44,7 @@ struct Generation {
 
 /// Owns the thread that steps a generator: one that its owner loads with versions from elsewhere
 /// (LoadWeights), or one that is lent with its weights (Attach, Detach). Thread-safe. Work is taken
-/// in the order of the calls.
+/// in the order of the calls; what is run ahead ends as soon as anything else comes.
 class GeneratorLoop : public hybrid::GeneratorUser {
  public:
   /// Without a generator, so no version. `finish` builds the result of a generation that ended
@@ -75,6 +78,8 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   void Work();
   void TakeCommands();
   void Start(Generation generation);
+  void StopAhead();
+  size_t InEarnest() const { return running_.size() - ahead_; }
   void RunLoad(Command& command);
   void Step();
   void End(std::map<uint64_t, Generation>::iterator it, const std::string& reason);
@@ -87,6 +92,7 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   TreeDrafter* const drafter_;
   engine::DraftStats told_;  ///< Of the generator, when a generation last ended.
   std::map<uint64_t, Generation> running_;
+  size_t ahead_ = 0;  ///< Of them: those that are run ahead.
   uint64_t next_id_ = 1;
   engine::Generator* generator_ = nullptr;  ///< Null: no version is loaded.
   absl::Status loaded_;                     ///< Of the last load.

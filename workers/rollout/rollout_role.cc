@@ -79,9 +79,14 @@ absl::Status RolloutRole::Register(Worker& worker) {
   BATON_RETURN_IF_ERROR(worker.RegisterMethod(
       "rollout", "load_weights", 1,
       [this](const v1::Task& task, TaskContext& context) { return LoadWeights(task, context); }));
-  return worker.RegisterAsyncMethod(
-      "rollout", "generate", options_.credits,
-      [this](std::shared_ptr<TaskContext> context) { Generate(std::move(context)); });
+  for (const bool ahead : {false, true}) {
+    BATON_RETURN_IF_ERROR(
+        worker.RegisterAsyncMethod("rollout", ahead ? "run_ahead" : "generate", options_.credits,
+                                   [this, ahead](std::shared_ptr<TaskContext> context) {
+                                     Generate(std::move(context), ahead);
+                                   }));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
@@ -212,12 +217,19 @@ absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task)
   return generation;
 }
 
-void RolloutRole::Generate(std::shared_ptr<TaskContext> context) {
-  auto generation = MakeGeneration(context->task().generate());
+void RolloutRole::Generate(std::shared_ptr<TaskContext> context, bool ahead) {
+  if (ahead && assigned_->drafter == nullptr) {
+    context->Finish(absl::UnimplementedError("this rollout guesses nothing"));
+    return;
+  }
+  const v1::Task& task = context->task();
+  auto generation = MakeGeneration(ahead ? task.run_ahead().response() : task.generate());
   if (!generation.ok()) {
     context->Finish(generation.status());
     return;
   }
+  generation->ahead = ahead;
+  generation->stream = !ahead;
   generation->context = std::move(context);
   assigned_->loop->Add(*std::move(generation));
 }

@@ -1,5 +1,6 @@
-// Role "rollout": load_weights and generate, for one job at a time. With AssignRole.generation_tp
-// it has no weights of its own: it generates with those of the actor that this process plays.
+// Role "rollout": load_weights, generate and run_ahead, for one job at a time. With
+// AssignRole.generation_tp it has no weights of its own: it generates with those of the actor that
+// this process plays.
 #ifndef BATON_WORKERS_ROLLOUT_ROLLOUT_ROLE_H_
 #define BATON_WORKERS_ROLLOUT_ROLLOUT_ROLE_H_
 
@@ -55,7 +56,8 @@ class RolloutRole {
   absl::Status MakeDrafter(Assigned& assigned);
   void Release();
   absl::StatusOr<v1::TaskResult> LoadWeights(const v1::Task& task, TaskContext& context);
-  void Generate(std::shared_ptr<TaskContext> context);
+  /// `ahead`: the task is "run_ahead".
+  void Generate(std::shared_ptr<TaskContext> context, bool ahead);
   absl::StatusOr<Generation> MakeGeneration(const v1::Generate& task) const;
 
   const RolloutOptions options_;

@@ -346,13 +346,14 @@ TEST_F(RolloutRoleTest, TheTreesOutliveAnAssignmentToTheSameJob) {
   Assign(SpeculatingSpec(), "first");
   Publish(0, 1);
   Load(0);
-  EXPECT_EQ(Run(MakeGenerate(0)).status().code(), 0);
+  const v1::TaskResult first = Run(MakeGenerate(0));
+  EXPECT_EQ(first.status().code(), 0);
   const auto tokens = [&] { return role_.drafter()->cache().stats().tokens; };
-  // The response enters its tree while nothing else is to do.
+  // What of the response did not enter its tree before does so while nothing else is to do.
+  const auto said = static_cast<int64_t>(Tokens(first, 1).size());
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
-  while (tokens() == 0 && absl::Now() < deadline) std::this_thread::yield();
-  const int64_t said = tokens();
-  EXPECT_GT(said, 0);
+  while (tokens() < said && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_EQ(tokens(), said);
   Assign(SpeculatingSpec(), "first");
   EXPECT_EQ(tokens(), said);
   EXPECT_EQ(Run(Make("release_role")).status().code(), 0);
@@ -364,6 +365,57 @@ TEST_F(RolloutRoleTest, TheTreesOutliveAnAssignmentToTheSameJob) {
   EXPECT_EQ(tokens(), 0) << "another job";
   Assign(policy::TinySpec(), "second");
   EXPECT_EQ(role_.drafter(), nullptr);
+}
+
+TEST_F(RolloutRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
+  Assign(SpeculatingSpec());
+  Publish(0, 1);
+  Publish(1, 2);
+  Load(0);
+  const auto ahead = [&](uint64_t version, uint32_t sample) {
+    v1::Task task = Make("run_ahead");
+    *task.mutable_run_ahead()->mutable_response() = MakeGenerate(version, sample).generate();
+    return task;
+  };
+  EXPECT_EQ(ErrorReason(FromProto(Run(ahead(1, 0)).status())), "WRONG_VERSION");
+  const v1::TaskResult guess = Run(ahead(0, 1));
+  ASSERT_EQ(guess.status().code(), 0) << guess.status().message();
+  EXPECT_EQ(guess.columns_size(), 0);
+  EXPECT_EQ(guess.response_text(), "");
+  const v1::TaskResult whole = Run(MakeGenerate(0, 1));
+  EXPECT_EQ(guess.finish_reason(), whole.finish_reason());
+  EXPECT_EQ(guess.metrics().at("tokens"), static_cast<double>(Tokens(whole, 1).size()));
+  // What it costs to run ahead is nobody's.
+  EXPECT_EQ(guess.metrics().count("spec/draft_seconds"), 0u);
+
+  // Real work, and then other weights, come while many are under way.
+  for (const bool loads : {false, true}) {
+    std::vector<v1::Task> many;
+    for (uint32_t sample = 0; sample < 128; ++sample) {
+      many.push_back(ahead(0, 100 + sample));
+      many.back().mutable_run_ahead()->mutable_response()->set_max_new_tokens(48);
+    }
+    for (const v1::Task& task : many) controller_.SendTask(task);
+    if (loads) {
+      EXPECT_EQ(Load(1).status().code(), 0);
+    } else {
+      const v1::TaskResult again = Run(MakeGenerate(0, 1));
+      EXPECT_EQ(Tokens(again, 1), Tokens(whole, 1));
+      EXPECT_EQ(again.columns(2).data(), whole.columns(2).data());
+      EXPECT_LE(again.metrics().at("step_rows"), 1 + 16) << "it shared its passes with guesses";
+    }
+    int cancelled = 0;
+    for (const v1::Task& task : many) {
+      const auto result = controller_.WaitForResult(task.task_token());
+      ASSERT_TRUE(result.has_value());
+      EXPECT_EQ(result->columns_size(), 0);
+      cancelled += result->finish_reason() == "cancelled" ? 1 : 0;
+    }
+    EXPECT_GT(cancelled, 0) << "loads: " << loads;
+  }
+  Assign();
+  EXPECT_EQ(Run(ahead(0, 1)).status().code(), static_cast<int>(absl::StatusCode::kUnimplemented))
+      << "nobody would profit";
 }
 
 TEST_F(RolloutRoleTest, TruncatedSamplingHasLogProbsOfItsOwn) {

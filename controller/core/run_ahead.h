@@ -1,0 +1,99 @@
+// Responses that rollouts sample ahead of need while they have nothing else to do
+// (rollout.speculation.run_ahead).
+//
+// Owns which draws come next, which of their responses were begun ahead, and which of these run. A
+// response of a draw to come is sampled with its own key and the weights of today, and goes into
+// the trees of its rollout alone (docs/speculation.md): a good guess at the response that is made
+// in earnest. It is an AheadResponse and never a trajectory. So it has no row and no payload, and
+// no batch can have it.
+//
+//   to come --a rollout is idle--> running --it came--> done
+//      ^                              |
+//      +--- it was stopped -----------+
+//
+// A rollout stops it by itself when it gets real work or other weights, so nothing ever waits for
+// one. A worker whose responses fail, or are stopped for no reason, is not asked again.
+//
+// Derived: a restarted controller begins anew.
+#ifndef BATON_CONTROLLER_CORE_RUN_AHEAD_H_
+#define BATON_CONTROLLER_CORE_RUN_AHEAD_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/events.h"
+#include "controller/core/task.h"
+
+namespace baton::controller {
+
+struct JobParts;
+
+class RunAhead {
+ public:
+  explicit RunAhead(const v1::JobSpec& spec);
+
+  /// Gives idle rollouts responses of the next draws: of the next step, or of as many groups as a
+  /// batch has.
+  void GiveOut(JobParts& job);
+  /// That task runs on that worker.
+  bool Wants(const std::string& worker, const TaskRef& ref) const;
+  /// The result of a task that is wanted.
+  void OnDone(const TaskDone& event, JobParts& job);
+  /// The worker is attached again. What it does not know any more was lost on the way; what is not
+  /// known of it, an earlier controller wanted.
+  void OnWorkerBack(const WorkerBack& event, JobParts& job);
+  /// The worker left the job.
+  void Forget(const std::string& worker);
+  /// All workers leave.
+  void Clear();
+
+  size_t running() const { return running_.size(); }
+  /// rollout/spec/ahead_* since the last call.
+  std::map<std::string, double> TakeMetrics();
+
+ private:
+  // A draw to come, and which of its responses were not begun.
+  struct Upcoming {
+    uint64_t prompt_id = 0;
+    uint32_t next = 0;            // sample
+    std::vector<uint32_t> again;  // smaller ones that were stopped
+  };
+  struct Running {
+    std::string worker;
+    TaskRef ref;
+    uint64_t version = 0;
+    AheadResponse response;
+  };
+
+  std::vector<uint64_t> DrawsToCome(JobParts& job) const;
+  void Look(JobParts& job);
+  std::optional<AheadResponse> Pick(const std::string& worker, JobParts& job);
+  void Start(const std::string& worker, const AheadResponse& response, JobParts& job);
+  void GiveBack(const AheadResponse& response);
+  int LoadOf(const std::string& worker) const;
+  bool Refuses(const std::string& worker) const;
+
+  const bool on_;
+  const uint32_t samples_;  // of a draw
+  const uint64_t window_;   // draws
+  const int places_;        // of a rollout
+  const uint32_t longest_;  // response, in tokens
+  // Says whether other draws come next than when it was looked last.
+  std::tuple<int64_t, uint64_t, uint64_t, uint64_t> looked_ = {-1, 0, 0, 0};
+  std::map<uint64_t, Upcoming> upcoming_;  // by draw
+  std::map<uint64_t, Running> running_;    // by the subject of its task
+  uint64_t begun_ = 0;                     // tasks
+  std::map<std::string, int> refusals_;    // by worker, in a row
+  uint64_t responses_ = 0;                 // whole ones, since the last step …
+  double tokens_ = 0;                      // … and the tokens of all
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_RUN_AHEAD_H_
