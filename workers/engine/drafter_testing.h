@@ -149,7 +149,8 @@ class OracleDrafter : public Drafter {
     const int64_t share = std::max<int64_t>(1, max_nodes / static_cast<int64_t>(ids.size()));
     for (const uint64_t id : ids) {
       Live& live = live_.at(id);
-      const auto future = absl::MakeConstSpan(futures_.at(id)).subspan(live.passed);
+      const auto& known = futures_.at(id);  // the response may have become another one
+      const auto future = absl::MakeConstSpan(known).subspan(std::min(live.passed, known.size()));
       trees.push_back(propose_(future, share));
       live.proposed = trees.back();
     }

@@ -21,21 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Attention over one whole sequence, by definition.
-class WholeSequenceAttention : public AttentionContext {
- public:
-  torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
-                       const torch::Tensor& v) override {
-    const int64_t n = q.size(0), group = q.size(1) / k.size(1);
-    const auto keys = k.repeat_interleave(group, 1), values = v.repeat_interleave(group, 1);
-    const auto scores = torch::einsum("ihd,jhd->hij", {q, keys}) / std::sqrt(q.size(2));
-    const auto future = torch::ones({n, n}, torch::kBool).triu(1);
-    const auto weights =
-        torch::softmax(scores.masked_fill(future, -std::numeric_limits<float>::infinity()), -1);
-    return torch::einsum("hij,jhd->ihd", {weights, values});
-  }
-};
-
 // Generation without a cache: the whole sequence again for every token.
 Response SlowResponse(CausalLM* model, const GenerateRequest& request) {
   const torch::NoGradGuard no_grad;
@@ -44,12 +29,7 @@ Response SlowResponse(CausalLM* model, const GenerateRequest& request) {
   Sampler sampler;
   const UniformStream uniforms(request.key);
   for (int64_t i = 0; i < request.params.max_new_tokens; ++i) {
-    WholeSequenceAttention attention;
-    const auto tokens = torch::tensor(sequence, torch::kInt64);
-    const auto positions = torch::arange(static_cast<int64_t>(sequence.size()), torch::kInt64);
-    const auto hidden = model->Hidden(tokens, positions, attention);
-    const auto logits =
-        model->Logits(hidden.narrow(0, hidden.size(0) - 1, 1)).to(torch::kFloat32).contiguous();
+    const auto logits = NextLogits(model, sequence).to(torch::kFloat32).contiguous();
     const auto sampled = sampler.Sample(absl::MakeConstSpan(logits.data_ptr<float>(), kVocab),
                                         request.params, {}, uniforms.At(i));
     sequence.push_back(sampled->token);

@@ -60,6 +60,31 @@ inline std::string Decode(absl::Span<const int32_t> tokens) {
   return text;
 }
 
+// Attention over one whole sequence, by definition.
+class WholeSequenceAttention : public AttentionContext {
+ public:
+  torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+                       const torch::Tensor& v) override {
+    const int64_t n = q.size(0), group = q.size(1) / k.size(1);
+    const auto keys = k.repeat_interleave(group, 1), values = v.repeat_interleave(group, 1);
+    const auto scores = torch::einsum("ihd,jhd->hij", {q, keys}) / std::sqrt(q.size(2));
+    const auto future = torch::ones({n, n}, torch::kBool).triu(1);
+    const auto weights =
+        torch::softmax(scores.masked_fill(future, -std::numeric_limits<float>::infinity()), -1);
+    return torch::einsum("hij,jhd->ihd", {weights, values});
+  }
+};
+
+// Of the token that follows `sequence`: [1, kVocab], without a cache.
+inline torch::Tensor NextLogits(CausalLM* model, const std::vector<int64_t>& sequence) {
+  const torch::NoGradGuard no_grad;
+  WholeSequenceAttention attention;
+  const auto tokens = torch::tensor(sequence, torch::kInt64);
+  const auto positions = torch::arange(static_cast<int64_t>(sequence.size()), torch::kInt64);
+  const auto hidden = model->Hidden(tokens, positions, attention);
+  return model->Logits(hidden.narrow(0, hidden.size(0) - 1, 1));
+}
+
 inline std::unique_ptr<Generator> MakeGenerator(CausalLM* model, GeneratorOptions options = {}) {
   auto generator = Generator::Create(model, Decode, options);
   EXPECT_TRUE(generator.ok()) << generator.status();
