@@ -112,18 +112,21 @@ std::vector<uint64_t> DrawLedger::Upcoming(uint64_t count) {
 }
 
 void DrawLedger::Reopen(uint64_t draw) {
+  ++changes_;
   open_.erase(draw);
   given_up_.erase(draw);
   next_ = std::min(next_, draw);
 }
 
 void DrawLedger::Spend(uint64_t draw) {
+  ++changes_;
   open_.erase(draw);
   given_up_.erase(draw);
   spent_.Add(draw);
 }
 
 void DrawLedger::CloseAll() {
+  ++changes_;
   open_.clear();
   given_up_.clear();
   next_ = 0;
@@ -146,6 +149,7 @@ bool DrawLedger::HasBirth(uint64_t birth, uint32_t per_draw) const {
 }
 
 void DrawLedger::RollBack() {
+  ++changes_;
   if (!Mutant("spent-outlives-rollback")) spent_ = saved_;
   next_ = 0;
 }

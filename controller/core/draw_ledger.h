@@ -53,7 +53,10 @@ class DrawLedger {
   /// The draw to begin next.
   uint64_t Next();
   /// It is begun; its trajectories have the birth numbers from `first_birth` on.
-  void Open(uint64_t draw, uint64_t first_birth) { open_[draw] = first_birth; }
+  void Open(uint64_t draw, uint64_t first_birth) {
+    open_[draw] = first_birth;
+    ++changes_;
+  }
   /// It is begun anew later, under other birth numbers.
   void Reopen(uint64_t draw);
   /// It is done with.
@@ -78,6 +81,8 @@ class DrawLedger {
   /// Open draws before `draw`.
   uint64_t OpenBefore(uint64_t draw) const;
   uint64_t spent() const { return spent_.size(); }
+  /// Grows with each change of what is open or spent.
+  uint64_t changes() const { return changes_; }
   /// The draw is open, and that number is one of the `per_draw` of its trajectories.
   bool Has(uint64_t draw, uint64_t birth, uint32_t per_draw) const;
   /// Some open draw has that number.
@@ -98,6 +103,7 @@ class DrawLedger {
   std::map<uint64_t, uint64_t> open_;
   std::map<uint64_t, std::set<uint32_t>> given_up_;  // by open draw
   uint64_t next_ = 0;                                // no smaller draw is Next
+  uint64_t changes_ = 0;
 };
 
 }  // namespace baton::controller

@@ -151,5 +151,21 @@ TEST(AsyncAdmissionTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_FALSE(MayBegin({32, 4, 0, std::nullopt})) << "weights of unknown origin";
 }
 
+TEST(DrawLedgerTest, WhatIsToComeIsNeitherOpenNorSpent) {
+  DrawLedger ledger;
+  EXPECT_THAT(ledger.Upcoming(3), ElementsAre(0, 1, 2));
+  for (const uint64_t draw : {0, 1, 3}) ledger.Open(draw, 10 * draw);
+  const uint64_t before = ledger.changes();
+  ledger.Spend(1);
+  ledger.Spend(5);
+  EXPECT_GT(ledger.changes(), before);
+  EXPECT_THAT(ledger.Upcoming(4), ElementsAre(2, 4, 6, 7));
+  EXPECT_THAT(ledger.Upcoming(0), ElementsAre());
+  const uint64_t opened = ledger.changes();
+  ledger.Reopen(0);
+  EXPECT_GT(ledger.changes(), opened);
+  EXPECT_THAT(ledger.Upcoming(3), ElementsAre(0, 2, 4));
+}
+
 }  // namespace
 }  // namespace baton::controller

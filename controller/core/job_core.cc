@@ -196,7 +196,10 @@ Effects JobCore::Handle(const Event& event, absl::Time now) {
   job_.idle.Advance(now);
   std::visit(EventRouter{job_, progress_}, event);
   // Tokens come often, and neither begin nor end anything.
-  if (!std::holds_alternative<TaskProgressed>(event)) job_.idle.Note(job_.Load());
+  if (!std::holds_alternative<TaskProgressed>(event)) {
+    job_.ahead.GiveOut(job_);  // to those that got nothing in all of this turn
+    job_.idle.Note(job_.Load());
+  }
   return job_.out.Take();
 }
 

@@ -137,7 +137,6 @@ void JobParts::GiveOut() {
 void JobParts::Dispatch() {
   GiveOut();
   if (is_async) async.Begin(*this);
-  ahead.GiveOut(*this);
 }
 
 std::string JobParts::RoleOf(const TaskRef& ref) const {

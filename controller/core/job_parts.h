@@ -80,8 +80,7 @@ struct JobParts {
   void LoadWeights();
   /// Gives out what can begin: turns on shared workers, then commands, then tasks.
   void GiveOut();
-  /// The same; an async job begins groups as long as rollouts have room for them, and rollouts that
-  /// have nothing to do run ahead.
+  /// The same; an async job begins groups as long as rollouts have room for them.
   void Dispatch();
 
   // ---- Tasks.

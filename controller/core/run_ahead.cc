@@ -12,7 +12,9 @@ namespace baton::controller {
 namespace {
 
 constexpr uint64_t kMostUpcoming = 256;  // draws
-constexpr int kMostRefusals = 3;
+constexpr int kMostAtOnce = 16;          // tasks that a worker gets in one turn
+constexpr absl::Duration kFirstRest = absl::Seconds(1);
+constexpr int kMostDoublings = 6;  // of a rest
 
 uint64_t DrawsAhead(const v1::JobSpec& spec) {
   return std::min(kMostUpcoming, static_cast<uint64_t>(std::max(1, spec.data().gen_batch_size())));
@@ -27,71 +29,76 @@ RunAhead::RunAhead(const v1::JobSpec& spec)
       places_(std::max(1, spec.rollout().max_num_seqs())),
       longest_(static_cast<uint32_t>(std::max(0, spec.data().max_response_length()))) {}
 
-// Empty: the job draws nothing more, as far as is known.
+// ---- What comes next ----------------------------------------------------------------------------
+
+// The job draws nothing after the step in progress, as far as is known.
+bool RunAhead::AtEnd(const JobParts& job) const {
+  const StepDraws& of_step = job.scheduler.admission().draws();
+  const bool in_step = !job.is_async && of_step.upcoming() != of_step.cursor();
+  return job.milestones.AtEnd(job.out.step() + (in_step && !Mutant("ahead-of-the-end") ? 1 : 0));
+}
+
 std::vector<uint64_t> RunAhead::DrawsToCome(JobParts& job) const {
   std::vector<uint64_t> draws;
-  const int64_t step = job.out.step();
+  if (AtEnd(job)) return draws;
   if (job.is_async) {
     DrawLedger& ledger = job.async.groups.draws();
-    const int64_t left = std::max<int64_t>(0, job.life.job().total_steps() - step);
-    const uint64_t groups = static_cast<uint64_t>(left) * GroupsPerBatch(job);
-    if (job.milestones.AtEnd(step) || groups <= ledger.open().size()) return draws;
+    const auto left =
+        static_cast<uint64_t>(std::max<int64_t>(0, job.life.job().total_steps() - job.out.step()));
+    const uint64_t groups = left * GroupsPerBatch(job);
+    if (groups <= ledger.open().size()) return draws;
     return ledger.Upcoming(std::min<uint64_t>(window_, groups - ledger.open().size()));
   }
   const StepDraws& of_step = job.scheduler.admission().draws();
-  const bool in_step = of_step.upcoming() != of_step.cursor();
-  const int64_t done = in_step && !Mutant("ahead-of-the-end") ? step + 1 : step;
-  if (job.milestones.AtEnd(done)) return draws;
-  for (uint64_t i = 0; i < window_; ++i) draws.push_back(of_step.upcoming() + i);
+  const uint64_t first = Mutant("ahead-of-this-step") ? of_step.cursor() : of_step.upcoming();
+  for (uint64_t i = 0; i < window_; ++i) draws.push_back(first + i);
   return draws;
 }
 
-// Keeps of each draw what was begun, as long as it is to come.
+// Keeps of each draw what was begun, as long as it is to come. Where its prompt was last is asked
+// here alone: what is given out meanwhile moves only other prompts.
 void RunAhead::Look(JobParts& job) {
   const StepDraws& of_step = job.scheduler.admission().draws();
-  DrawLedger& ledger = job.async.groups.draws();
-  const auto now = job.is_async ? std::make_tuple(job.out.step(), ledger.Next(), ledger.spent(),
-                                                  uint64_t{ledger.open().size()})
-                                : std::make_tuple(job.out.step(), of_step.upcoming(),
-                                                  of_step.cursor(), uint64_t{0});
-  if (std::exchange(looked_, now) == now) return;
+  const DrawLedger& ledger = job.async.groups.draws();
+  const auto now = std::make_tuple(AtEnd(job), job.out.step(),
+                                   job.is_async ? ledger.changes() : of_step.upcoming(),
+                                   job.is_async ? uint64_t{0} : of_step.cursor());
+  if (looked_ == now) return;
+  looked_ = now;
+  TaskScheduler& rollouts = job.scheduler.queues().rollouts().tasks;
   std::map<uint64_t, Upcoming> upcoming;
+  at_home_.clear();
   for (const uint64_t draw : DrawsToCome(job)) {
+    Upcoming& of_draw = upcoming[draw];
     const auto known = upcoming_.find(draw);
     if (known != upcoming_.end()) {
-      upcoming.insert(std::move(*known));
+      of_draw = std::move(known->second);
     } else {
-      upcoming[draw].prompt_id = job.data.PromptOf(draw);
+      of_draw.prompt_id = job.data.PromptOf(draw);
     }
+    of_draw.home = rollouts.homes().Of(TrainPromptKey(of_draw.prompt_id));
+    if (rollouts.Places(of_draw.home) == 0) of_draw.home.clear();  // it has left
+    if (!of_draw.home.empty()) ++at_home_[of_draw.home];
   }
   upcoming_ = std::move(upcoming);
+  const auto& slots = job.roster().slots();
+  const auto workers = static_cast<uint64_t>(std::count_if(
+      slots.begin(), slots.end(), [](const RoleSlot& s) { return s.role == roles::kRollout; }));
+  share_ = (upcoming_.size() + workers - 1) / std::max<uint64_t>(1, workers);
+  for (auto& [name, worker] : workers_) worker.sated = false;
 }
+
+// ---- Giving out ---------------------------------------------------------------------------------
 
 // The first response that the worker may be given. A prompt stays where it was last, and of the
 // others a worker gets its share: it will get no more of those that are made in earnest.
-std::optional<AheadResponse> RunAhead::Pick(const std::string& worker, JobParts& job) {
-  TaskScheduler& rollouts = job.scheduler.queues().rollouts().tasks;
-  const auto home_of = [&](const Upcoming& of_draw) {
-    const std::string home = rollouts.homes().Of(TrainPromptKey(of_draw.prompt_id));
-    return rollouts.Places(home) == 0 ? std::string() : home;
-  };
-  const auto& slots = job.roster().slots();
-  const auto workers = static_cast<size_t>(std::count_if(
-      slots.begin(), slots.end(), [](const RoleSlot& s) { return s.role == roles::kRollout; }));
-  const size_t share = (upcoming_.size() + workers - 1) / workers;
-  const auto has_share = [&] {
-    const auto mine = std::count_if(upcoming_.begin(), upcoming_.end(), [&](const auto& of_draw) {
-      return home_of(of_draw.second) == worker;
-    });
-    return static_cast<size_t>(mine) >= share;
-  };
-  std::optional<bool> enough;
+std::optional<AheadResponse> RunAhead::Pick(const std::string& worker) {
   for (auto& [draw, of_draw] : upcoming_) {
     if (of_draw.again.empty() && of_draw.next >= samples_) continue;
-    const std::string home = home_of(of_draw);
-    if (home != worker) {
-      if (!enough.has_value()) enough = has_share();
-      if (!home.empty() || *enough) continue;
+    if (of_draw.home != worker && (!of_draw.home.empty() || at_home_[worker] >= share_)) continue;
+    if (of_draw.home.empty()) {
+      of_draw.home = worker;
+      ++at_home_[worker];
     }
     AheadResponse response{draw, of_draw.next, of_draw.prompt_id};
     if (of_draw.again.empty()) {
@@ -116,18 +123,8 @@ void RunAhead::Start(const std::string& worker, const AheadResponse& response, J
   task.policy_version = rollouts.version(worker);
   task.response = response;
   running_[begun_] = {worker, task.ref, task.policy_version, response};
+  ++workers_[worker].load;
   job.out.Do(std::move(task));
-}
-
-int RunAhead::LoadOf(const std::string& worker) const {
-  return static_cast<int>(std::count_if(running_.begin(), running_.end(), [&](const auto& running) {
-    return running.second.worker == worker;
-  }));
-}
-
-bool RunAhead::Refuses(const std::string& worker) const {
-  const auto refusals = refusals_.find(worker);
-  return refusals != refusals_.end() && refusals->second >= kMostRefusals;
 }
 
 void RunAhead::GiveOut(JobParts& job) {
@@ -140,19 +137,23 @@ void RunAhead::GiveOut(JobParts& job) {
       if (slot.role == roles::kRollout && slot.ready()) idle.push_back(slot.worker);
     }
   }
+  if (idle.empty()) return;
+  Look(job);
   std::map<std::string, int> free;  // places
-  for (const std::string& worker : idle) {
-    const RoleSlot* const slot = job.roster().Find(worker, roles::kRollout);
-    if (slot == nullptr || !slot->ready() || Refuses(worker)) continue;
-    const int places = std::min(places_, slot->credits) - LoadOf(worker);
-    if (places > 0) free[worker] = places;
+  for (const std::string& name : idle) {
+    Worker& worker = workers_[name];
+    const RoleSlot* const slot = job.roster().Find(name, roles::kRollout);
+    if (slot == nullptr || !slot->ready() || worker.sated) continue;
+    if (worker.rests_until > job.out.now() && !Mutant("ahead-asked-for-ever")) continue;
+    const int places = std::min(kMostAtOnce, std::min(places_, slot->credits) - worker.load);
+    if (places > 0) free[name] = places;
   }
-  if (!free.empty()) Look(job);
   // In turns, so that each gets prompts.
   while (!free.empty()) {
     for (auto it = free.begin(); it != free.end();) {
-      const std::optional<AheadResponse> response = Pick(it->first, job);
+      const std::optional<AheadResponse> response = Pick(it->first);
       if (response.has_value()) Start(it->first, *response, job);
+      workers_[it->first].sated = !response.has_value();
       it = !response.has_value() || --it->second == 0 ? free.erase(it) : std::next(it);
     }
   }
@@ -163,36 +164,47 @@ bool RunAhead::Wants(const std::string& worker, const TaskRef& ref) const {
   return found != running_.end() && found->second.ref == ref && found->second.worker == worker;
 }
 
-void RunAhead::GiveBack(const AheadResponse& response) {
-  const auto found = upcoming_.find(response.draw);
-  if (found != upcoming_.end()) found->second.again.push_back(response.sample);
+// ---- What becomes of it -------------------------------------------------------------------------
+
+// `whole`: it came; otherwise it is given out again.
+void RunAhead::End(std::map<uint64_t, Running>::iterator it, bool whole) {
+  const Running& running = it->second;
+  --workers_[running.worker].load;
+  const auto of_draw = upcoming_.find(running.response.draw);
+  if (!whole && of_draw != upcoming_.end()) {
+    of_draw->second.again.push_back(running.response.sample);
+    for (auto& [name, worker] : workers_) worker.sated = false;
+  }
+  running_.erase(it);
+}
+
+void RunAhead::NoteFailure(const TaskDone& event, absl::Time now) {
+  Worker& worker = workers_[event.worker];
+  if (event.ref.subject <= worker.wave) return;
+  worker.wave = begun_;
+  worker.rests_until = absl::IsUnimplemented(event.status)
+                           ? absl::InfiniteFuture()
+                           : now + kFirstRest * (1 << std::min(worker.failures, kMostDoublings));
+  ++worker.failures;
 }
 
 void RunAhead::OnDone(const TaskDone& event, JobParts& job) {
   const auto found = running_.find(event.ref.subject);
-  const Running ended = found->second;
-  running_.erase(found);
   const auto told = event.output.metrics.find(kAheadTokens);
   // Whatever number a worker says, NaN as well.
   if (told != event.output.metrics.end() && told->second > 0) {
     tokens_ += std::min<double>(told->second, longest_);
   }
+  const uint64_t version = found->second.version;
+  End(found, event.status.ok());
+  const TaskScheduler& rollouts = job.scheduler.queues().rollouts().tasks;
   if (event.status.ok()) {
     ++responses_;
-    refusals_.erase(event.worker);
-    return GiveOut(job);
+    workers_[event.worker].failures = 0;
+  } else if (absl::IsUnimplemented(event.status) ||
+             (rollouts.load(event.worker) == 0 && rollouts.version(event.worker) == version)) {
+    NoteFailure(event, job.out.now());  // nothing better came to it, as far as is known
   }
-  GiveBack(ended.response);
-  const TaskScheduler& rollouts = job.scheduler.queues().rollouts().tasks;
-  const bool stopped =
-      rollouts.load(event.worker) > 0 || rollouts.version(event.worker) != ended.version;
-  if (Mutant("ahead-asked-for-ever")) return GiveOut(job);
-  if (absl::IsUnimplemented(event.status)) {
-    refusals_[event.worker] = kMostRefusals;
-  } else if (!stopped) {
-    ++refusals_[event.worker];
-  }
-  GiveOut(job);
 }
 
 void RunAhead::OnWorkerBack(const WorkerBack& event, JobParts& job) {
@@ -200,11 +212,13 @@ void RunAhead::OnWorkerBack(const WorkerBack& event, JobParts& job) {
     return std::find(refs.begin(), refs.end(), ref) != refs.end();
   };
   for (auto it = running_.begin(); it != running_.end();) {
+    const auto next = std::next(it);
     const Running& running = it->second;
-    const bool lost = running.worker == event.worker && !has(event.running, running.ref) &&
-                      !has(event.unacked, running.ref);
-    if (lost) GiveBack(running.response);
-    it = lost ? running_.erase(it) : std::next(it);
+    if (running.worker == event.worker && !has(event.running, running.ref) &&
+        !has(event.unacked, running.ref)) {
+      End(it, /*whole=*/false);
+    }
+    it = next;
   }
   for (const TaskRef& ref : event.running) {
     const bool unwanted = ref.kind == TaskKind::kRunAhead && !Wants(event.worker, ref);
@@ -215,22 +229,21 @@ void RunAhead::OnWorkerBack(const WorkerBack& event, JobParts& job) {
 }
 
 void RunAhead::Forget(const std::string& worker) {
-  refusals_.erase(worker);
   for (auto it = running_.begin(); it != running_.end();) {
-    if (it->second.worker != worker) {
-      ++it;
-      continue;
-    }
-    GiveBack(it->second.response);
-    it = running_.erase(it);
+    const auto next = std::next(it);
+    if (it->second.worker == worker) End(it, /*whole=*/false);
+    it = next;
   }
+  workers_.erase(worker);
+  looked_.reset();  // its prompts go to others
 }
 
 void RunAhead::Clear() {
-  refusals_.clear();
+  workers_.clear();
   upcoming_.clear();
+  at_home_.clear();
   running_.clear();
-  looked_ = {-1, 0, 0, 0};
+  looked_.reset();
 }
 
 std::map<std::string, double> RunAhead::TakeMetrics() {

@@ -12,7 +12,7 @@
 //      +--- it was stopped -----------+
 //
 // A rollout stops it by itself when it gets real work or other weights, so nothing ever waits for
-// one. A worker whose responses fail, or are stopped for no reason, is not asked again.
+// one. A rollout that fails, or stops for no reason, rests for a while, longer each time.
 //
 // Derived: a restarted controller begins anew.
 #ifndef BATON_CONTROLLER_CORE_RUN_AHEAD_H_
@@ -21,11 +21,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/events.h"
 #include "controller/core/task.h"
@@ -39,7 +41,7 @@ class RunAhead {
   explicit RunAhead(const v1::JobSpec& spec);
 
   /// Gives idle rollouts responses of the next draws: of the next step, or of as many groups as a
-  /// batch has.
+  /// batch has. At the end of a turn, and a few at a time.
   void GiveOut(JobParts& job);
   /// That task runs on that worker.
   bool Wants(const std::string& worker, const TaskRef& ref) const;
@@ -63,6 +65,7 @@ class RunAhead {
     uint64_t prompt_id = 0;
     uint32_t next = 0;            // sample
     std::vector<uint32_t> again;  // smaller ones that were stopped
+    std::string home;             // the worker that has the prompt; "": any may
   };
   struct Running {
     std::string worker;
@@ -70,14 +73,23 @@ class RunAhead {
     uint64_t version = 0;
     AheadResponse response;
   };
+  struct Worker {
+    int load = 0;
+    bool sated = false;  // there is nothing that it may be given
+    // It failed: how often in a row, until when it rests, and the last task that it had by then. A
+    // whole wave of tasks fails at once.
+    int failures = 0;
+    absl::Time rests_until = absl::InfinitePast();
+    uint64_t wave = 0;
+  };
 
+  bool AtEnd(const JobParts& job) const;
   std::vector<uint64_t> DrawsToCome(JobParts& job) const;
   void Look(JobParts& job);
-  std::optional<AheadResponse> Pick(const std::string& worker, JobParts& job);
+  std::optional<AheadResponse> Pick(const std::string& worker);
   void Start(const std::string& worker, const AheadResponse& response, JobParts& job);
-  void GiveBack(const AheadResponse& response);
-  int LoadOf(const std::string& worker) const;
-  bool Refuses(const std::string& worker) const;
+  void End(std::map<uint64_t, Running>::iterator it, bool whole);
+  void NoteFailure(const TaskDone& event, absl::Time now);
 
   const bool on_;
   const uint32_t samples_;  // of a draw
@@ -85,13 +97,16 @@ class RunAhead {
   const int places_;        // of a rollout
   const uint32_t longest_;  // response, in tokens
   // Says whether other draws come next than when it was looked last.
-  std::tuple<int64_t, uint64_t, uint64_t, uint64_t> looked_ = {-1, 0, 0, 0};
-  std::map<uint64_t, Upcoming> upcoming_;  // by draw
-  std::map<uint64_t, Running> running_;    // by the subject of its task
-  uint64_t begun_ = 0;                     // tasks
-  std::map<std::string, int> refusals_;    // by worker, in a row
-  uint64_t responses_ = 0;                 // whole ones, since the last step …
-  double tokens_ = 0;                      // … and the tokens of all
+  std::optional<std::tuple<bool, int64_t, uint64_t, uint64_t>> looked_;
+  std::map<uint64_t, Upcoming> upcoming_;    // by draw
+  std::map<std::string, uint64_t> at_home_;  // of those, by worker
+  uint64_t share_ = 0;                       // of those, for one worker
+  std::map<uint64_t, Running> running_;      // by the subject of its task
+  std::map<std::string, Worker>
+      workers_;             // those that were given something, or have nothing to get
+  uint64_t begun_ = 0;      // tasks
+  uint64_t responses_ = 0;  // whole ones, since the last step …
+  double tokens_ = 0;       // … and the tokens of all
 };
 
 }  // namespace baton::controller

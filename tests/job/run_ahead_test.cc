@@ -1,4 +1,5 @@
 // Idle rollouts sample what is to be drawn next: nothing but guesses comes of it.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -60,6 +61,7 @@ TEST(RunAheadTest, IdleRolloutsSampleWhatIsDrawnNext) {
 }
 
 TEST(RunAheadTest, EachIsSampledOnceUnlessItWasStopped) {
+  int most = 0;
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob job(Ahead(Sync(), seed));
     job.RunToEnd();
@@ -67,9 +69,14 @@ TEST(RunAheadTest, EachIsSampledOnceUnlessItWasStopped) {
     for (const auto& [ref, start] : job.ahead()) {
       ++times[{start.response.draw, start.response.sample}];
     }
-    const double whole = Told(job, "rollout/spec/ahead_responses");
-    EXPECT_LE(whole, static_cast<double>(times.size())) << "seed " << seed;
+    for (const auto& [response, begun] : times) {
+      const auto stopped = job.ahead_stopped().find(response);
+      const int stops = stopped == job.ahead_stopped().end() ? 0 : stopped->second;
+      EXPECT_LE(begun, 1 + stops) << "seed " << seed << ", draw " << response.first;
+      most = std::max(most, begun);
+    }
   }
+  EXPECT_GT(most, 1) << "some were begun again";
 }
 
 TEST(RunAheadTest, AnAsyncJobRunsAheadWhileNothingMayBegin) {
@@ -131,13 +138,13 @@ TEST(RunAheadTest, WhateverDiesTheWeightsAreThoseWithoutIt) {
   }
 }
 
-// A worker of an earlier release, and one that fails each time.
+// A worker of an earlier release, and one that fails each time: four at once, and then it rests.
 TEST(RunAheadTest, AWorkerThatCannotIsNotAskedForEver) {
   const std::pair<absl::Status, size_t> cases[] = {
       {absl::UnimplementedError("no method run_ahead"), 4},
-      {absl::InternalError("no"), 8},
-      {absl::CancelledError("for no reason"), 8},
-      {absl::FailedPreconditionError("other weights"), 8}};
+      {absl::InternalError("no"), 12},
+      {absl::CancelledError("for no reason"), 12},
+      {absl::FailedPreconditionError("other weights"), 12}};
   for (const auto& [status, most] : cases) {
     Options options = Ahead(Sync(), 5, /*rollouts=*/1);
     options.ahead = status;
@@ -147,6 +154,26 @@ TEST(RunAheadTest, AWorkerThatCannotIsNotAskedForEver) {
     EXPECT_GT(job.ahead().size(), 0u) << status;
     EXPECT_LE(job.ahead().size(), most) << status << ": of four at once";
   }
+}
+
+// What failed once is tried again after a while, and a whole wave that fails counts once.
+TEST(RunAheadTest, AWorkerThatFailedIsAskedAgain) {
+  SimulatedJob job(Ahead(Sync(), 5, /*rollouts=*/1));
+  const auto under_way = [&] { return job.UnderWay(TaskKind::kRunAhead); };
+  ASSERT_TRUE(StepUntil(job, [&] { return under_way().size() == 4; }));
+  const auto wave = under_way();
+  job.Swallow(TaskKind::kRunAhead);
+  for (TaskDone done : wave) {
+    done.status = absl::InternalError("the engine stumbled");
+    job.Send(done);
+  }
+  EXPECT_TRUE(under_way().empty()) << "it rests";
+  job.Wait(absl::Milliseconds(1100));
+  job.Send(Tick{});
+  EXPECT_EQ(under_way().size(), 4u);
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_GT(Told(job, "rollout/spec/ahead_responses"), 0);
 }
 
 // A restarted controller knows nothing of them.

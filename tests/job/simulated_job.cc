@@ -144,16 +144,18 @@ void SimulatedJob::RunAhead(const StartAhead& start) {
   done.ref = start.ref;
   done.status = options_.ahead;
   done.output.metrics[kAheadTokens] = 2;
-  size_t beside = 0;
+  std::set<TaskRef> beside;
   for (const Event& event : pending_) {
     const auto* other = std::get_if<TaskDone>(&event);
     if (other == nullptr || other->worker != start.worker) continue;
     EXPECT_FALSE(other->ref == start.ref) << "sent while it runs";
-    beside += other->ref.kind == TaskKind::kRunAhead && core_->Wants(other->worker, other->ref);
+    if (other->ref.kind == TaskKind::kRunAhead && core_->Wants(other->worker, other->ref)) {
+      beside.insert(other->ref);
+    }
     EXPECT_FALSE(other->ref.kind == TaskKind::kGenerate && core_->Wants(other->worker, other->ref))
         << "it has real work";
   }
-  EXPECT_LT(beside, kCredits);
+  EXPECT_LT(beside.size(), kCredits);
   pending_.push_back(done);
 }
 
@@ -162,6 +164,9 @@ void SimulatedJob::StopAhead(const std::string& worker) {
     auto* const done = std::get_if<TaskDone>(&event);
     if (done == nullptr || done->worker != worker || done->ref.kind != TaskKind::kRunAhead)
       continue;
+    if (absl::IsCancelled(done->status)) continue;
+    const AheadResponse& response = ahead_.at(done->ref).response;
+    ++ahead_stopped_[{response.draw, response.sample}];
     done->status = absl::CancelledError("real work comes first");
     done->output.metrics[kAheadTokens] = 1;
   }

@@ -119,6 +119,10 @@ class SimulatedJob : private TurnObserver,
   const std::map<TaskRef, std::vector<int32_t>>& drafts() const { return drafts_; }
   /// Every response that was asked for ahead of need.
   const std::map<TaskRef, StartAhead>& ahead() const { return ahead_; }
+  /// How often each of them was stopped, by draw and sample.
+  const std::map<std::pair<uint64_t, uint32_t>, int>& ahead_stopped() const {
+    return ahead_stopped_;
+  }
   bool InQueue() const { return !needs_.empty(); }
   /// As it was written last, without what never changes (the spec).
   const store::v1::JobRow& row() const {
@@ -203,6 +207,7 @@ class SimulatedJob : private TurnObserver,
   void Stop(const StopTask& stop);
   void Start(const StartTask& start);
   void RunAhead(const StartAhead& start);
+  void CheckAhead(const StartAhead& start) const;
   /// The worker has better to do than what it runs ahead.
   void StopAhead(const std::string& worker);
   bool Hears(const std::string& worker) const;
@@ -255,6 +260,7 @@ class SimulatedJob : private TurnObserver,
   std::vector<StopTask> stopped_;
   std::map<TaskRef, std::vector<int32_t>> drafts_;
   std::map<TaskRef, StartAhead> ahead_;
+  std::map<std::pair<uint64_t, uint32_t>, int> ahead_stopped_;
   std::map<std::string, int> needs_;
   std::map<std::string, std::string> alive_;  // worker -> roles, joined by "+"
   std::set<std::string> away_;

@@ -206,7 +206,30 @@ void SimulatedJob::Restart(int dying_percent) {
 
 // ---- The job's turns ----------------------------------------------------------------------------
 
-void SimulatedJob::OnTurn(const JobCore& core, const Effects& /*effects*/) { core_ = &core; }
+void SimulatedJob::OnTurn(const JobCore& core, const Effects& effects) {
+  core_ = &core;
+  for (const Effect& effect : effects) {
+    const auto* const start = std::get_if<StartAhead>(&effect);
+    if (start != nullptr) CheckAhead(*start);
+  }
+}
+
+// It is to come: not drawn yet, and before the end.
+void SimulatedJob::CheckAhead(const StartAhead& start) const {
+  const v1::JobSpec& spec = core_->effective_spec();
+  const AheadResponse& response = start.response;
+  const auto n = static_cast<uint32_t>(spec.rollout().n());
+  const uint64_t id = TrajectoryId(v1::PURPOSE_TRAIN, response.draw, response.sample, n);
+  EXPECT_EQ(core_->Find(id), nullptr) << "draw " << response.draw << " is made already";
+  const store::v1::JobRow row = core_->BriefRow();
+  if (!IsAsync(spec, core_->dataflow())) {
+    EXPECT_GE(response.draw, row.cursor()) << "of a step that is done";
+    return;
+  }
+  for (const store::v1::DrawRange& spent : row.spent()) {
+    EXPECT_FALSE(response.draw >= spent.first() && response.draw <= spent.last()) << "it is spent";
+  }
+}
 
 void SimulatedJob::OnEvent(const JobCore& core, const Event& event) {
   const auto* built = std::get_if<BatchBuilt>(&event);

@@ -53,6 +53,7 @@ struct GeneratorLoop::Inbox {
   std::deque<std::shared_ptr<Command>> commands ABSL_GUARDED_BY(mu);
   std::vector<std::string> cancelled ABSL_GUARDED_BY(mu);  ///< Task tokens.
   bool busy ABSL_GUARDED_BY(mu) = false;                   ///< The generator has work.
+  bool stops_ahead ABSL_GUARDED_BY(mu) = false;
   bool stopping ABSL_GUARDED_BY(mu) = false;
 
   bool HasWork() const ABSL_SHARED_LOCKS_REQUIRED(mu) {
@@ -87,6 +88,14 @@ void GeneratorLoop::Add(Generation generation) {
     absl::MutexLock lock(&inbox->mu);
     inbox->cancelled.push_back(token);
   });
+}
+
+void GeneratorLoop::StopAhead() {
+  absl::MutexLock lock(&inbox_->mu);
+  inbox_->stops_ahead = true;
+  for (const auto& command : inbox_->commands) {
+    if (command->generation.ahead) command->generation.cancelled = true;
+  }
 }
 
 absl::Status GeneratorLoop::LoadWeights(uint64_t version, Load load) {
@@ -152,20 +161,23 @@ void GeneratorLoop::TakeCommands() {
   while (true) {
     std::vector<std::string> cancelled;
     std::shared_ptr<Command> command;
-    bool loads = false;  // once what runs has ended
+    bool stops_ahead = false;
     {
       absl::MutexLock lock(&inbox_->mu);
       cancelled.swap(inbox_->cancelled);
-      loads = !inbox_->commands.empty() && inbox_->commands.front()->load != nullptr;
+      const bool loads = !inbox_->commands.empty() && inbox_->commands.front()->load != nullptr;
       if (!inbox_->commands.empty() && (!loads || idle())) {
         command = std::move(inbox_->commands.front());
         inbox_->commands.pop_front();
       }
+      stops_ahead = std::exchange(inbox_->stops_ahead, false) || loads;
     }
-    if (loads) StopAhead();
+    if (stops_ahead) EndAhead();
     for (const std::string& token : cancelled) {
-      for (const auto& [id, generation] : running_) {
-        if (generation.context->task().task_token() == token) generator_->Cancel(id);
+      for (auto& [id, generation] : running_) {
+        if (generation.context->task().task_token() != token) continue;
+        generator_->Cancel(id);
+        generation.cancelled = true;
       }
     }
     if (command == nullptr) return;
@@ -182,15 +194,12 @@ void GeneratorLoop::TakeCommands() {
 
 void GeneratorLoop::Start(Generation generation) {
   TaskContext& context = *generation.context;
-  if (generation.ahead && (InEarnest() > 0 || context.cancelled())) {
-    context.Finish(AheadResult(generation, "cancelled"));
+  if (context.cancelled() || generation.cancelled || (generation.ahead && AnyInEarnest())) {
+    context.Finish(generation.ahead ? AheadResult(generation, "cancelled")
+                                    : finish_(generation, "cancelled"));
     return;
   }
-  if (!generation.ahead && !Mutant("ahead-is-not-stopped")) StopAhead();
-  if (context.cancelled()) {
-    context.Finish(finish_(generation, "cancelled"));
-    return;
-  }
+  if (!generation.ahead && !Mutant("ahead-is-not-stopped")) EndAhead();
   if (generator_ == nullptr || version_ != generation.policy_version) {
     const std::string held = generator_ != nullptr ? absl::StrCat("version ", version_)
                              : loaded_.ok()
@@ -203,7 +212,7 @@ void GeneratorLoop::Start(Generation generation) {
     return;
   }
   // Drafts of what was run ahead are nobody's.
-  if (InEarnest() == 0) told_ = generator_->stats().drafts;
+  if (running_.size() == ahead_) told_ = generator_->stats().drafts;
   const uint64_t id = next_id_++;
   generation.request.id = id;
   const absl::Status added = generator_->Add(generation.request);
@@ -215,7 +224,13 @@ void GeneratorLoop::Start(Generation generation) {
   running_.emplace(id, std::move(generation));
 }
 
-void GeneratorLoop::StopAhead() {
+bool GeneratorLoop::AnyInEarnest() const {
+  return std::any_of(running_.begin(), running_.end(), [](const auto& running) {
+    return !running.second.ahead && !running.second.cancelled;
+  });
+}
+
+void GeneratorLoop::EndAhead() {
   for (auto it = running_.begin(); it != running_.end() && ahead_ > 0;) {
     if (!it->second.ahead) {
       ++it;
@@ -256,11 +271,11 @@ void GeneratorLoop::Step() {
     return;
   }
   // Reports of what was cancelled cost no rows.
-  const auto decoded =
-      std::count_if(updates->begin(), updates->end(),
-                    [&](const auto& update) { return running_.count(update.id) > 0; });
-  const auto rows = static_cast<double>(decoded) +
-                    static_cast<double>(generator_->stats().drafts.rows - drafted);
+  const auto decoded = std::count_if(updates->begin(), updates->end(), [&](const auto& update) {
+    return running_.count(update.id) > 0;
+  });
+  const auto rows =
+      static_cast<double>(decoded) + static_cast<double>(generator_->stats().drafts.rows - drafted);
   for (engine::GenerateUpdate& update : *updates) {
     const auto it = running_.find(update.id);
     if (it == running_.end()) continue;

@@ -30,6 +30,7 @@ struct Generation {
   /// Only the drafter profits (RunAhead). It gives way to anything else, and its result has nothing
   /// but metric `tokens` and "cancelled", if it had to.
   bool ahead = false;
+  bool cancelled = false;                 ///< It ends with the next step.
   std::vector<int32_t> tokens;            ///< So far, resumed ones first.
   std::vector<float> log_probs;           ///< One per token, under the full softmax.
   std::vector<float> sampling_log_probs;  ///< One per token, under what it was sampled from …
@@ -61,6 +62,9 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   /// its task is cancelled.
   void Add(Generation generation);
 
+  /// Ends what was added to be run ahead; does not wait for that.
+  void StopAhead();
+
   /// Gives the generator whose model has the weights of a version. It must outlive the loop, and
   /// no other thread may touch it meanwhile.
   using Load = std::function<absl::StatusOr<engine::Generator*>()>;
@@ -78,8 +82,8 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   void Work();
   void TakeCommands();
   void Start(Generation generation);
-  void StopAhead();
-  size_t InEarnest() const { return running_.size() - ahead_; }
+  void EndAhead();
+  bool AnyInEarnest() const;
   void RunLoad(Command& command);
   void Step();
   void End(std::map<uint64_t, Generation>::iterator it, const std::string& reason);

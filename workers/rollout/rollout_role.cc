@@ -160,6 +160,7 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
         "load_weights: this rollout has the weights of the actor beside it; send the actor "
         "to_generation");
   }
+  assigned.loop->StopAhead();  // before the bytes come: they want the CPU
   const auto cancelled = std::make_shared<absl::Notification>();
   context.OnCancel([cancelled] { cancelled->Notify(); });
   const absl::Status status = relay_->Load(

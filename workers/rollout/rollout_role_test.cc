@@ -413,6 +413,27 @@ TEST_F(RolloutRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
     }
     EXPECT_GT(cancelled, 0) << "loads: " << loads;
   }
+  // Real work that was stopped is none: what comes behind it runs.
+  Load(0);
+  for (int i = 0; i < 20; ++i) {
+    v1::Task stopped = MakeGenerate(0, 7);
+    stopped.mutable_generate()->set_max_new_tokens(48);
+    const v1::Task behind = ahead(0, 3);
+    controller_.SendTask(stopped);
+    v1::ControllerMessage cancel;
+    cancel.mutable_cancel()->set_task_token(stopped.task_token());
+    controller_.Send(cancel);
+    controller_.SendTask(behind);
+    ASSERT_TRUE(controller_.WaitForResult(stopped.task_token()).has_value());
+    const auto result = controller_.WaitForResult(behind.task_token());
+    ASSERT_TRUE(result.has_value());
+    EXPECT_NE(result->finish_reason(), "cancelled");
+  }
+  // A release ends it as well.
+  const v1::Task last = ahead(0, 5);
+  controller_.SendTask(last);
+  EXPECT_EQ(Run(Make("release_role")).status().code(), 0);
+  EXPECT_TRUE(controller_.WaitForResult(last.task_token()).has_value());
   Assign();
   EXPECT_EQ(Run(ahead(0, 1)).status().code(), static_cast<int>(absl::StatusCode::kUnimplemented))
       << "nobody would profit";
