@@ -76,7 +76,9 @@ void ExperienceBuffer::NoteFound(uint64_t serial, const store::v1::TrajectoryRow
   next_serial_ = std::max(next_serial_, serial + 1);
   Need(row.file());
   for (const store::v1::ColumnsRow& columns : row.columns()) Need(columns.file());
-  earlier_.Note(FromRow(row, serial, /*wanted=*/0));
+  const TrajectoryInfo found = FromRow(row, serial, /*wanted=*/0);
+  earlier_.Note(found);
+  history_.Note(found);
   if (!current) return;
   if (Mutant("ready-lost-at-restart") && found_.empty() && serial % 2 == 0) return;
   found_.Add(serial, row);
@@ -85,6 +87,7 @@ void ExperienceBuffer::NoteFound(uint64_t serial, const store::v1::TrajectoryRow
 void ExperienceBuffer::PutNew(TrajectoryInfo& trajectory, EffectSink& out) {
   trajectory.serial = next_serial_++;
   earlier_.Note(trajectory);
+  history_.Note(trajectory);
   Put(trajectory, out);
 }
 
@@ -110,6 +113,7 @@ void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, EffectSink& out,
     if (!keeps_all) out.Do(DropBatches{kept_[0].step, kept_[1].step});
     kept_.erase(kept_.begin());
     earlier_.Retire(kept_.front().first_serial);
+    if (!Mutant("history-never-ends")) history_.Retire(kept_.front().first_serial);
   }
   // What is put from here on has a larger serial, so this holds until the next step begins.
   if (oldest.has_value()) oldest_serial_ = std::min(*oldest, next_serial_);

@@ -34,6 +34,7 @@
 #include "controller/core/effect_sink.h"
 #include "controller/core/file_ranges.h"
 #include "controller/core/found_rows.h"
+#include "controller/core/prompt_history.h"
 #include "controller/core/standing_batch.h"
 #include "controller/core/trajectory.h"
 
@@ -65,6 +66,10 @@ class ExperienceBuffer {
   const FoundRows& found() const { return found_; }
   /// Responses whose rows are kept, should their draws be made again.
   const EarlierResponses& earlier() const { return earlier_; }
+  /// The same rows, by prompt.
+  const PromptHistory& history() const { return history_; }
+  /// The job has ended: its history is in the store alone.
+  void ForgetHistory() { history_ = PromptHistory(); }
   /// A new response: its row gets a serial.
   void PutNew(TrajectoryInfo& trajectory, EffectSink& out);
   /// The row of a response changed.
@@ -138,6 +143,7 @@ class ExperienceBuffer {
   uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
   FoundRows found_;             // until the work in progress ends
   EarlierResponses earlier_;
+  PromptHistory history_;
   Metrics algorithm_;
   StandingBatch batch_;
   Trajectories taken_;

@@ -66,6 +66,9 @@ class JobCore {
   const TrajectoryInfo* Find(uint64_t trajectory) const {
     return job_.scheduler.table().Find(trajectory);
   }
+  /// Kept responses by prompt. A restarted controller has those of the step in progress and later
+  /// ones; a job that was resumed has later ones.
+  const PromptHistory& history() const { return job_.buffer.history(); }
   /// False from a restart until the trajectories of its step are known again.
   bool knows_trajectories() const { return job_.work.begun(); }
   /// An earlier controller began that attempt.

@@ -67,6 +67,7 @@ bool JobLife::Trigger(JobTrigger trigger, JobParts& job) {
   if (IsTerminal(*next)) {
     job_.mutable_end_time()->set_seconds(absl::ToUnixSeconds(job.out.now()));
     job_.clear_phase();
+    job.buffer.ForgetHistory();
   }
   EmitState(job.out);
   if (IsTerminal(*next) || *next == Job::STATE_PAUSED) {

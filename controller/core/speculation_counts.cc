@@ -20,8 +20,9 @@ constexpr double kMostSum = 1e15;  // of any number
 
 bool SpeculationCounts::IsKnown(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, kSpecPrefix)) return false;
-  static const auto* const names = new std::set<std::string>{
-      "passes", "draft_tokens", "accepted_tokens", "draft_seconds", "verify_seconds"};
+  static const auto* const names =
+      new std::set<std::string>{"passes",        "draft_tokens",   "accepted_tokens",
+                                "draft_seconds", "verify_seconds", "history_tokens"};
   if (names->count(std::string(name)) > 0) return true;
   int depth = 0;
   const bool of_depth =
@@ -55,6 +56,9 @@ std::map<std::string, double> SpeculationCounts::Take() {
     set("made_again_accepted", made_again_accepted_);
   }
   made_again_ = made_again_accepted_ = 0;
+  if (sums["history_tokens"] > 0 && !Mutant("history-tokens-untold")) {
+    set("history_tokens", sums["history_tokens"]);
+  }
   // Time that was spent in vain, too.
   if (sums["draft_seconds"] > 0) set("draft_seconds", sums["draft_seconds"]);
   const double tokens = sums["draft_tokens"], passes = sums["passes"];

@@ -24,7 +24,7 @@ class SpeculationCounts {
   /// drew `accepted` of them as well.
   void NoteMadeAgain(uint32_t drafted, double accepted);
   /// rollout/spec/* since the last call; if no draft of the trees was verified, only the
-  /// seconds that they took.
+  /// seconds that they took and the history that replicas fetched.
   std::map<std::string, double> Take();
 
  private:

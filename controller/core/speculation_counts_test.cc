@@ -43,6 +43,14 @@ TEST(SpeculationCountsTest, WhatDraftingTookInVainIsTold) {
   EXPECT_THAT(counts.Take(), IsEmpty());
 }
 
+TEST(SpeculationCountsTest, HistoryThatReplicasFetchedIsTold) {
+  SpeculationCounts counts;
+  counts.Note({{"spec/history_tokens", 500}});
+  counts.Note({{"spec/history_tokens", 20}});
+  EXPECT_THAT(counts.Take(), UnorderedElementsAre(Pair("rollout/spec/history_tokens", 520)));
+  EXPECT_THAT(counts.Take(), IsEmpty());
+}
+
 TEST(SpeculationCountsTest, DraftsOfResponsesThatAreMadeAgainAreToldApart) {
   SpeculationCounts counts;
   counts.NoteMadeAgain(10, 4);

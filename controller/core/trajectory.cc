@@ -30,11 +30,13 @@ int64_t StepOf(v1::Purpose purpose, int64_t done) {
   return purpose == v1::PURPOSE_EVAL ? done : done + 1;
 }
 
-uint64_t PromptKey(const TrajectoryInfo& info) {
-  return info.prompt_id << 1 | (info.purpose == v1::PURPOSE_EVAL ? 1 : 0);
+uint64_t PromptKey(const TrajectoryInfo& info) { return PromptKey(info.purpose, info.prompt_id); }
+
+uint64_t PromptKey(v1::Purpose purpose, uint64_t prompt_id) {
+  return prompt_id << 1 | (purpose == v1::PURPOSE_EVAL ? 1 : 0);
 }
 
-uint64_t TrainPromptKey(uint64_t prompt_id) { return prompt_id << 1; }
+uint64_t TrainPromptKey(uint64_t prompt_id) { return PromptKey(v1::PURPOSE_TRAIN, prompt_id); }
 
 std::string TrajectoryName(uint64_t id) {
   const uint64_t ordinal = id & ((uint64_t{1} << kPurposeShift) - 1);

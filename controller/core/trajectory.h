@@ -85,6 +85,7 @@ struct TrajectoryInfo {
 uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n);
 /// Names the prompt: those of evaluations are counted apart from those of training.
 uint64_t PromptKey(const TrajectoryInfo& info);
+uint64_t PromptKey(v1::Purpose purpose, uint64_t prompt_id);
 /// The same of a prompt of the training data.
 uint64_t TrainPromptKey(uint64_t prompt_id);
 /// The purpose in an id.
