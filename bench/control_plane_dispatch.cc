@@ -112,6 +112,10 @@ class NoController : public controller::ControllerInterface {
   void FetchBatch(v1::FetchBatchRequest, controller::Callback<controller::BatchPart> d) override {
     No(d);
   }
+  void FetchHistory(v1::FetchHistoryRequest,
+                    controller::Callback<std::shared_ptr<controller::HistoryPart>> d) override {
+    No(d);
+  }
   controller::Uploads* uploads() override { return nullptr; }
   absl::Status Ready() const override { return absl::OkStatus(); }
   void Metrics(std::function<void(std::vector<controller::GaugeSample>)> done) override {

@@ -310,36 +310,6 @@ TEST_F(ApiServerTest, LogsStreamAndFail) {
   EXPECT_EQ(ErrorReason(FromGrpc(reader->Finish())), "JOB_NOT_FOUND");
 }
 
-TEST_F(ApiServerTest, ABatchArrivesWholeAndInOrder) {
-  auto experience = v1::ExperienceService::NewStub(channel_);
-  EXPECT_CALL(controller_, FetchBatch(_, _))
-      .WillOnce(
-          [](v1::FetchBatchRequest request, controller::Callback<controller::BatchPart> done) {
-            EXPECT_EQ(request.batch_id(), "batch");
-            std::vector<v1::Trajectory> batch(50);
-            for (size_t i = 0; i < batch.size(); ++i) {
-              batch[i].set_sample_index(static_cast<uint32_t>(i));
-              batch[i].set_response_text(std::string(100'000, 'x'));
-            }
-            done(controller::PartOf(std::move(batch)));
-          });
-  grpc::ClientContext context;
-  Deadline(context);
-  v1::FetchBatchRequest request;
-  request.set_batch_id("batch");
-  auto reader = experience->FetchBatch(&context, request);
-  v1::FetchBatchResponse response;
-  uint32_t next = 0;
-  int messages = 0;
-  while (reader->Read(&response)) {
-    ++messages;
-    for (const v1::Trajectory& t : response.trajectories()) EXPECT_EQ(t.sample_index(), next++);
-  }
-  EXPECT_TRUE(reader->Finish().ok());
-  EXPECT_EQ(next, 50u);
-  EXPECT_GE(messages, 5);  // 5 MB, about 1 MB a message
-}
-
 // What the controller's end of a worker's stream saw.
 class RecordingSession : public controller::WorkerSession {
  public:
@@ -534,6 +504,15 @@ class TokenTest : public ApiServerTest {
     {
       grpc::ClientContext context;
       with_token(context);
+      auto reader = v1::ExperienceService::NewStub(channel_)->FetchHistory(&context, {});
+      v1::FetchHistoryResponse response;
+      while (reader->Read(&response)) {
+      }
+      codes.push_back(reader->Finish().error_code());
+    }
+    {
+      grpc::ClientContext context;
+      with_token(context);
       v1::ListWorkersResponse response;
       codes.push_back(
           v1::ClusterService::NewStub(channel_)->ListWorkers(&context, {}, &response).error_code());
@@ -543,11 +522,12 @@ class TokenTest : public ApiServerTest {
 };
 
 TEST_F(TokenTest, NothingIsAnsweredWithoutAKnownToken) {
-  const std::vector<grpc::StatusCode> refused(7, grpc::StatusCode::UNAUTHENTICATED);
+  const std::vector<grpc::StatusCode> refused(8, grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_CALL(controller_, GetJob(_, _)).Times(0);
   EXPECT_CALL(controller_, WatchJob(_, _)).Times(0);
   EXPECT_CALL(controller_, Attach(_)).Times(0);
   EXPECT_CALL(controller_, FetchBatch(_, _)).Times(0);
+  EXPECT_CALL(controller_, FetchHistory(_, _)).Times(0);
   for (const char* authorization : {"", "secret", "Bearer", "Bearer ", "Bearer secre",
                                     "Bearer secret2", "Basic secret", "bearer secret"}) {
     EXPECT_EQ(CallEverything(authorization), refused) << authorization;
@@ -571,11 +551,16 @@ TEST_F(TokenTest, AKnownTokenOpensEverything) {
   ON_CALL(controller_, FetchBatch(_, _)).WillByDefault([](auto, auto done) {
     done(controller::BatchPart());
   });
+  ON_CALL(controller_, FetchHistory(_, _)).WillByDefault([](auto, auto done) {
+    done(std::make_shared<controller::HistoryPart>(std::vector<controller::HistoryPart::Prompt>(),
+                                                   0, controller::BatchSource(),
+                                                   controller::BatchSource()));
+  });
   ON_CALL(controller_, ListWorkers(_, _)).WillByDefault([](auto, auto done) {
     done(v1::ListWorkersResponse());
   });
   EXPECT_EQ(CallEverything("Bearer secret"),
-            std::vector<grpc::StatusCode>(7, grpc::StatusCode::OK));
+            std::vector<grpc::StatusCode>(8, grpc::StatusCode::OK));
   server_.reset();
 }
 

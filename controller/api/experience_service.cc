@@ -14,6 +14,7 @@ namespace {
 constexpr size_t kChunkBytes = 1u << 20;
 
 using Outbox = OutboxReactor<v1::FetchBatchResponse>;
+using HistoryOutbox = OutboxReactor<v1::FetchHistoryResponse>;
 
 // Takes trajectories from `next` on, about a chunk of them; where it may not block, those that are
 // in memory.
@@ -33,6 +34,14 @@ absl::StatusOr<Outbox::Pulled> FillChunk(const controller::BatchPart& part, bool
   return *next == part.size() ? Outbox::Pulled::kEnds : Outbox::Pulled::kBlocks;
 }
 
+// Reads the next piece of a history. A piece may have nothing that can be read.
+HistoryOutbox::Pulled FillPiece(controller::HistoryPart& part, bool may_block,
+                                v1::FetchHistoryResponse* piece) {
+  if (may_block) part.Next(piece);
+  if (piece->responses_size() > 0) return HistoryOutbox::Pulled::kFilled;
+  return part.done() ? HistoryOutbox::Pulled::kEnds : HistoryOutbox::Pulled::kBlocks;
+}
+
 }  // namespace
 
 ExperienceServiceImpl::ExperienceServiceImpl(controller::ControllerInterface* controller,
@@ -41,6 +50,7 @@ ExperienceServiceImpl::ExperienceServiceImpl(controller::ControllerInterface* co
       controller_(controller),
       access_(access) {
   Guard("FetchBatch", &ExperienceServiceImpl::FetchBatch);
+  Guard("FetchHistory", &ExperienceServiceImpl::FetchHistory);
 }
 
 grpc::ServerWriteReactor<v1::FetchBatchResponse>* ExperienceServiceImpl::FetchBatch(
@@ -65,6 +75,31 @@ grpc::ServerWriteReactor<v1::FetchBatchResponse>* ExperienceServiceImpl::FetchBa
         },
         [shared](std::function<void()> work) { shared->Post(std::move(work)); });
   });
+  return reactor.get();
+}
+
+grpc::ServerWriteReactor<v1::FetchHistoryResponse>* ExperienceServiceImpl::FetchHistory(
+    grpc::CallbackServerContext* context, const v1::FetchHistoryRequest* request) {
+  auto reactor = HistoryOutbox::Make(std::numeric_limits<size_t>::max(), nullptr, 0,
+                                     context);  // one piece waits at a time
+  const auto granted = access_.Check(
+      *context, {"ExperienceService.FetchHistory", access::Scope::kWorker, request->job()});
+  if (!granted.ok()) {
+    reactor->End(granted.status());
+    return reactor.get();
+  }
+  reactor->Keep(CutWithToken(access_, *granted, reactor));
+  v1::FetchHistoryRequest asked = *request;
+  asked.set_job(granted->resource);
+  controller_->FetchHistory(
+      asked, [reactor](absl::StatusOr<std::shared_ptr<controller::HistoryPart>> part) {
+        if (!part.ok()) return reactor->End(part.status());
+        reactor->PullFrom(
+            [part = *part](auto* piece, bool may_block) {
+              return FillPiece(*part, may_block, piece);
+            },
+            [part = *part](std::function<void()> work) { part->Post(std::move(work)); });
+      });
   return reactor.get();
 }
 

@@ -16,6 +16,8 @@ class ExperienceServiceImpl : public GuardedService<v1::ExperienceService::Callb
 
   grpc::ServerWriteReactor<v1::FetchBatchResponse>* FetchBatch(
       grpc::CallbackServerContext* context, const v1::FetchBatchRequest* request) override;
+  grpc::ServerWriteReactor<v1::FetchHistoryResponse>* FetchHistory(
+      grpc::CallbackServerContext* context, const v1::FetchHistoryRequest* request) override;
 
  private:
   controller::ControllerInterface* const controller_;

@@ -241,6 +241,28 @@ TEST_F(RefusalsTest, AWorkerOfAProject) {
   EXPECT_EQ(asked, "");
   EXPECT_EQ(fetch("j"), "");
   EXPECT_EQ(asked, "projects/a/jobs/j");
+  std::string asked_history;
+  ON_CALL(controller_, FetchHistory(_, _)).WillByDefault([&](auto request, auto done) {
+    asked_history = request.job();
+    done(absl::CancelledError("no matter"));
+  });
+  const auto history = [&](const std::string& with, const std::string& job) {
+    grpc::ClientContext context;
+    Deadline(context);
+    context.AddMetadata("authorization", "Bearer " + with);
+    v1::FetchHistoryRequest request;
+    request.set_job(job);
+    auto reader = v1::ExperienceService::NewStub(channel_)->FetchHistory(&context, request);
+    v1::FetchHistoryResponse response;
+    while (reader->Read(&response)) {
+    }
+    return ErrorReason(FromGrpc(reader->Finish()));
+  };
+  EXPECT_EQ(history(token, "projects/b/jobs/j"), "PROJECT");
+  EXPECT_EQ(history(tokens_.Make("a", "write"), "j"), "SCOPE");
+  EXPECT_EQ(asked_history, "");
+  history(token, "j");
+  EXPECT_EQ(asked_history, "projects/a/jobs/j");
 }
 
 class Placed : public controller::Subscription {

@@ -85,6 +85,10 @@ absl::Status Controller::Restore() {
   context_.job_payload_bytes = options_.job_payload_bytes;
   context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
   context_.relay_key = options_.relay_key;
+  context_.find_job = [this](const std::string& name) -> std::optional<FoundJob> {
+    const std::shared_ptr<JobRuntime> job = jobs_.Find(name);
+    return job == nullptr ? std::nullopt : std::make_optional(job->AsFound());
+  };
   cluster_ = std::make_unique<ClusterRuntime>(&context_, options_.cluster,
                                               NewAsioStrand(&gate_, &cluster_thread_), &jobs_);
   context_.workers = &cluster_->directory();

@@ -84,6 +84,8 @@ class Controller : public ControllerInterface {
   v1::Project ProjectNamed(const std::string& project) const override;
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream) override;
   void FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) override;
+  void FetchHistory(v1::FetchHistoryRequest request,
+                    Callback<std::shared_ptr<HistoryPart>> done) override;
   Uploads* uploads() override { return &uploads_; }
   absl::Status Ready() const override;
   void Metrics(std::function<void(std::vector<GaugeSample>)> done) override;
@@ -112,6 +114,7 @@ class Controller : public ControllerInterface {
   void CheckAll(const Submitted& submission, bool keeps, Then then);
   void CheckContents(const Submitted& submission, bool keeps, Then then);
   void CheckLast(Submission* submission);
+  Violations CheckSeed(const Submission& submission) const;
   Submitted NewSubmission(const std::string& project);
   uint64_t FindSize(Submission* submission);
   /// Reads and stages the submission's files, then admits it.

@@ -11,11 +11,14 @@
 #include "controller/runtime/controller.h"
 #include "controller/runtime/plan_placement.h"
 #include "controller/spec/check_dataflow.h"
+#include "controller/spec/check_speculation.h"
 #include "controller/spec/earlier_release.h"
 #include "controller/spec/role_needs.h"
+#include "controller/spec/same_prompts.h"
 #include "controller/spec/spec.h"
 #include "controller/spec/step_size.h"
 #include "sdk/base/earlier_release.h"
+#include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -80,10 +83,31 @@ void Controller::CheckLast(Submission* submission) {
   // A saved job keeps its pools, and waits for workers like those that it had.
   if (submission->from_checkpoint()) return;
   CheckedSpec& checked = submission->checked;
+  AddTo(&out, CheckSeed(*submission));
   AddTo(&out, CheckOffers(*submission));
   if (out.empty()) {
     out = PlanPlacement(submission->request.spec(), checked.dataflow, &checked.effective);
   }
+}
+
+// The job whose responses the new one begins with. A name has no slash, so it is always looked up
+// in the job's own project.
+std::vector<v1::FieldViolation> Controller::CheckSeed(const Submission& submission) const {
+  const std::string seed = SeedJob(submission.checked.effective);
+  if (seed.empty()) return {};
+  const std::string name = FullJobName(seed, submission.request.project());
+  const std::shared_ptr<JobRuntime> job = jobs_.Find(name);
+  const std::string field = "spec.rollout.speculation.seed_from";
+  if (job == nullptr) {
+    return {Violation(field, absl::StrCat("there is no job '", name,
+                                          "'; name one of this project (`baton jobs` lists them), "
+                                          "or remove seed_from"))};
+  }
+  const std::string why =
+      WhyOtherPrompts(submission.checked.effective, job->AsFound().submitted->effective_spec());
+  if (why.empty() || Mutant("seed-of-other-data")) return {};
+  return {Violation(field, absl::StrCat("job '", name, "' had other prompts: ", why,
+                                        "; name a job over the same data, or remove seed_from"))};
 }
 
 // What the job needs and no worker that has attached so far offers. A role of Baton's own that no

@@ -22,6 +22,7 @@
 #include "baton/v1/replay_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "controller/runtime/batch_part.h"
+#include "controller/runtime/history_part.h"
 #include "controller/runtime/uploads.h"
 
 namespace baton::controller {
@@ -162,6 +163,9 @@ class ControllerInterface {
 
   // ExperienceService: the trajectories of the batch that the request asks for, in order.
   virtual void FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) = 0;
+  /// What was said to prompts before. Errors: those of the proto, and HISTORY_PROMPTS.
+  virtual void FetchHistory(v1::FetchHistoryRequest request,
+                            Callback<std::shared_ptr<HistoryPart>> done) = 0;
 
   /// Receives uploaded files. Constant; lives as long as this.
   virtual Uploads* uploads() = 0;

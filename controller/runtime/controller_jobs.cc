@@ -1,4 +1,4 @@
-// Controller: the methods of JobService, and FetchBatch.
+// Controller: the methods of JobService, and those of ExperienceService.
 #include <algorithm>
 #include <utility>
 
@@ -298,6 +298,13 @@ void Controller::FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> d
   auto job = FindJob(request.job());
   if (!job.ok()) return done(job.status());
   (*job)->FetchBatch(request, std::move(done));
+}
+
+void Controller::FetchHistory(v1::FetchHistoryRequest request,
+                              Callback<std::shared_ptr<HistoryPart>> done) {
+  auto job = FindJob(request.job());
+  if (!job.ok()) return done(job.status());
+  (*job)->FetchHistory(request, std::move(done));
 }
 
 void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {

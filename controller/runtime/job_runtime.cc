@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/job_rows.h"
 #include "controller/runtime/tables.h"
-#include "sdk/base/digest.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/messages/times.h"
@@ -94,6 +93,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       core_(std::move(core)),
       restoring_(stored && !IsTerminal(core_.state())),
       payloads_(context->payloads, context->job_payload_bytes),
+      history_(context, name_, uid_, submitted_),
       next_log_sequence_(next_log_sequence),
       logs_ended_(IsTerminal(core_.state())),
       stored_(stored),
@@ -149,6 +149,7 @@ void JobRuntime::RemoveFiles(std::function<void(const absl::Status&)> done) {
 void JobRuntime::Abandon() {
   turns_.clear();
   explains_.clear();
+  history_.Abandon();
 }
 
 void JobRuntime::Post(Event event) {
@@ -384,35 +385,6 @@ void JobRuntime::Checkpoints(Callback<std::vector<v1::Checkpoint>> done) {
   OnStrand([this, done = std::move(done)] {
     // `done` runs after these checkpoints are committed.
     Finish({}, {}, [done, all = core_.checkpoints()] { done(all); });
-  });
-}
-
-void JobRuntime::FetchBatch(const v1::FetchBatchRequest& request, Callback<BatchPart> done) {
-  OnStrand([this, request, done = std::move(done)] {
-    if (!SameSecret(request.capability(), Capability(request.batch_id()))) {
-      return done(MakeError(absl::StatusCode::kPermissionDenied, "CAPABILITY",
-                            "this capability is not for this batch"));
-    }
-    if (batch_.id != request.batch_id()) {
-      // After a restart the batch is built again while its update is running.
-      const bool coming = IsActive(core_.state()) &&
-                          request.batch_id() == BatchId(core_.step() + 1, core_.incarnation());
-      return done(
-          coming ? MakeError(absl::StatusCode::kUnavailable, "BATCH_NOT_READY",
-                             "the batch is being built again; try again")
-                 : MakeError(absl::StatusCode::kNotFound, "BATCH_NOT_FOUND",
-                             absl::StrCat("the step of batch ", request.batch_id(), " is over")));
-    }
-    BatchSource reader;
-    reader.read = [self = shared_from_this()](const LoggedPayload& payload) {
-      return self->ReadForBatch(payload);
-    };
-    reader.post = [self = shared_from_this()](std::function<void()> work) {
-      self->OnDisk(std::move(work));
-    };
-    // Its reader copies trajectories; that is not for the strand.
-    OnReaders(
-        [done, part = BatchPart::Of(batch_.entries, request, std::move(reader))] { done(part); });
   });
 }
 

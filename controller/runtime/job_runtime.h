@@ -30,6 +30,7 @@
 #include "controller/runtime/batch_builder.h"
 #include "controller/runtime/controller_interface.h"
 #include "controller/runtime/feed.h"
+#include "controller/runtime/job_history.h"
 #include "controller/runtime/partial_response.h"
 #include "controller/runtime/payload_cache.h"
 #include "controller/runtime/runtime_context.h"
@@ -95,6 +96,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// written, the answer says only that.
   void Explain(Callback<v1::ExplainJobResponse> done);
   void FetchBatch(const v1::FetchBatchRequest& request, Callback<BatchPart> done);
+  void FetchHistory(const v1::FetchHistoryRequest& request, JobHistory::Done done);
+  /// What another job that begins with this one's responses reads of it. Holds the job.
+  FoundJob AsFound();
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
   std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow, std::shared_ptr<LogSink> sink);
   /// Reads a payload from the experience log; `done` runs on the disk strand.
@@ -254,6 +258,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   uint64_t data_read_ =
       0;  // the newest reading of them; an older one, of before an end, is dropped
   PayloadCache payloads_;
+  JobHistory history_;
   uint64_t builds_ = 0;         // of batches, begun
   bool payloads_wait_ = false;  // as the core knows
   std::map<uint64_t, PartialResponse> partials_;

@@ -471,6 +471,7 @@ void JobRuntime::Do(const EmitEvent& effect) {
   payloads_.SetBatch(0);
   payloads_.Clear();
   partials_.clear();
+  history_.Forget();
   train_ = val_ = pretrain_ = nullptr;
   OnDisk([this] { log_ = nullptr; });  // readers open it again
 }

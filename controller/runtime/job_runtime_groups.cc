@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/spec/earlier_release.h"
+#include "controller/spec/role_names.h"
 #include "controller/spec/roles.h"
 #include "sdk/base/worker_features.h"
 
@@ -22,6 +23,10 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   if (args.checkpoint_step >= 0) {
     assign->set_checkpoint(files_->CheckpointPath(args.checkpoint_step));
     assign->set_step(args.checkpoint_step);
+  }
+  const bool guesses = core_.effective_spec().rollout().speculation().mode() == "auto";
+  if (args.role == roles::kRollout && guesses) {
+    assign->set_history_capability(history_.Capability());
   }
   if (args.hybrid) {
     assign->set_generation_tp(GenerationTp(core_.effective_spec()));

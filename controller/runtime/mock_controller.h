@@ -76,6 +76,8 @@ class MockController : public ControllerInterface {
   MOCK_METHOD(v1::Project, ProjectNamed, (const std::string&), (const, override));
   MOCK_METHOD(std::unique_ptr<WorkerSession>, Attach, (std::shared_ptr<WorkerStream>), (override));
   MOCK_METHOD(void, FetchBatch, (v1::FetchBatchRequest, Callback<BatchPart>), (override));
+  MOCK_METHOD(void, FetchHistory, (v1::FetchHistoryRequest, Callback<std::shared_ptr<HistoryPart>>),
+              (override));
   MOCK_METHOD(Uploads*, uploads, (), (override));
   MOCK_METHOD(absl::Status, Ready, (), (const, override));
   MOCK_METHOD(void, Metrics, (std::function<void(std::vector<GaugeSample>)>), (override));

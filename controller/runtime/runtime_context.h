@@ -2,7 +2,9 @@
 #define BATON_CONTROLLER_RUNTIME_RUNTIME_CONTEXT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "controller/core/job_core_options.h"
@@ -11,12 +13,20 @@
 #include "controller/ports/turn_observer.h"
 #include "controller/ports/worker_outbox.h"
 #include "controller/ports/worker_queue.h"
+#include "controller/runtime/batch_part.h"
 #include "controller/runtime/job_rows.h"
 #include "controller/runtime/payload_cache.h"
 #include "controller/store/store.h"
 #include "sdk/base/clock.h"
 
 namespace baton::controller {
+
+/// A job, as another one sees it that begins with its responses. Holds the job.
+struct FoundJob {
+  std::string uid;
+  std::shared_ptr<const v1::Job> submitted;  ///< spec, effective_spec and dataflow.
+  BatchSource log;                           ///< Nothing can be read once the job is deleted.
+};
 
 /// What all jobs share: ports and options. Outlives every JobRuntime.
 struct RuntimeContext {
@@ -37,6 +47,9 @@ struct RuntimeContext {
   std::string relay_key;       ///< The key of capabilities that relays require; empty: none.
   uint64_t epoch = 0;
   JobCoreOptions core;
+  /// The job of that full name; nothing: there is none. Thread-safe. Null: jobs do not see each
+  /// other.
+  std::function<std::optional<FoundJob>(const std::string& name)> find_job;
 };
 
 }  // namespace baton::controller
