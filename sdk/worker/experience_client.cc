@@ -3,12 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
+#include "absl/time/clock.h"
 #include "baton/v1/experience_service.grpc.pb.h"
+#include "grpcpp/client_context.h"
 #include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -20,53 +19,54 @@ namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
-}  // namespace
-
-// The call under way, if any; cancelling the task ends it.
-class ExperienceClient::Call {
- public:
-  /// False: cancelled already.
-  bool Begin(grpc::ClientContext* context) {
-    absl::MutexLock lock(&mu_);
-    context_ = context;
-    return !cancelled_;
-  }
-  void End() {
-    absl::MutexLock lock(&mu_);
-    context_ = nullptr;
-  }
-  void Cancel() {
-    absl::MutexLock lock(&mu_);
-    cancelled_ = true;
-    if (context_ != nullptr) context_->TryCancel();
-  }
-  /// Waits that long, or until it is cancelled.
-  void Pause(absl::Duration duration) {
-    absl::MutexLock lock(&mu_);
-    mu_.AwaitWithTimeout(absl::Condition(&cancelled_), duration);
-  }
-
- private:
-  absl::Mutex mu_;
-  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
-  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
-};
-
-ExperienceClient::ExperienceClient(const WorkerOptions& options)
-    : controller_(options.controller), token_(options.token), tls_(options.tls) {}
-
-absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, Call& call,
-                                         std::vector<v1::Trajectory>& batch) const {
-  BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(tls_));
+absl::StatusOr<std::unique_ptr<v1::ExperienceService::Stub>> ConnectToExperience(
+    const std::string& controller, const TlsFiles& tls) {
+  BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(tls));
   grpc::ChannelArguments arguments;  // A channel per attempt: see session.cc.
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);  // a dead machine says nothing
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
-  const auto stub = v1::ExperienceService::NewStub(
-      grpc::CreateCustomChannel(controller_, credentials, arguments));
+  return v1::ExperienceService::NewStub(
+      grpc::CreateCustomChannel(controller, credentials, arguments));
+}
+
+void SignWith(const std::string& token, grpc::ClientContext& context) {
+  if (!token.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token));
+}
+
+}  // namespace
+
+bool CallCanceller::Begin(grpc::ClientContext* context) {
+  absl::MutexLock lock(&mu_);
+  context_ = context;
+  return !cancelled_;
+}
+
+void CallCanceller::End() {
+  absl::MutexLock lock(&mu_);
+  context_ = nullptr;
+}
+
+void CallCanceller::Cancel() {
+  absl::MutexLock lock(&mu_);
+  cancelled_ = true;
+  if (context_ != nullptr) context_->TryCancel();
+}
+
+void CallCanceller::Pause(absl::Duration duration) {
+  absl::MutexLock lock(&mu_);
+  mu_.AwaitWithTimeout(absl::Condition(&cancelled_), duration);
+}
+
+ExperienceClient::ExperienceClient(const WorkerOptions& options)
+    : controller_(options.controller), token_(options.token), tls_(options.tls) {}
+
+absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, CallCanceller& call,
+                                         std::vector<v1::Trajectory>& batch) const {
+  BATON_ASSIGN_OR_RETURN(const auto stub, ConnectToExperience(controller_, tls_));
   grpc::ClientContext context;
-  if (!token_.empty()) context.AddMetadata("authorization", absl::StrCat("Bearer ", token_));
+  SignWith(token_, context);
   const absl::Cleanup end = [&call] { call.End(); };
   if (!call.Begin(&context)) return absl::CancelledError("update was cancelled");
   const auto reader = stub->FetchBatch(&context, request);
@@ -75,6 +75,26 @@ absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, C
     for (v1::Trajectory& one : *response.mutable_trajectories()) batch.push_back(std::move(one));
   }
   return FromGrpc(reader->Finish());
+}
+
+absl::StatusOr<std::vector<v1::EarlierResponse>> ExperienceClient::FetchHistory(
+    const v1::FetchHistoryRequest& request, absl::Duration limit, CallCanceller& canceller) const {
+  BATON_ASSIGN_OR_RETURN(const auto stub, ConnectToExperience(controller_, tls_));
+  grpc::ClientContext context;
+  SignWith(token_, context);
+  context.set_deadline(absl::ToChronoTime(absl::Now() + limit));
+  const absl::Cleanup end = [&canceller] { canceller.End(); };
+  if (!canceller.Begin(&context)) return absl::CancelledError("the history is not wanted any more");
+  const auto reader = stub->FetchHistory(&context, request);
+  std::vector<v1::EarlierResponse> history;
+  v1::FetchHistoryResponse response;
+  while (reader->Read(&response)) {
+    for (v1::EarlierResponse& one : *response.mutable_responses()) {
+      history.push_back(std::move(one));
+    }
+  }
+  BATON_RETURN_IF_ERROR(FromGrpc(reader->Finish()));
+  return history;
 }
 
 absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::FetchBatch(
@@ -107,7 +127,7 @@ absl::StatusOr<std::vector<v1::Trajectory>> ExperienceClient::Fetch(v1::FetchBat
   request.set_job(context.task().job());
   request.set_batch_id(update.batch_id());
   request.set_capability(update.capability());
-  const auto call = std::make_shared<Call>();
+  const auto call = std::make_shared<CallCanceller>();
   context.OnCancel([call] { call->Cancel(); });
   while (!context.cancelled()) {
     std::vector<v1::Trajectory> batch;

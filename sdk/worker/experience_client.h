@@ -1,19 +1,46 @@
-// Fetches the batch of an update.
+// Fetches the batch of an update, and what was said to prompts before.
 #ifndef BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 #define BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/experience_service.pb.h"
 #include "sdk/worker/task_context.h"
 #include "sdk/worker/worker.h"
 
+namespace grpc {
+class ClientContext;
+}
+
 namespace baton {
+
+/// Ends calls from another thread. One call at a time. Thread-safe.
+class CallCanceller {
+ public:
+  /// The call under way ends at once, and so does every later one.
+  void Cancel();
+
+ private:
+  friend class ExperienceClient;
+
+  /// False: cancelled already.
+  bool Begin(grpc::ClientContext* context);
+  void End();
+  /// Waits that long, or until it is cancelled.
+  void Pause(absl::Duration duration);
+
+  absl::Mutex mu_;
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+};
 
 /// Thread-safe.
 class ExperienceClient {
@@ -37,11 +64,15 @@ class ExperienceClient {
   absl::StatusOr<std::vector<v1::Trajectory>> FetchRows(TaskContext& context,
                                                         absl::Span<const int64_t> rows) const;
 
+  /// What was said to prompts before. Tries once, for `limit` at most: any error means that there
+  /// is no history for now, and nothing waits for it. CANCELLED at once after `canceller` says so.
+  absl::StatusOr<std::vector<v1::EarlierResponse>> FetchHistory(
+      const v1::FetchHistoryRequest& request, absl::Duration limit, CallCanceller& canceller) const;
+
  private:
-  class Call;
   absl::StatusOr<std::vector<v1::Trajectory>> Fetch(v1::FetchBatchRequest request,
                                                     TaskContext& context) const;
-  absl::Status FetchOnce(const v1::FetchBatchRequest& request, Call& call,
+  absl::Status FetchOnce(const v1::FetchBatchRequest& request, CallCanceller& call,
                          std::vector<v1::Trajectory>& batch) const;
 
   const std::string controller_;

@@ -14,6 +14,7 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
+#include "sdk/worker/fake_controller.h"
 
 namespace baton {
 namespace {
@@ -77,6 +78,79 @@ TEST(ExperienceClient, ACallThatAStoppingControllerCancelsIsMadeAgain) {
   ASSERT_EQ(batch->size(), 1u);
   EXPECT_EQ(batch->at(0).trajectory_id(), "train-1");
   EXPECT_EQ(controller.calls, 2);
+}
+
+v1::FetchHistoryRequest HistoryOf(uint64_t prompt) {
+  v1::FetchHistoryRequest request;
+  request.set_job("projects/default/jobs/test");
+  request.set_capability("opens");
+  request.add_prompts()->set_prompt_id(prompt);
+  return request;
+}
+
+TEST(ExperienceClient, AHistoryComesInItsOrder) {
+  FakeController controller;
+  controller.SetHistory([](const v1::FetchHistoryRequest& request) {
+    std::vector<v1::EarlierResponse> history(3);
+    for (size_t i = 0; i < history.size(); ++i) {
+      history[i].add_tokens(static_cast<int32_t>(request.prompts(0).prompt_id()));
+      history[i].set_policy_version(9 - i);
+    }
+    return history;
+  });
+  WorkerOptions options;
+  options.controller = controller.address();
+  const ExperienceClient client(options);
+  CallCanceller canceller;
+  const auto history = client.FetchHistory(HistoryOf(7), absl::Seconds(10), canceller);
+  ASSERT_TRUE(history.ok()) << history.status();
+  ASSERT_EQ(history->size(), 3u);
+  EXPECT_EQ(history->at(2).tokens(0), 7);
+  EXPECT_EQ(history->at(0).policy_version(), 9u);
+  EXPECT_EQ(history->at(2).policy_version(), 7u);
+  EXPECT_EQ(controller.history_fetches().at(0).capability(), "opens");
+}
+
+// It is no reason to wait: a controller that fails is asked once.
+TEST(ExperienceClient, AHistoryIsTriedOnce) {
+  FakeController controller;
+  controller.SetHistory(
+      [](const v1::FetchHistoryRequest&) { return absl::UnavailableError("it stops"); });
+  WorkerOptions options;
+  options.controller = controller.address();
+  const ExperienceClient client(options);
+  CallCanceller canceller;
+  const auto history = client.FetchHistory(HistoryOf(7), absl::Seconds(10), canceller);
+  EXPECT_TRUE(absl::IsUnavailable(history.status())) << history.status();
+  EXPECT_EQ(controller.history_fetches().size(), 1u);
+}
+
+TEST(ExperienceClient, ASilentControllerHoldsNoHistoryBack) {
+  absl::Notification asked, over;  // outlive the controller, which waits for its calls
+  FakeController controller;
+  controller.SetHistory([&](const v1::FetchHistoryRequest&) {
+    if (!asked.HasBeenNotified()) asked.Notify();
+    over.WaitForNotification();
+    return std::vector<v1::EarlierResponse>();
+  });
+  WorkerOptions options;
+  options.controller = controller.address();
+  const ExperienceClient client(options);
+  CallCanceller canceller;
+  std::thread fetcher([&] {
+    EXPECT_TRUE(
+        absl::IsCancelled(client.FetchHistory(HistoryOf(7), absl::Hours(1), canceller).status()));
+  });
+  asked.WaitForNotification();
+  canceller.Cancel();
+  fetcher.join();
+  EXPECT_TRUE(
+      absl::IsCancelled(client.FetchHistory(HistoryOf(7), absl::Hours(1), canceller).status()))
+      << "it stays cancelled";
+  CallCanceller another;
+  const auto late = client.FetchHistory(HistoryOf(7), absl::Milliseconds(50), another);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.status())) << late.status();
+  over.Notify();
 }
 
 }  // namespace

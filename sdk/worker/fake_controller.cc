@@ -150,6 +150,29 @@ class FakeController::Experience final : public v1::ExperienceService::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status FetchHistory(grpc::ServerContext* /*context*/,
+                            const v1::FetchHistoryRequest* request,
+                            grpc::ServerWriter<v1::FetchHistoryResponse>* writer) override {
+    HistoryAnswer answer;
+    {
+      absl::MutexLock lock(&owner_->mu_);
+      owner_->history_fetches_.push_back(*request);
+      answer = owner_->history_;
+    }
+    if (answer == nullptr) return grpc::Status::OK;
+    const auto history = answer(*request);
+    if (!history.ok()) {
+      return {static_cast<grpc::StatusCode>(history.status().code()),
+              std::string(history.status().message())};
+    }
+    for (const v1::EarlierResponse& one : *history) {  // one a message
+      v1::FetchHistoryResponse response;
+      *response.add_responses() = one;
+      writer->Write(response);
+    }
+    return grpc::Status::OK;
+  }
+
  private:
   FakeController* const owner_;
 };
@@ -174,6 +197,16 @@ FakeController::~FakeController() {
 std::vector<v1::FetchBatchRequest> FakeController::fetches() const {
   absl::MutexLock lock(&mu_);
   return fetches_;
+}
+
+void FakeController::SetHistory(HistoryAnswer answer) {
+  absl::MutexLock lock(&mu_);
+  history_ = std::move(answer);
+}
+
+std::vector<v1::FetchHistoryRequest> FakeController::history_fetches() const {
+  absl::MutexLock lock(&mu_);
+  return history_fetches_;
 }
 
 std::string FakeController::address() const { return "127.0.0.1:" + std::to_string(port_); }

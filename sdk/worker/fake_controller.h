@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "baton/v1/experience_service.grpc.pb.h"
@@ -68,6 +69,12 @@ class FakeController final {
   void SetBatch(const std::string& batch_id, std::vector<v1::Trajectory> trajectories);
   /// Every FetchBatch so far, in order of arrival.
   std::vector<v1::FetchBatchRequest> fetches() const;
+  /// Answers each FetchHistory; none by default.
+  using HistoryAnswer = std::function<absl::StatusOr<std::vector<v1::EarlierResponse>>(
+      const v1::FetchHistoryRequest&)>;
+  void SetHistory(HistoryAnswer answer);
+  /// Every FetchHistory so far, in order of arrival.
+  std::vector<v1::FetchHistoryRequest> history_fetches() const;
 
  private:
   class Workers;
@@ -80,6 +87,8 @@ class FakeController final {
   std::vector<v1::WorkerMessage> messages_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::vector<v1::Trajectory>> batches_ ABSL_GUARDED_BY(mu_);
   std::vector<v1::FetchBatchRequest> fetches_ ABSL_GUARDED_BY(mu_);
+  HistoryAnswer history_ ABSL_GUARDED_BY(mu_);
+  std::vector<v1::FetchHistoryRequest> history_fetches_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<Experience> experience_;
   int port_ = 0;

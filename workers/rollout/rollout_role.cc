@@ -11,6 +11,7 @@
 #include "sdk/messages/columns.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/generation_options.h"
+#include "workers/rollout/controller_history.h"
 
 namespace baton::rollout {
 namespace {
@@ -35,6 +36,19 @@ void AddDrafts(const engine::DraftStats& drafts, v1::TaskResult& result) {
     add(absl::StrCat("proposed_at/", depth), drafts.proposed_at[depth]);
     add(absl::StrCat("accepted_at/", depth), drafts.accepted_at[depth]);
   }
+}
+
+// Before its tree has anything, of which ever kind the response is.
+void AskForHistory(const v1::Generate& task, const std::vector<int32_t>& prompt,
+                   HistoryFetcher* history) {
+  if (history == nullptr) return;
+  history->Ask({task.purpose() == v1::PURPOSE_EVAL, task.prompt_id(), prompt});
+}
+
+void AddHistory(HistoryFetcher* history, v1::TaskResult& result) {
+  const int64_t tokens = history == nullptr ? 0 : history->TakeTokens();
+  if (tokens == 0 || Mutant("fetched-history-untold")) return;
+  (*result.mutable_metrics())["spec/history_tokens"] = static_cast<double>(tokens);
 }
 
 v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generation& generation,
@@ -72,6 +86,7 @@ RolloutRole::RolloutRole(RolloutOptions options, policy::WeightsRelay* relay,
 RolloutRole::~RolloutRole() { Release(); }
 
 absl::Status RolloutRole::Register(Worker& worker) {
+  experience_ = std::make_unique<ExperienceClient>(worker.options());
   RoleOptions role;
   role.on_assign = [this](const v1::Task& task, TaskContext&) { return Assign(task); };
   role.on_release = [this](const std::string&) { Release(); };
@@ -99,10 +114,16 @@ absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
                          policy::PolicySource::Open(assign.spec().model(), assign.checkpoint()));
   if (assign.generation_tp() == 0) BATON_RETURN_IF_ERROR(MakeGenerator(*assigned));
   BATON_RETURN_IF_ERROR(MakeDrafter(*assigned));
+  if (assigned->drafter != nullptr && !assign.history_capability().empty()) {
+    assigned->history = std::make_unique<HistoryFetcher>(
+        std::make_unique<ControllerHistory>(experience_.get(), task), assigned->drafter.get());
+  }
   assigned->loop = std::make_unique<GeneratorLoop>(
-      [&tokenizer = assigned->source->tokenizer()](const Generation& generation,
-                                                   const std::string& reason) {
-        return MakeResult(tokenizer, generation, reason);
+      [&tokenizer = assigned->source->tokenizer(), history = assigned->history.get()](
+          const Generation& generation, const std::string& reason) {
+        v1::TaskResult result = MakeResult(tokenizer, generation, reason);
+        AddHistory(history, result);
+        return result;
       },
       assigned->drafter.get());
   assigned_ = std::move(assigned);
@@ -143,6 +164,7 @@ void RolloutRole::Release() {
     shared_->Leave(absl::CancelledError("the rollout role was released"));
   }
   Assigned& assigned = *assigned_;
+  if (assigned.history != nullptr) assigned.history->Stop();  // The drafter goes on without it.
   assigned.loop.reset();  // It ends every response at the drafter.
   if (assigned.drafter != nullptr) {
     kept_.Keep(assigned.job_uid, assigned.drafter_options, std::move(assigned.drafter));
@@ -231,6 +253,8 @@ void RolloutRole::Generate(std::shared_ptr<TaskContext> context, bool ahead) {
   }
   generation->ahead = ahead;
   generation->stream = !ahead;
+  AskForHistory(ahead ? task.run_ahead().response() : task.generate(), generation->request.prompt,
+                assigned_->history.get());
   generation->context = std::move(context);
   assigned_->loop->Add(*std::move(generation));
 }

@@ -9,12 +9,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "sdk/worker/experience_client.h"
 #include "sdk/worker/worker.h"
 #include "workers/engine/generator.h"
 #include "workers/hybrid/shared_policy.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/rollout/generator_loop.h"
+#include "workers/rollout/speculation/history_fetcher.h"
 #include "workers/rollout/speculation/kept_drafter.h"
 
 namespace baton::rollout {
@@ -46,7 +48,8 @@ class RolloutRole {
     std::unique_ptr<policy::PolicySource> source;
     std::unique_ptr<TreeDrafter> drafter;  ///< Null: rollout.speculation is off.
     TreeCacheOptions drafter_options;
-    std::unique_ptr<engine::CausalLM> model;       ///< Null: the actor's …
+    std::unique_ptr<HistoryFetcher> history;  ///< For the drafter; null: there is none to ask for.
+    std::unique_ptr<engine::CausalLM> model;  ///< Null: the actor's …
     std::unique_ptr<engine::Generator> generator;  ///< … and so is this.
     std::unique_ptr<GeneratorLoop> loop;
   };
@@ -63,6 +66,7 @@ class RolloutRole {
   const RolloutOptions options_;
   policy::WeightsRelay* const relay_;
   hybrid::SharedPolicy* const shared_;
+  std::unique_ptr<ExperienceClient> experience_;
   KeptDrafter kept_;  ///< Of the last assignment.
   std::unique_ptr<Assigned> assigned_;
 };

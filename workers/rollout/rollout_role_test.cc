@@ -1,6 +1,7 @@
 // The rollout role on a tiny model, driven by an in-process controller.
 #include "workers/rollout/rollout_role.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
@@ -38,9 +39,11 @@ class RolloutRoleTest : public ::testing::Test {
   v1::Task Make(const std::string& method) {
     return MakeTask(std::to_string(++tokens_), "rollout", method);
   }
-  void Assign(const v1::JobSpec& spec = policy::TinySpec(), const std::string& job_uid = "") {
+  void Assign(const v1::JobSpec& spec = policy::TinySpec(), const std::string& job_uid = "",
+              const std::string& history_capability = "") {
     v1::Task task = Make("assign_role");
     task.set_job_uid(job_uid);
+    task.mutable_assign_role()->set_history_capability(history_capability);
     *task.mutable_assign_role()->mutable_spec() = spec;
     const v1::TaskResult result = Run(task);
     ASSERT_FALSE(result.task_token().empty());
@@ -437,6 +440,127 @@ TEST_F(RolloutRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
   Assign();
   EXPECT_EQ(Run(ahead(0, 1)).status().code(), static_cast<int>(absl::StatusCode::kUnimplemented))
       << "nobody would profit";
+}
+
+// The share of drafted tokens that were drawn, if a replica with these trees made the response.
+double AcceptanceOf(const TreeCache& cache, absl::Span<const int32_t> prompt,
+                    absl::Span<const int32_t> response) {
+  // The trees are those of an idle replica, which a test alone uses so.
+  const auto cursor = const_cast<TreeCache&>(cache).Begin(prompt, 0);
+  double proposed = 0, accepted = 0;
+  rollout::Draft draft;
+  for (size_t at = 0; at < response.size();) {
+    cursor->ProposeDraft(/*budget=*/4, &draft);
+    const engine::DraftTree& tree = draft.tree;
+    int32_t node = -1;
+    size_t drawn = 0;
+    for (int32_t i = 0; i < tree.size() && at + drawn < response.size(); ++i) {
+      const auto index = static_cast<size_t>(i);
+      if (tree.parents[index] != node || tree.tokens[index] != response[at + drawn]) continue;
+      node = i;
+      ++drawn;
+    }
+    proposed += static_cast<double>(tree.size());
+    accepted += static_cast<double>(drawn);
+    const size_t next = std::min(response.size() - at, drawn + 1);
+    EXPECT_TRUE(cursor->Append(response.subspan(at, next)).ok());
+    at += next;
+  }
+  return proposed > 0 ? accepted / proposed : 0;
+}
+
+// A replica is replaced: the new one has no trees. It gets what was said when it is first asked for
+// a response to the prompt, and drafts as well as the old one.
+TEST_F(RolloutRoleTest, ANewReplicaDraftsLikeTheOneThatItReplaces) {
+  constexpr uint32_t kSamples = 12;
+  Publish(0, 1);
+  Assign(SpeculatingSpec(), "of the old one");
+  Load(0);
+  std::vector<v1::EarlierResponse> log;
+  int64_t said = 0;
+  const auto sample_of_77 = [&](uint32_t sample) {
+    v1::Task task = MakeGenerate(0, sample);
+    task.mutable_generate()->set_prompt_id(77);
+    task.mutable_generate()->set_purpose(v1::PURPOSE_TRAIN);
+    return task;
+  };
+  for (uint32_t sample = 0; sample < kSamples; ++sample) {
+    const v1::TaskResult result = Run(sample_of_77(sample));
+    v1::EarlierResponse& response = log.emplace_back();
+    for (const int32_t token : Tokens(result, 0)) response.add_prompt_tokens(token);
+    for (const int32_t token : Tokens(result, 1)) response.add_tokens(token);
+    said += response.tokens_size();
+  }
+  const std::vector<int32_t> prompt(log[0].prompt_tokens().begin(), log[0].prompt_tokens().end());
+  const auto holds = [&](int64_t tokens) {
+    const absl::Time deadline = absl::Now() + absl::Seconds(5);
+    while (role_.drafter()->cache().StoredTokens(prompt) < tokens) {
+      if (absl::Now() > deadline) return false;
+      std::this_thread::yield();
+    }
+    return true;
+  };
+  ASSERT_TRUE(holds(said));
+  const std::vector<int32_t> replayed(log[3].tokens().begin(), log[3].tokens().end());
+  const double before = AcceptanceOf(role_.drafter()->cache(), prompt, replayed);
+  EXPECT_GT(before, 0.2);
+
+  std::reverse(log.begin(), log.end());  // the newest comes first
+  controller_.SetHistory([log](const v1::FetchHistoryRequest&) { return log; });
+  Assign(SpeculatingSpec(), "of the new one", "opens");
+  Load(0);
+  EXPECT_EQ(role_.drafter()->cache().StoredTokens(prompt), 0);
+  v1::Task first = sample_of_77(kSamples);
+  first.mutable_generate()->set_max_new_tokens(1);
+  EXPECT_EQ(Run(first).status().code(), 0);
+  ASSERT_TRUE(holds(said + 1)) << "within five seconds";
+  EXPECT_NEAR(AcceptanceOf(role_.drafter()->cache(), prompt, replayed), before, 0.05 * before);
+
+  const auto asked = controller_.history_fetches();
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].job(), "projects/default/jobs/test");
+  EXPECT_EQ(asked[0].capability(), "opens");
+  ASSERT_EQ(asked[0].prompts_size(), 1);
+  EXPECT_EQ(asked[0].prompts(0).prompt_id(), 77u);
+  EXPECT_EQ(asked[0].prompts(0).purpose(), v1::PURPOSE_TRAIN);
+  EXPECT_GT(asked[0].max_bytes(), 0);
+  // It is told once, with whichever response comes next.
+  double told = 0;
+  for (uint32_t sample = 0; sample < 3; ++sample) {
+    const v1::TaskResult result = Run(sample_of_77(sample));
+    const auto metric = result.metrics().find("spec/history_tokens");
+    if (metric != result.metrics().end()) told += metric->second;
+    const auto& again = log[kSamples - 1 - sample].tokens();
+    EXPECT_EQ(Tokens(result, 1), std::vector<int32_t>(again.begin(), again.end()));
+  }
+  const auto first_told = controller_.WaitForResult(first.task_token());
+  if (const auto it = first_told->metrics().find("spec/history_tokens");
+      it != first_told->metrics().end()) {
+    told += it->second;
+  }
+  EXPECT_EQ(told, static_cast<double>(said));
+  EXPECT_EQ(controller_.history_fetches().size(), 1u);
+}
+
+// Nothing waits for a controller that says nothing, and neither does the release.
+TEST_F(RolloutRoleTest, AHistoryThatNeverComesHoldsNothingBack) {
+  const auto asked = std::make_shared<absl::Notification>();
+  const auto over = std::make_shared<absl::Notification>();
+  controller_.SetHistory([asked, over](const v1::FetchHistoryRequest&) {
+    asked->Notify();
+    over->WaitForNotification();
+    return std::vector<v1::EarlierResponse>();
+  });
+  Publish(0, 1);
+  Assign(SpeculatingSpec(), "job", "opens");
+  Load(0);
+  EXPECT_EQ(Run(MakeGenerate(0)).status().code(), 0);
+  asked->WaitForNotification();
+  EXPECT_EQ(Run(MakeGenerate(0, 1)).status().code(), 0);
+  const absl::Time began = absl::Now();
+  EXPECT_EQ(Run(Make("release_role")).status().code(), 0);
+  EXPECT_LT(absl::Now() - began, absl::Seconds(5));
+  over->Notify();
 }
 
 TEST_F(RolloutRoleTest, TruncatedSamplingHasLogProbsOfItsOwn) {

@@ -57,9 +57,24 @@ TreeDrafter::TreeDrafter(std::unique_ptr<TreeCache> cache) : cache_(std::move(ca
 }
 
 void TreeDrafter::SetActorUpdates(int64_t updates) {
+  absl::MutexLock lock(&age_mu_);
   if (actor_updates_ >= 0) age_ += std::abs(updates - actor_updates_);
   if (actor_updates_ < 0 || Mutant("rollback-outweighs-what-follows")) age_ = updates;
   actor_updates_ = updates;
+}
+
+// A response counts for less with each update that lies between its weights and those of now,
+// wherever a rollback has led.
+absl::Status TreeDrafter::AddEarlier(absl::Span<const int32_t> prompt,
+                                     absl::Span<const int32_t> response, uint64_t policy_version) {
+  int64_t age = 0;
+  if (policy_version != 0) {
+    absl::MutexLock lock(&age_mu_);
+    const auto version = static_cast<int64_t>(policy_version);
+    age = std::max<int64_t>(age_ - std::abs(actor_updates_ - version), 0);
+    if (Mutant("history-never-fades")) age = age_;
+  }
+  return cache_->Add(prompt, response, age);
 }
 
 void TreeDrafter::Begin(uint64_t id, absl::Span<const int32_t> prompt,
@@ -69,6 +84,7 @@ void TreeDrafter::Begin(uint64_t id, absl::Span<const int32_t> prompt,
   response.prompt_hash = absl::HashOf(prompt);
   response.waiting.reserve(kMostWaiting);
   response.waiting.assign(resumed.begin(), resumed.end());
+  absl::MutexLock lock(&age_mu_);
   response.age = age_;
 }
 

@@ -8,8 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "workers/engine/drafter.h"
 #include "workers/rollout/speculation/acceptance.h"
@@ -36,7 +38,7 @@ struct TreeDrafterStats {
 /// A token goes into its tree when a draft is wanted, and at the latest some hundred tokens later.
 /// So where drafts do not pay, many tokens go at once, and the tree comes once for all of them into
 /// the CPU's caches. Responses that ended wait for that, too; CatchUp follows them while nothing
-/// else is to do.
+/// else is to do. What other replicas said may be added by other threads meanwhile.
 class TreeDrafter : public engine::Drafter {
  public:
   explicit TreeDrafter(std::unique_ptr<TreeCache> cache);
@@ -56,6 +58,14 @@ class TreeDrafter : public engine::Drafter {
 
   /// Follows responses that ended, of about `tokens` tokens. True: more of them wait.
   bool CatchUp(int64_t tokens);
+
+  /// A whole response that was made elsewhere, or at another time, by that version of the policy;
+  /// 0: by that of another job, which counts like the first. Running responses to the prompt profit
+  /// at once. Fails as TreeCache::Add. Thread-safe.
+  absl::Status AddEarlier(absl::Span<const int32_t> prompt, absl::Span<const int32_t> response,
+                          uint64_t policy_version);
+  /// Something is in the prompt's tree. Thread-safe.
+  bool Knows(absl::Span<const int32_t> prompt) const { return cache_->StoredTokens(prompt) > 0; }
 
   const TreeDrafterStats& stats() const { return stats_; }
   const TreeCache& cache() const { return *cache_; }
@@ -92,8 +102,9 @@ class TreeDrafter : public engine::Drafter {
   GainGuard& GuardOf(int64_t decoding);
 
   const std::unique_ptr<TreeCache> cache_;
-  int64_t actor_updates_ = -1;  // -1: not told yet
-  int64_t age_ = 0;             // grows with each change of actor_updates_
+  mutable absl::Mutex age_mu_;  // others read what the drafter's thread writes
+  int64_t actor_updates_ ABSL_GUARDED_BY(age_mu_) = -1;  // -1: not told yet
+  int64_t age_ ABSL_GUARDED_BY(age_mu_) = 0;             // grows with each change of actor_updates_
   std::unordered_map<uint64_t, Response> responses_;
   // Not followed to their end. By prompt, the first ended first; equal hashes of others do no harm.
   std::unordered_map<uint64_t, std::vector<Response>> ended_;

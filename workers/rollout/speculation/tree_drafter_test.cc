@@ -213,5 +213,34 @@ TEST_F(TreeDrafterTest, NonsenseTokensGetNoDrafts) {
   drafter_.End(1);
 }
 
+// A response of the weights of now outweighs three that are four half-lives old; equally old ones
+// would be outnumbered.
+TEST_F(TreeDrafterTest, HistoryCountsByTheUpdatesBetween) {
+  const std::vector<int32_t> old = {1, 2, 3, 40, 41, 42}, recent = {1, 2, 3, 50, 51, 52};
+  for (const bool rolled_back : {false, true}) {
+    for (const uint64_t version : {uint64_t{44}, uint64_t{0}}) {
+      TreeDrafter drafter(TreeCache::Create({}).value());
+      drafter.SetActorUpdates(300);
+      if (rolled_back) drafter.SetActorUpdates(250);
+      const uint64_t now = rolled_back ? 250 : 300;
+      for (int i = 0; i < 3; ++i) {
+        ASSERT_TRUE(drafter.AddEarlier(kPrompt, old, version == 0 ? 0 : now - 256 + 6).ok());
+      }
+      ASSERT_TRUE(drafter.AddEarlier(kPrompt, recent, now).ok());
+      EXPECT_TRUE(drafter.Knows(kPrompt));
+      // What a tree of the same counts says.
+      drafter.Begin(1, kPrompt, std::vector<int32_t>{1, 2, 3});
+      for (int64_t rows = 1; rows <= 20; ++rows) {
+        drafter.WantsToDraft(rows);
+        drafter.PassDone(rows, 10e-3 + 0.1e-3 * static_cast<double>(rows));
+      }
+      drafter.WantsToDraft(1);
+      const auto trees = drafter.Draft(std::vector<uint64_t>{1}, 8);
+      ASSERT_FALSE(trees[0].tokens.empty());
+      EXPECT_EQ(trees[0].tokens[0], 50) << "after a rollback: " << rolled_back;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace baton::rollout
