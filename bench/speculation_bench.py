@@ -11,7 +11,7 @@ them (early), after half (middle) and at the end (late). speculation_engine_benc
 with the job's prompts; its opening comment has the rows, which end with the checkpoint. With
 --large-steps N it also teaches a larger model for N steps (8 layers, hidden size 512). Its weights
 do not fit into the processor's caches, so each pass reads them from memory. It is measured with
---large-prompts prompts; its rows end with /large.
+--large-prompts prompts, at --large-running; its rows end with /large.
 
 jobs: whole jobs, real processes, one trainer and one rollout, each with one compute thread. For each
 K the job runs with rollout.speculation `off` and then `auto`, with the same seed, in mode sync. Rows,
@@ -93,7 +93,7 @@ def engine_rows(cluster, arguments, checkpoint, label, options):
     out = os.path.join(cluster.work, f"engine-{label}.json")
     done = subprocess.run([os.path.join(arguments.bin, "speculation_engine_bench"), "--model", checkpoint,
                            "--prompts", f"{cluster.work}/data/few.jsonl", "--label", label, "--json", out,
-                           "--samples", str(arguments.samples), *options,
+                           "--samples", str(arguments.samples), "--seconds", str(arguments.seconds), *options,
                            *(["--cpu-clock"] if arguments.cpu_clock else [])],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
@@ -108,7 +108,7 @@ def engine_part(cluster, arguments):
     print(f"training for {steps} steps", flush=True)
     train(cluster, arguments, "trained", steps, [
         f"trainer.save_freq={steps // 4}", "trainer.max_checkpoints=0", "rollout.max_num_seqs=64"])
-    usual = ["--num-prompts", str(arguments.prompts), "--repeats", str(arguments.repeats)]
+    usual = ["--num-prompts", str(arguments.prompts)]
     rows = []
     for label, step in checkpoints.items():
         rows += engine_rows(cluster, arguments, checkpoint_of(cluster, "trained", step), label, usual +
@@ -117,7 +117,7 @@ def engine_part(cluster, arguments):
         print(f"teaching the large model, {arguments.large_steps} steps", flush=True)
         cluster.teach("large", arguments.large_steps, arguments.seed, LARGE_MODEL)
         rows += engine_rows(cluster, arguments, checkpoint_of(cluster, "large", arguments.large_steps), "large", [
-            "--num-prompts", str(min(arguments.prompts, arguments.large_prompts)), "--repeats", "1",
+            "--num-prompts", str(min(arguments.prompts, arguments.large_prompts)),
             "--running", ",".join(map(str, arguments.large_running))])
     return rows
 
@@ -192,10 +192,10 @@ def parse_arguments():
     parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
     parser.add_argument("--large-steps", type=int, default=0, help="that teach a large model; 0: none is measured")
     parser.add_argument("--large-prompts", type=int, default=8)
-    parser.add_argument("--large-running", type=numbers, default=[1, 8, 64], metavar="K,K")
+    parser.add_argument("--large-running", type=numbers, default=[1, 2, 8], metavar="K,K")
     parser.add_argument("--running", type=numbers, default=[1, 2, 4, 8, 64], metavar="K,K",
                         help="responses at once; default 1,2,4,8,64")
-    parser.add_argument("--repeats", type=int, default=3, help="of the engine's runs")
+    parser.add_argument("--seconds", type=float, default=60, help="of the engine's runs, for each K and checkpoint")
     parser.add_argument("--cpu-clock", action="store_true", help="for a busy machine: see speculation_engine_bench")
     parser.add_argument("--quick", action="store_true", help="seconds; the figures mean nothing")
     parser.add_argument("--bin", default=BIN)
@@ -203,7 +203,7 @@ def parse_arguments():
     if arguments.quick:
         arguments.prompts, arguments.samples, arguments.digits = 4, 2, 2
         arguments.steps = arguments.train_steps = 4
-        arguments.sft_steps, arguments.running, arguments.repeats = 40, [2], 1
+        arguments.sft_steps, arguments.running, arguments.seconds = 40, [2], 2
     unknown = set(arguments.parts) - set(PARTS)
     if unknown:
         parser.error(f"--parts {','.join(sorted(unknown))}: there are {', '.join(PARTS)}")

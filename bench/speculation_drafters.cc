@@ -62,16 +62,22 @@ std::vector<int32_t> IsolatedDrafter::KeyOf(absl::Span<const int32_t> prompt, ui
   return key;
 }
 
+bool CpuClockDrafter::WantsToDraft(int64_t decoding) {
+  const bool wants = drafter_.WantsToDraft(decoding);
+  asked_at_ = ThreadSeconds();
+  return wants;
+}
+
 std::vector<engine::DraftTree> CpuClockDrafter::Draft(absl::Span<const uint64_t> ids,
                                                       int64_t max_nodes) {
   std::vector<engine::DraftTree> drafts = drafter_.Draft(ids, max_nodes);
-  drafted_at_ = ThreadSeconds();
+  asked_at_ = ThreadSeconds();
   return drafts;
 }
 
-// A pass without a call of Draft before it began later than drafted_at_.
+// A pass that decodes nothing began without a question, later than asked_at_.
 void CpuClockDrafter::PassDone(int64_t rows, double seconds) {
-  drafter_.PassDone(rows, std::min(seconds, ThreadSeconds() - drafted_at_));
+  drafter_.PassDone(rows, std::min(seconds, ThreadSeconds() - asked_at_));
 }
 
 History ResponsesOf(const Epoch& epoch) {
@@ -107,8 +113,8 @@ std::unique_ptr<rollout::TreeDrafter> DrafterWith(const EpochLoad& load, const H
   return drafter;
 }
 
-std::unique_ptr<IsolatedDrafter> IsolatedDrafterWith(const EpochLoad& load,
-                                                     const History& history) {
+std::unique_ptr<rollout::TreeDrafter> IsolatedDrafterWith(const EpochLoad& load,
+                                                          const History& history) {
   auto cache = NewCache();
   const auto samples = static_cast<size_t>(load.samples);
   for (size_t i = 0; i < history.size(); ++i) {

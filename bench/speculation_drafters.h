@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "bench/epoch_run.h"
 #include "bench/speculation_traces.h"
 #include "workers/engine/drafter.h"
 #include "workers/rollout/speculation/tree_drafter.h"
@@ -27,6 +28,7 @@ class OracleDrafter : public engine::Drafter {
   void Begin(uint64_t id, absl::Span<const int32_t> prompt,
              absl::Span<const int32_t> resumed) override;
   void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override;
+  bool WantsToDraft(int64_t decoding) override { return true; }
   std::vector<engine::DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override;
   void PassDone(int64_t rows, double seconds) override {}
   void End(uint64_t id) override { said_.erase(id); }
@@ -39,30 +41,20 @@ class OracleDrafter : public engine::Drafter {
 
 /// The drafter of a rollout, but each response has a tree of its own: it knows what its history
 /// says, and what it has said itself.
-class IsolatedDrafter : public engine::Drafter {
+class IsolatedDrafter : public rollout::TreeDrafter {
  public:
   /// `history` is in `cache` by KeyOf of each response that will know it.
-  explicit IsolatedDrafter(std::unique_ptr<rollout::TreeCache> cache) : drafter_(std::move(cache)) {
-    drafter_.SetActorUpdates(1);
+  explicit IsolatedDrafter(std::unique_ptr<rollout::TreeCache> cache)
+      : TreeDrafter(std::move(cache)) {
+    SetActorUpdates(1);
   }
   /// Stands for the prompt of the response `id` in the cache.
   static std::vector<int32_t> KeyOf(absl::Span<const int32_t> prompt, uint64_t id);
 
   void Begin(uint64_t id, absl::Span<const int32_t> prompt,
              absl::Span<const int32_t> resumed) override {
-    drafter_.Begin(id, KeyOf(prompt, id), resumed);
+    TreeDrafter::Begin(id, KeyOf(prompt, id), resumed);
   }
-  void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override {
-    drafter_.Append(id, tokens, verified);
-  }
-  std::vector<engine::DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override {
-    return drafter_.Draft(ids, max_nodes);
-  }
-  void PassDone(int64_t rows, double seconds) override { drafter_.PassDone(rows, seconds); }
-  void End(uint64_t id) override { drafter_.End(id); }
-
- private:
-  rollout::TreeDrafter drafter_;
 };
 
 /// Tells another drafter of the CPU time of passes instead of their wall-clock time. So it decides
@@ -78,13 +70,14 @@ class CpuClockDrafter : public engine::Drafter {
   void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override {
     drafter_.Append(id, tokens, verified);
   }
+  bool WantsToDraft(int64_t decoding) override;
   std::vector<engine::DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override;
   void PassDone(int64_t rows, double seconds) override;
   void End(uint64_t id) override { drafter_.End(id); }
 
  private:
   engine::Drafter& drafter_;
-  double drafted_at_ = 0;  // ThreadSeconds
+  double asked_at_ = 0;  // ThreadSeconds
 };
 
 /// The responses that a history is made of, by their numbers.
@@ -104,7 +97,8 @@ History MisleadingHistory(const Epoch& epoch, const Stretches& stretches, int64_
 std::unique_ptr<rollout::TreeDrafter> DrafterWith(const EpochLoad& load, const History& history);
 /// The same for an IsolatedDrafter: each response knows the history of its prompt. An empty history
 /// is none.
-std::unique_ptr<IsolatedDrafter> IsolatedDrafterWith(const EpochLoad& load, const History& history);
+std::unique_ptr<rollout::TreeDrafter> IsolatedDrafterWith(const EpochLoad& load,
+                                                          const History& history);
 
 }  // namespace baton::bench
 

@@ -5,29 +5,35 @@
 // One compute thread and a worker's environment. An epoch is --samples responses to each of the
 // first --num-prompts lines of --prompts (or to sums that are made up), at temperature 1 and top_p
 // 1, with the model of --model (a model's folder or a checkpoint's) or a random one (--init).
-// Epochs differ in their random numbers alone. Times are the CPU time of the thread that generates;
-// within a repeat, runs with and without drafts take turns. Rows are medians of the repeats; notes
-// give the smallest and the largest. With K responses at once (--running), /L being --label:
+// Epochs differ in their random numbers alone.
+//
+// With K responses at once (--running) all ways to generate epoch 2 take turns of some
+// milliseconds (epoch_run.h). They do so again, with new drafters, until all of them together took
+// --seconds; so the last epoch is not finished. A speedup is seconds for a token without drafts
+// over those with drafts, in CPU time of the thread. Notes give it in parts of the run (tenth
+// percentile, median, ninetieth), and by the clock on the wall. /L being --label:
 //
 //   tokens_per_second_off/{K}     without drafts
-//   epoch_one_speedup/{K}         epoch 1: seconds without drafts over seconds with a rollout's
-//                                 drafter (`auto`), which knows nothing: siblings alone help
-//   generation_speedup/{K}        epoch 2, the same; the drafter knows epoch 1, which it followed
-//   history_only_speedup/{K}      the same; no response knows what others of epoch 2 say, for each
-//                                 has trees of its own. They take --samples times the memory, which
-//                                 a large batch of a small model feels
-//   ceiling/{K}                   the same with perfect drafts (OracleDrafter), at most 64 tokens
-//                                 each; --draft-tokens are shared as `auto` does
-//   accepted_per_step/{K}         `auto` in epoch 2: draft tokens drawn, by pass with a draft
-//   drafted_per_token/{K}         draft tokens computed, over all tokens
-//   identical_tokens/{K}          1: every run with drafts gave the tokens and the log-probs of the
-//                                 run without, bit for bit
-//   auto_over_off/{case}/{K}      as generation_speedup, of epoch 2, with other histories.
+//   noise/{K}                     speedup of a second run without drafts: 1, but for the machine
+//   generation_speedup/{K}        with a rollout's drafter (`auto`) that generated epoch 1 before
+//   new_job_speedup/{K}           with a rollout's drafter that knows nothing: siblings alone help
+//   history_only_speedup/{K}      it knows epoch 1, and no response knows what others of epoch 2
+//                                 say, for each has trees of its own. They take --samples times the
+//                                 memory, which a large batch of a small model feels
+//   ceiling/{K}                   with perfect drafts (OracleDrafter), at most 64 tokens each;
+//                                 --draft-tokens are shared as `auto` does
+//   auto_over_off/{case}/{K}      other histories of a new drafter.
 //                                 cold_cache: none, and siblings do not help either.
 //                                 hostile_prefix: responses to the prompt that are right in the
 //                                 first 4 tokens and random after them. hostile_stretches: right
 //                                 and random by turns, 4 tokens each
-//   auto_over_off_worst_case      the least of these, and of epoch_one_speedup and
+//   {any of these}_spread         of its parts, the ninetieth percentile less the tenth
+//   accepted_per_step/{K}         `auto`: draft tokens drawn, by pass with a draft
+//   drafted_per_token/{K}         draft tokens computed, over all tokens
+//   drafting/{K}                  share of its time in the drafter
+//   identical_tokens/{K}          1: every run with drafts gave the tokens and the log-probs of the
+//                                 run without, bit for bit
+//   auto_over_off_worst_case      the least of the cases, and of new_job_speedup and
 //                                 generation_speedup at the largest K (a full batch); aim: at least
 //                                 0.98
 //   entropy/epoch_{E}             mean token entropy, estimated from the tokens drawn
@@ -39,6 +45,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -50,7 +57,9 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "bench/draft_ways.h"
+#include "bench/epoch_run.h"
 #include "bench/report.h"
 #include "bench/speculation_drafters.h"
 #include "bench/speculation_traces.h"
@@ -69,14 +78,16 @@ struct BenchOptions {
   int64_t num_prompts = 64, samples = 16, digits = 6;
   int64_t max_new_tokens = 240, draft_tokens = 128;
   std::vector<int64_t> running = {1, 2, 4, 8, 64};
-  int repeats = 3, epochs = 3;
+  int64_t turn_tokens = 128, turn_passes = 8;
+  double seconds = 60;
+  int epochs = 3;
   bool cpu_clock = false, skip_worst = false, skip_replay = false, quick = false;
 
   void MakeQuick() {
     hidden_size = 32, layers = 1, logit_scale = 8;
     num_prompts = 4, samples = 3, max_new_tokens = 24;
     running = {2};
-    repeats = 1, epochs = 2;
+    seconds = 2, epochs = 2;
   }
 };
 
@@ -170,7 +181,7 @@ class SpeculationBench {
   /// The epochs without drafts: what all other runs must repeat.
   void Record() {
     for (int e = 0; e < options_.epochs; ++e) {
-      recorded_.push_back(Run(e, full_, nullptr));
+      recorded_.push_back(RunEpoch(model_, load_, OptionsOf(e, full_, nullptr), nullptr));
       Add(absl::StrCat("entropy/epoch_", e + 1), MeanEntropy(recorded_.back()), "nats");
       Add(absl::StrCat("ngram_overlap/epoch_", e + 1),
           NgramOverlap(load_, recorded_, recorded_.size() - 1, 4), "share");
@@ -178,14 +189,25 @@ class SpeculationBench {
   }
 
   void Measure(int64_t running) {
-    for (int i = 0; i < options_.repeats; ++i) {
-      std::printf("%lld at once, repeat %d\n", static_cast<long long>(running), i + 1);
-      std::fflush(stdout);
-      same_ = true;
-      const double off = MeasureGains(running);
-      if (!options_.skip_worst) MeasureWorst(running, off);
-      Add(absl::StrCat("identical_tokens/", running), same_ ? 1 : 0, "");
+    std::printf("%lld at once\n", static_cast<long long>(running));
+    std::fflush(stdout);
+    std::vector<Measured> measured;
+    bool same = true;
+    for (double left = options_.seconds; left > 0 || measured.empty();) {
+      std::vector<Way> ways = AllWays(running);
+      std::vector<EpochRun*> runs;
+      for (Way& way : ways) runs.push_back(way.run.get());
+      left =
+          TakeTurns(runs, {std::max(options_.turn_tokens, options_.turn_passes * running), left});
+      measured.resize(ways.size());
+      for (size_t i = 0; i < ways.size(); ++i) {
+        same = same && IsPartOf(ways[i].run->epoch(), recorded_[1]);
+        measured[i].Add(ways[i].name, *ways[i].run);
+      }
     }
+    AddRows(running, measured);
+    Add(absl::StrCat("identical_tokens/", running), same ? 1 : 0, "");
+    all_same_ = all_same_ && same;
   }
 
   void Replay() {
@@ -199,83 +221,147 @@ class SpeculationBench {
 
   /// False: a run with drafts gave something else.
   bool AddTo(Report& report) const {
-    series_.AddTo(report);
+    for (const Row& row : rows_) report.Add(row.name, row.value, row.unit, row.note);
     if (!options_.skip_worst) {
-      double worst = std::min(Median(absl::StrCat("epoch_one_speedup/", full_)),
-                              Median(absl::StrCat("generation_speedup/", full_)));
-      for (const int64_t running : options_.running) {
-        for (const char* name : {"cold_cache", "hostile_prefix", "hostile_stretches"}) {
-          worst = std::min(worst, Median(absl::StrCat("auto_over_off/", name, "/", running)));
-        }
-      }
-      report.Add(Labelled("auto_over_off_worst_case"), worst, "x", "aim: at least 0.98");
+      report.Add(Labelled("auto_over_off_worst_case"), worst_, "x", "aim: at least 0.98");
     }
     return all_same_;
   }
 
  private:
+  static constexpr char kAuto[] = "generation_speedup";
+  static constexpr char kNewJob[] = "new_job_speedup";
+
+  // A way to generate epoch 2.
+  struct Way {
+    std::string name;  // of its row
+    std::unique_ptr<engine::Drafter> drafter, timed;
+    std::unique_ptr<EpochRun> run;
+  };
+  // What came of a way, in all epochs.
+  struct Measured {
+    std::string name;
+    std::vector<EpochRun::Turn> turns;
+    int64_t draft_passes = 0, draft_tokens = 0, accepted = 0;
+    double draft_seconds = 0;
+
+    void Add(const std::string& way, const EpochRun& run) {
+      name = way;
+      turns.insert(turns.end(), run.turns().begin(), run.turns().end());
+      const engine::DraftStats drafts = run.drafts();
+      draft_passes += drafts.passes;
+      draft_tokens += drafts.rows;
+      accepted += drafts.accepted;
+      draft_seconds += drafts.draft_seconds;
+    }
+  };
+  struct Row {
+    std::string name;
+    double value;
+    std::string unit, note;
+  };
+
   std::string Labelled(const std::string& name) const {
     return options_.label.empty() ? name : absl::StrCat(name, "/", options_.label);
   }
-  void Add(const std::string& name, double value, const std::string& unit) {
-    series_.Add(Labelled(name), value, unit);
+  void Add(const std::string& name, double value, const std::string& unit,
+           const std::string& note = "") {
+    rows_.push_back({Labelled(name), value, unit, note});
   }
-  double Median(const std::string& name) const { return series_.Median(Labelled(name)); }
+  void AddSpeedup(const std::string& name, int64_t running, const Speedup& speedup) {
+    Add(absl::StrCat(name, "/", running), speedup.cpu, "x",
+        absl::StrFormat("%.3f, %.3f, %.3f; wall %.3f", speedup.low, speedup.median, speedup.high,
+                        speedup.wall));
+    Add(absl::StrCat(name, "_spread/", running), speedup.high - speedup.low, "x");
+    const bool full = running == full_ && (name == kAuto || name == kNewJob);
+    if (full || name.rfind("auto_over_off/", 0) == 0) worst_ = std::min(worst_, speedup.cpu);
+  }
+  // The first is without drafts.
+  void AddRows(int64_t running, const std::vector<Measured>& measured) {
+    const std::vector<EpochRun::Turn>& off = measured[0].turns;
+    Add(absl::StrCat("tokens_per_second_off/", running),
+        static_cast<double>(SumOf(off).tokens) / SumOf(off).cpu_seconds, "tokens/s");
+    for (size_t i = 1; i < measured.size(); ++i) {
+      const Measured& way = measured[i];
+      AddSpeedup(way.name, running, SpeedupOf(way.turns, off));
+      if (way.name != kAuto) continue;
+      Add(absl::StrCat("accepted_per_step/", running),
+          static_cast<double>(way.accepted) /
+              static_cast<double>(std::max<int64_t>(1, way.draft_passes)),
+          "tokens");
+      Add(absl::StrCat("drafted_per_token/", running),
+          static_cast<double>(way.draft_tokens) / static_cast<double>(SumOf(way.turns).tokens), "");
+      Add(absl::StrCat("drafting/", running), way.draft_seconds / SumOf(way.turns).wall_seconds,
+          "share");
+    }
+  }
 
-  Epoch Run(int epoch, int64_t running, engine::Drafter* drafter) {
+  EpochOptions OptionsOf(int epoch, int64_t running, const engine::Drafter* drafter) const {
     EpochOptions options;
     options.epoch = static_cast<uint64_t>(epoch);
     options.running = running;
     options.draft_tokens = drafter == nullptr ? 0 : options_.draft_tokens;
-    CpuClockDrafter timed(drafter);
-    if (drafter != nullptr && options_.cpu_clock) drafter = &timed;
-    Epoch done = RunEpoch(model_, load_, options, drafter);
-    if (recorded_.size() > static_cast<size_t>(epoch)) {
-      const bool same = Identical(done, recorded_[static_cast<size_t>(epoch)]);
-      same_ = same_ && same;
-      all_same_ = all_same_ && same;
+    return options;
+  }
+  Way MakeWay(const std::string& name, int64_t running, std::unique_ptr<engine::Drafter> drafter) {
+    Way way;
+    way.name = name;
+    way.drafter = std::move(drafter);
+    engine::Drafter* heard = way.drafter.get();
+    if (heard != nullptr && options_.cpu_clock) {
+      way.timed = std::make_unique<CpuClockDrafter>(heard);
+      heard = way.timed.get();
     }
-    return done;
+    way.run = std::make_unique<EpochRun>(model_, load_, OptionsOf(1, running, heard), heard);
+    return way;
   }
 
-  // Returns the seconds of epoch 2 without drafts.
-  double MeasureGains(int64_t running) {
-    const double off_one = Run(0, running, nullptr).cpu_seconds;
-    const auto drafter = DrafterWith(load_, {});
-    Add(absl::StrCat("epoch_one_speedup/", running),
-        off_one / Run(0, running, drafter.get()).cpu_seconds, "x");
-    drafter->SetActorUpdates(2);
-    const Epoch off = Run(1, running, nullptr);
-    Add(absl::StrCat("tokens_per_second_off/", running),
-        static_cast<double>(off.tokens) / off.cpu_seconds, "tokens/s");
-    const Epoch on = Run(1, running, drafter.get());
-    Add(absl::StrCat("generation_speedup/", running), off.cpu_seconds / on.cpu_seconds, "x");
-    const auto isolated = IsolatedDrafterWith(load_, ResponsesOf(recorded_[0]));
-    Add(absl::StrCat("history_only_speedup/", running),
-        off.cpu_seconds / Run(1, running, isolated.get()).cpu_seconds, "x");
-    OracleDrafter oracle(&recorded_[1], 64);
-    Add(absl::StrCat("ceiling/", running), off.cpu_seconds / Run(1, running, &oracle).cpu_seconds,
-        "x");
-    const auto passes = static_cast<double>(std::max<int64_t>(1, on.drafts.passes));
-    Add(absl::StrCat("accepted_per_step/", running),
-        static_cast<double>(on.drafts.accepted) / passes, "tokens");
-    Add(absl::StrCat("drafted_per_token/", running),
-        static_cast<double>(on.drafts.rows) / static_cast<double>(on.tokens), "");
-    return off.cpu_seconds;
-  }
-
-  void MeasureWorst(int64_t running, double off_seconds) {
-    constexpr size_t kStretch = 4;
-    const Epoch& real = recorded_[1];
-    const auto add = [&](const char* name, engine::Drafter* drafter) {
-      Add(absl::StrCat("auto_over_off/", name, "/", running),
-          off_seconds / Run(1, running, drafter).cpu_seconds, "x");
+  // The first is without drafts.
+  std::vector<Way> AllWays(int64_t running) {
+    std::vector<Way> ways;
+    const auto add = [&](const std::string& name, std::unique_ptr<engine::Drafter> drafter) {
+      ways.push_back(MakeWay(name, running, std::move(drafter)));
     };
-    add("cold_cache", IsolatedDrafterWith(load_, {}).get());
-    const History prefix = MisleadingHistory(real, {kStretch, SIZE_MAX}, vocab_size_);
-    add("hostile_prefix", DrafterWith(load_, prefix).get());
-    const History stretches = MisleadingHistory(real, {kStretch, kStretch}, vocab_size_);
-    add("hostile_stretches", DrafterWith(load_, stretches).get());
+    add("off", nullptr);
+    add("noise", nullptr);
+    add(kAuto, DrafterOfEpochOne(running));
+    add(kNewJob, DrafterWith(load_, {}));
+    add("history_only_speedup", IsolatedDrafterWith(load_, ResponsesOf(recorded_[0])));
+    add("ceiling", std::make_unique<OracleDrafter>(&recorded_[1], 64));
+    if (options_.skip_worst) return ways;
+    constexpr size_t kStretch = 4;
+    const auto misled = [&](size_t random) {
+      return DrafterWith(load_, MisleadingHistory(recorded_[1], {kStretch, random}, vocab_size_));
+    };
+    add("auto_over_off/cold_cache", IsolatedDrafterWith(load_, {}));
+    add("auto_over_off/hostile_prefix", misled(SIZE_MAX));
+    add("auto_over_off/hostile_stretches", misled(kStretch));
+    return ways;
+  }
+
+  // A rollout's drafter that has generated epoch 1. If that takes long, it only hears of the rest.
+  std::unique_ptr<rollout::TreeDrafter> DrafterOfEpochOne(int64_t running) {
+    constexpr double kShare = 0.1;  // of --seconds
+    auto drafter = DrafterWith(load_, {});
+    CpuClockDrafter timed(drafter.get());
+    engine::Drafter* heard = drafter.get();
+    if (options_.cpu_clock) heard = &timed;
+    Epoch epoch;
+    {
+      EpochRun run(model_, load_, OptionsOf(0, running, heard), heard);
+      EpochRun* const only = &run;
+      TakeTurns({&only, 1}, {options_.turn_tokens, kShare * options_.seconds});
+      epoch = run.epoch();
+    }
+    all_same_ = all_same_ && IsPartOf(epoch, recorded_[0]);
+    for (size_t i = 0; i < load_.responses(); ++i) {
+      if (!epoch.responses[i].finish_reason.empty()) continue;
+      drafter->Begin(i, load_.PromptOf(i), {});
+      drafter->Append(i, recorded_[0].responses[i].tokens, 0);
+      drafter->End(i);
+    }
+    drafter->SetActorUpdates(2);
+    return drafter;
   }
 
   const BenchOptions& options_;
@@ -283,8 +369,9 @@ class SpeculationBench {
   const EpochLoad& load_;
   const int64_t vocab_size_, full_;
   std::vector<Epoch> recorded_;
-  Series series_;
-  bool same_ = true, all_same_ = true;
+  std::vector<Row> rows_;
+  double worst_ = HUGE_VAL;
+  bool all_same_ = true;
 };
 
 int RunBench(const BenchOptions& options) {
@@ -341,7 +428,15 @@ int Main(int argc, char** argv) {
   app.add_option("--running", options.running, "Responses at once; several, by commas")
       ->delimiter(',')
       ->check(CLI::PositiveNumber);
-  app.add_option("--repeats", options.repeats)->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--turn-tokens", options.turn_tokens, "That each way makes in a turn, at least")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--turn-passes", options.turn_passes, "At least, of the way without drafts")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seconds", options.seconds, "For each K, all ways together")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--epochs", options.epochs, "Recorded")
       ->check(CLI::Range(2, 100))
       ->capture_default_str();

@@ -1,5 +1,5 @@
-// Epochs of responses that an engine makes, recorded: what they say, what they cost, and how much
-// of it was said before.
+// Epochs of responses that an engine makes, recorded: what they say, and how much of it was said
+// before.
 #ifndef BATON_BENCH_SPECULATION_TRACES_H_
 #define BATON_BENCH_SPECULATION_TRACES_H_
 
@@ -7,9 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "workers/engine/drafter.h"
-#include "workers/engine/generator.h"
-#include "workers/engine/model.h"
 #include "workers/engine/sampler.h"
 
 namespace baton::bench {
@@ -35,28 +32,12 @@ struct Epoch {
     std::string finish_reason;
   };
   std::vector<Response> responses;
-  double cpu_seconds = 0;  // of the thread that generated them
   int64_t tokens = 0;
-  engine::DraftStats drafts;
 };
 
-struct EpochOptions {
-  uint64_t epoch = 0;        // other epochs draw with other random numbers
-  int64_t running = 1;       // responses at once
-  int64_t draft_tokens = 0;  // that one pass may verify
-};
-
-/// What this thread has computed so far. Other programs of the machine leave it alone, and an
-/// engine never waits.
-double ThreadSeconds();
-
-/// Generates all responses with a generator of its own. `drafter` may be null. The requests are
-/// added in the order of their numbers, which are their ids. An error ends the program.
-Epoch RunEpoch(engine::CausalLM& model, const EpochLoad& load, const EpochOptions& options,
-               engine::Drafter* drafter);
-
-/// The same tokens, the same ends, and log-probs that are equal bit for bit.
-bool Identical(const Epoch& a, const Epoch& b);
+/// Whether `part` is `whole` as far as it goes: the same tokens, the same ends, and log-probs that
+/// are equal bit for bit.
+bool IsPartOf(const Epoch& part, const Epoch& whole);
 
 /// The mean of -log p over the tokens drawn. At temperature 1 that is an estimate, without bias, of
 /// the mean entropy of the distributions they were drawn from.
