@@ -26,7 +26,7 @@ class Drafter {
   virtual void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) = 0;
 
   /// A pass comes that decodes `decoding` responses. False: Draft is not called for it.
-  virtual bool WantsToDraft(int64_t /*decoding*/) { return true; }
+  virtual bool WantsToDraft(int64_t decoding) = 0;
 
   /// Drafts of what follows the tokens of begun requests, one for each id, in their order. An empty
   /// tree is no guess. All drafts together may have `max_nodes` nodes, at least 1; those beyond are

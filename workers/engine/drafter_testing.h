@@ -143,6 +143,7 @@ class OracleDrafter : public Drafter {
     live.proposed = DraftTree();
     live.passed += tokens.size();
   }
+  bool WantsToDraft(int64_t decoding) override { return true; }
   std::vector<DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override {
     EXPECT_GE(max_nodes, 1);
     std::vector<DraftTree> trees;
