@@ -16,6 +16,9 @@ struct Draft {
   /// share of the earlier responses that did, step by step. Source: SRT (arXiv 2601.09083), the
   /// product of count(v) / (sum of count over v and its siblings).
   std::vector<float> scores;
+  /// Of each node, the count that its share is of: how often a token was seen behind the parent (of
+  /// a root: behind the context). An occurrence in a response as new as the drafted one counts 1.
+  std::vector<float> seen;
   /// Tokens of the response's longest suffix that was followed by a token before, at most the
   /// tree's depth less one. The beginning of a response counts as one. 0: there is none, and the
   /// draft is empty.
@@ -25,6 +28,7 @@ struct Draft {
     tree.tokens.clear();
     tree.parents.clear();
     scores.clear();
+    seen.clear();
     match_length = 0;
   }
 };

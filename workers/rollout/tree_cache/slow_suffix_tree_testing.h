@@ -101,7 +101,7 @@ class SlowSuffixTree {
       while (end - first > depth_ / 2) first += depth_ / 4;
       length = end - first;
     }
-    Choose({Part(text, end - length, end)}, budget, draft);
+    Choose({Part(text, end - length, end)}, budget, text.weight, draft);
   }
 
   /// All strings with a weight.
@@ -159,10 +159,11 @@ class SlowSuffixTree {
     return found;
   }
 
-  /// `paths[i + 1]` is the context and the path to node i.
-  void Choose(std::vector<Tokens> paths, int budget, Draft* draft) const {
+  /// `paths[i + 1]` is the context and the path to node i; `text_weight` is the text's.
+  void Choose(std::vector<Tokens> paths, int budget, double text_weight, Draft* draft) const {
     struct Choice {
       double score;
+      double seen;
       int parent;
       int32_t token;
     };
@@ -175,7 +176,7 @@ class SlowSuffixTree {
         const auto after = TokensAfter(path);
         for (const auto& [token, weight] : after) total += weight;
         for (const auto& [token, weight] : after) {
-          open.push_back({scores.back() * (weight / total), made - 1, token});
+          open.push_back({scores.back() * (weight / total), total, made - 1, token});
         }
       }
       if (made == budget || open.empty()) return;
@@ -187,6 +188,7 @@ class SlowSuffixTree {
       draft->tree.tokens.push_back(best->token);
       draft->tree.parents.push_back(best->parent);
       draft->scores.push_back(static_cast<float>(best->score));
+      draft->seen.push_back(static_cast<float>(best->seen / text_weight));
       paths.push_back(paths[static_cast<size_t>(best->parent + 1)]);
       paths.back().push_back(best->token);
       scores.push_back(best->score);

@@ -10,6 +10,8 @@ namespace baton::rollout {
 /// A token that may be the next node of a draft.
 struct SuffixTree::Candidate {
   double score;
+  float seen;    // Draft.seen, but in weights
+  float weight;  // of the token's edge
   int32_t parent;
   int32_t token;
   Target to;       // of the token's edge
@@ -29,17 +31,21 @@ struct SuffixTree::Candidate {
 /// One draft that is being made.
 class SuffixTree::Proposal {
  public:
-  Proposal(const SuffixTree* tree, int budget, double least_score, Draft* draft)
+  /// `weight`: of the response that is drafted.
+  Proposal(const SuffixTree* tree, int budget, double least_score, float weight, Draft* draft)
       : tree_(*tree),
         budget_(static_cast<size_t>(budget)),
         least_score_(least_score),
+        weight_(weight),
         draft_(*draft) {}
 
   void ProposeFrom(const Place& place, uint32_t length) {
     if (place.edge == nullptr) {
       PushEdges(place.node, 1.0, -1);
     } else {
-      Push({1.0, -1, tree_.text_.At(place.next), place.edge->to, place.next, length + 1});
+      const float weight = WeightOf(place);
+      Push({1.0, weight, weight, -1, tree_.text_.At(place.next), place.edge->to, place.next,
+            length + 1});
     }
     while (!open_.empty() && size() < budget_) {
       std::pop_heap(open_.begin(), open_.end());
@@ -58,10 +64,11 @@ class SuffixTree::Proposal {
     std::push_heap(open_.begin(), open_.end());
   }
 
-  int32_t Take(int32_t token, int32_t parent, double score) {
-    draft_.tree.tokens.push_back(token);
-    draft_.tree.parents.push_back(parent);
-    draft_.scores.push_back(static_cast<float>(score));
+  int32_t Take(const Candidate& candidate) {
+    draft_.tree.tokens.push_back(candidate.token);
+    draft_.tree.parents.push_back(candidate.parent);
+    draft_.scores.push_back(static_cast<float>(candidate.score));
+    draft_.seen.push_back(candidate.seen / weight_);
     return static_cast<int32_t>(size()) - 1;
   }
 
@@ -71,7 +78,8 @@ class SuffixTree::Proposal {
     const uint32_t end = leaf ? tree_.depth_ : tree_.nodes_.node(at.to.node()).depth;
     if (at.slot == Candidate::kUnread) at.slot = tree_.LabelOf(at.to);
     while (true) {
-      at.parent = Take(at.token, at.parent, at.score);
+      at.parent = Take(at);
+      at.seen = Mutant("draft-seen-from-its-first-token") ? at.seen : at.weight;
       if (size() == budget_) return;
       if (at.depth == end) {
         if (!leaf) PushEdges(at.to.node(), at.score, at.parent);
@@ -97,6 +105,8 @@ class SuffixTree::Proposal {
     const size_t wanted = budget_ - size();
     const auto candidate = [&](const Edge& edge) {
       return Candidate{score * (edge.weight / total),
+                       static_cast<float>(total),
+                       edge.weight,
                        parent,
                        edge.token,
                        edge.to,
@@ -136,6 +146,13 @@ class SuffixTree::Proposal {
     }
   }
 
+  // The count of the context with the next token. Edges of the root have no weights.
+  float WeightOf(const Place& place) const {
+    const Target to = place.edge->to;
+    const bool unknown = place.node == NodeStore::kRoot && !to.is_leaf();
+    return unknown ? tree_.nodes_.TotalWeight(to.node()) : place.edge->weight;
+  }
+
   static bool IsToken(const Edge& edge) {
     return edge.token != kNoToken && edge.token != kEndToken;
   }
@@ -151,6 +168,7 @@ class SuffixTree::Proposal {
   const SuffixTree& tree_;
   const size_t budget_;
   const double least_score_;
+  const float weight_;
   Draft& draft_;
   absl::InlinedVector<Candidate, 32> open_;  // a heap, the next one in front
 };
@@ -197,7 +215,7 @@ void SuffixTree::ProposeDraft(GrowingText* text, int budget, Draft* draft, doubl
   draft->match_length = static_cast<int>(length);
   if (length == 0) return;
   if (length > depth_ / 2) place = CappedContext(text, &length);
-  Proposal(this, budget, least_score, draft).ProposeFrom(place, length);
+  Proposal(this, budget, least_score, text->weight, draft).ProposeFrom(place, length);
 }
 
 }  // namespace baton::rollout

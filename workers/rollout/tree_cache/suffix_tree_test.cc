@@ -52,6 +52,7 @@ class TwoTrees {
     ASSERT_EQ(draft.tree.tokens, expected.tree.tokens);
     ASSERT_EQ(draft.tree.parents, expected.tree.parents);
     ASSERT_EQ(draft.scores, expected.scores);
+    ASSERT_EQ(draft.seen, expected.seen);
     constexpr float kLeast = 0.363636f;
     const auto end = std::find_if(expected.scores.begin(), expected.scores.end(),
                                   [](float score) { return score < kLeast; });
@@ -371,6 +372,7 @@ TEST(SuffixTreeTest, ADraftByHand) {
   const std::vector<float> third(4, 1.0F / 3);
   EXPECT_FLOAT_EQ(draft.scores[0], 2.0F / 3);
   EXPECT_EQ(std::vector<float>(draft.scores.begin() + 1, draft.scores.end()), third);
+  EXPECT_EQ(draft.seen, std::vector<float>({3, 3, 2, 2, 1}));
   for (int budget = 0; budget < 6; ++budget) {  // The first k nodes are the draft of budget k.
     Draft part;
     tree.ProposeDraft(&text, budget, &part);

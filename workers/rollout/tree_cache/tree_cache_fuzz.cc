@@ -61,6 +61,7 @@ void CompareWithSlowTree(Input input) {
       Require(draft.tree.tokens == expected.tree.tokens);
       Require(draft.tree.parents == expected.tree.parents);
       Require(draft.scores == expected.scores);
+      Require(draft.seen == expected.seen);
       Require(budget == 0 || draft.match_length == expected.match_length);
     } else if (what == 4) {
       const auto tokens = static_cast<int64_t>(input.Below(100));

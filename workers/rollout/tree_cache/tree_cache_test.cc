@@ -123,6 +123,7 @@ TEST(TreeCacheTest, CountsFade) {
   EXPECT_EQ(draft.tree.tokens, Tokens({4, 3}));
   EXPECT_FLOAT_EQ(draft.scores[0], 2.0F / 3);
   EXPECT_FLOAT_EQ(draft.scores[1], 1.0F / 3);
+  EXPECT_EQ(draft.seen, std::vector<float>({1.5, 1.5}));
   ASSERT_TRUE(cache->Add({1}, {5, 6, 9}, 6).ok());  // came late: a quarter of the first
   EXPECT_FLOAT_EQ(DraftAfter(*cache, {1}, {5, 6}, 8, 12).scores[2], 1.0F / 13);
 }
