@@ -3,22 +3,37 @@
 #define BATON_WORKERS_ROLLOUT_SPECULATION_ACCEPTANCE_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
+
+#include "workers/rollout/tree_cache/draft.h"
 
 namespace baton::rollout {
 
-/// Corrects the scores of a tree cache. A score is the share of earlier responses that went on so,
-/// which says the more the longer the match is, and the less the more the policy has changed since.
-/// So drafts are counted by score (in steps of a factor of sqrt 2) and by the length of the match
-/// (in steps of a factor of 2). Of a class without counts the score itself is believed; counts
-/// fade, so a class that seemed not to pay is tried again.
+/// What a tree cache says of a node of a draft, given that its parent is accepted. (A root's parent
+/// is the context, which is accepted.)
+struct NodeEvidence {
+  float share = 1;  // of what was seen behind the parent, (0, 1]
+  float seen = 1;   // how much that was (Draft.seen)
+  int matched = 0;  // tokens up to the parent that the tree knows as one string
+};
+
+/// Learns with which probability a node is accepted once its parent is.
+///
+/// The share of earlier responses that went on so says the more the more responses there were, and
+/// the longer they agreed before; and the less the more the policy has changed since. So nodes are
+/// counted by share (in steps of a factor of sqrt 2), by seen and by matched (in steps of a factor
+/// of 2). Only nodes whose parent was accepted are counted: of the others it is not known what
+/// would have been drawn. Of a class without counts the share itself is believed; counts fade, so a
+/// class that seemed not to pay is tried again.
 class Acceptance {
  public:
-  /// A node of that score was verified; `accepted`: the response went on with its path.
-  void Note(float score, int match_length, bool accepted);
-  /// The probability that a node of that score is accepted, in [0, 1].
-  double Of(float score, int match_length) const;
-  /// False: so few nodes were tried that the scores are all that is known.
+  /// A node was verified, and its parent was accepted; `accepted`: so was the node.
+  void Note(const NodeEvidence& node, bool accepted);
+  /// The probability that the node is accepted if its parent is, in [0, 1].
+  double Of(const NodeEvidence& node) const;
+  /// False: so few nodes were tried that the shares are all that is known.
   bool Tried() const;
   /// No node is accepted with a higher probability, as far as nodes were tried; 1: too few were.
   double Best() const;
@@ -26,14 +41,23 @@ class Acceptance {
   void Fade();
 
  private:
-  static constexpr int kScores = 16, kMatches = 6;
+  static constexpr int kShares = 10, kSeen = 5, kMatched = 8;
   struct Count {
     double tried = 0, accepted = 0;
   };
-  static int ClassOf(float score, int match_length);
+  static size_t ClassOf(const NodeEvidence& node);
+  void FindBest();
 
-  std::array<Count, kScores * kMatches> counts_;
+  // A note counts `unit_`, which grows. So older notes count less, and none must be touched.
+  double unit_ = 1;
+  std::array<Count, size_t{kShares} * kSeen * kMatched> counts_;
+  double tried_ = 0;  // of all classes
+  double best_ = 1;   // as it was lately
+  int64_t passes_ = 0;
 };
+
+/// The evidence of each node of a draft.
+void EvidenceOf(const Draft& draft, std::vector<NodeEvidence>* evidence);
 
 }  // namespace baton::rollout
 

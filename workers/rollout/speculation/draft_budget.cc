@@ -1,7 +1,6 @@
 #include "workers/rollout/speculation/draft_budget.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "sdk/base/mutant.h"
 
@@ -14,16 +13,22 @@ constexpr double kLeastGain = 1.05;
 // many.
 constexpr double kTryShare = 0.5;
 constexpr size_t kTryLeast = 4;
+// Rows of some numbers cost less than the line says: by no more than this factor.
+constexpr double kHopeless = 0.5;
+
+struct LikelyNode {
+  double probability;
+  ChosenNode node;
+};
 
 // How many of the likeliest nodes pay.
-size_t Paying(absl::Span<const std::pair<double, size_t>> nodes, int64_t decoding,
-              const PassCost& cost) {
+size_t Paying(absl::Span<const LikelyNode> nodes, int64_t decoding, const PassCost& cost) {
   double tokens = static_cast<double>(decoding);
   const double plain_seconds = cost.Seconds(decoding);
   double best = kLeastGain * tokens / plain_seconds;
   size_t count = 0;
   for (size_t k = 1; k <= nodes.size(); ++k) {
-    tokens += nodes[k - 1].first;
+    tokens += nodes[k - 1].probability;
     // By chance a larger pass may have been measured as cheaper. It is none.
     const double seconds = cost.Seconds(decoding + static_cast<int64_t>(k));
     const double rate =
@@ -55,16 +60,22 @@ bool MayPay(int64_t decoding, int64_t most, double probability, double draft_sec
   return false;
 }
 
-std::vector<size_t> ChooseBudgets(absl::Span<const NodeProbabilities> drafts, int64_t decoding,
-                                  size_t most, const PassCost& cost) {
-  std::vector<size_t> budgets(drafts.size(), 0);
-  std::vector<std::pair<double, size_t>> nodes;  // probability, draft
+std::vector<ChosenNode> ChooseNodes(absl::Span<const NodeProbabilities> drafts, int64_t decoding,
+                                    size_t most, const PassCost& cost) {
+  // A node's descendants are no likelier than the node: all that cannot pay is left out at once.
+  const double least = kHopeless * LeastProbability(decoding, cost);
+  std::vector<LikelyNode> nodes;
   for (size_t i = 0; i < drafts.size(); ++i) {
-    for (const double probability : drafts[i]) nodes.emplace_back(probability, i);
+    for (size_t k = 0; k < drafts[i].size(); ++k) {
+      if (drafts[i][k] >= least) nodes.push_back({drafts[i][k], {i, k}});
+    }
   }
-  // Of equals, those of the first draft: the order is that of the queries on every machine.
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  // Of equals those of the first draft, in its order: so parents come first, and the order is the
+  // same on every machine.
+  std::sort(nodes.begin(), nodes.end(), [](const LikelyNode& a, const LikelyNode& b) {
+    if (a.probability != b.probability) return a.probability > b.probability;
+    return a.node.draft != b.node.draft ? a.node.draft < b.node.draft : a.node.node < b.node.node;
+  });
   if (nodes.size() > most) nodes.resize(most);
   size_t count = 0;
   if (cost.known()) {
@@ -73,8 +84,10 @@ std::vector<size_t> ChooseBudgets(absl::Span<const NodeProbabilities> drafts, in
     const auto share = static_cast<size_t>(kTryShare * static_cast<double>(decoding));
     count = std::min(nodes.size(), std::max(kTryLeast, share));
   }
-  for (size_t i = 0; i < count; ++i) ++budgets[nodes[i].second];
-  return budgets;
+  std::vector<ChosenNode> chosen;
+  chosen.reserve(count);
+  for (size_t i = 0; i < count; ++i) chosen.push_back(nodes[i].node);
+  return chosen;
 }
 
 }  // namespace baton::rollout

@@ -22,8 +22,12 @@
 
 namespace baton::rollout {
 
-/// The first nodes of a draft, by the probability that each is accepted; never rising.
+/// How likely each node of a draft is accepted; no likelier than its parent, which comes before it.
 using NodeProbabilities = std::vector<double>;
+
+struct ChosenNode {
+  size_t draft = 0, node = 0;
+};
 
 /// A node that is accepted with less probability hardly pays beside `decoding` responses: by the
 /// line of the cost it would take more time than it saves. 0: that is not known.
@@ -35,10 +39,11 @@ double LeastProbability(int64_t decoding, const PassCost& cost);
 bool MayPay(int64_t decoding, int64_t most, double probability, double draft_seconds,
             const PassCost& cost);
 
-/// How many nodes of each draft are verified beside `decoding` responses: the first ones, at most
-/// `most` of all drafts. While the cost of a pass is not known, a few, so that it becomes known.
-std::vector<size_t> ChooseBudgets(absl::Span<const NodeProbabilities> drafts, int64_t decoding,
-                                  size_t most, const PassCost& cost);
+/// Which nodes are verified beside `decoding` responses: the likeliest of all drafts, at most
+/// `most`, the likeliest first. So a parent comes before its children. While the cost of a pass is
+/// not known, a few, so that it becomes known.
+std::vector<ChosenNode> ChooseNodes(absl::Span<const NodeProbabilities> drafts, int64_t decoding,
+                                    size_t most, const PassCost& cost);
 
 }  // namespace baton::rollout
 

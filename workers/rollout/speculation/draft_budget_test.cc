@@ -13,6 +13,7 @@ namespace baton::rollout {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Pair;
 
 // Passes that cost 10 ms and 1 ms for each row.
 PassCost Known(double fixed = 10e-3, double per_row = 1e-3) {
@@ -115,74 +116,130 @@ TEST(GainGuardTest, RestsAfterALossAndLongerAfterTheNext) {
   EXPECT_FALSE(guard.Rests());
 }
 
-TEST(AcceptanceTest, BelievesTheScoreUntilItIsTried) {
+// A guard that hears of passes of 4 plain tokens. Every tenth yields `lucky`, the others none.
+int PassesUntilRest(double lucky, int most) {
+  GainGuard guard;
+  for (int i = 0; i < most; ++i) {
+    if (guard.Rests()) return i;
+    guard.NotePass(i % 10 == 9 ? lucky : 0, 4);
+  }
+  return most;
+}
+
+TEST(GainGuardTest, BadLuckIsNoLoss) {
+  EXPECT_EQ(PassesUntilRest(60, 5000), 5000) << "nine passes of ten lose, and all together gain";
+  EXPECT_LT(PassesUntilRest(4, 5000), 100) << "they lose all together";
+}
+
+TEST(AcceptanceTest, BelievesTheShareUntilItIsTried) {
   Acceptance acceptance;
-  EXPECT_NEAR(acceptance.Of(0.6f, 3), 0.6, 1e-6);
-  for (int i = 0; i < 1000; ++i) acceptance.Note(0.6f, 3, i % 5 == 0);
-  EXPECT_NEAR(acceptance.Of(0.6f, 3), 0.2, 0.01);
-  EXPECT_NEAR(acceptance.Of(0.6f, 40), 0.6, 1e-6) << "a longer match is another class";
-  EXPECT_NEAR(acceptance.Of(0.1f, 3), 0.1, 1e-6) << "and so is another score";
+  const NodeEvidence node = {0.6f, 2, 3};
+  EXPECT_NEAR(acceptance.Of(node), 0.6, 1e-6);
+  for (int i = 0; i < 1000; ++i) acceptance.Note(node, i % 5 == 0);
+  EXPECT_NEAR(acceptance.Of(node), 0.2, 0.01);
+  EXPECT_NEAR(acceptance.Of({0.6f, 2, 40}), 0.6, 1e-6) << "a longer match is another class";
+  EXPECT_NEAR(acceptance.Of({0.1f, 2, 3}), 0.1, 1e-6) << "and so is another share";
+  EXPECT_NEAR(acceptance.Of({0.6f, 9, 3}), 0.6, 1e-6) << "and a share of more";
   for (int i = 0; i < 60000; ++i) acceptance.Fade();
-  EXPECT_NEAR(acceptance.Of(0.6f, 3), 0.6, 1e-3) << "it is tried again";
+  EXPECT_NEAR(acceptance.Of(node), 0.6, 1e-3) << "it is tried again";
+}
+
+// The unit of counts grows for a million passes, and begins anew.
+TEST(AcceptanceTest, FadesForEver) {
+  Acceptance acceptance;
+  const NodeEvidence node = {0.9f, 2, 3};
+  for (int i = 0; i < 2000000; ++i) {
+    acceptance.Note(node, i % 2 == 0);
+    acceptance.Fade();
+  }
+  EXPECT_TRUE(acceptance.Tried());
+  EXPECT_NEAR(acceptance.Of(node), 0.5, 0.01);
+  EXPECT_NEAR(acceptance.Best(), 0.5, 0.01);
 }
 
 TEST(AcceptanceTest, TheBestIsOneUntilEnoughWasTried) {
   Acceptance acceptance;
-  EXPECT_EQ(acceptance.Best(), 1);
-  for (int i = 0; i < 1000; ++i) acceptance.Note(0.9f, 3, i % 2 == 0);
-  EXPECT_NEAR(acceptance.Best(), 0.5, 0.01);
-  for (int i = 0; i < 1000; ++i) acceptance.Note(0.9f, 40, i % 5 != 0);
-  EXPECT_NEAR(acceptance.Best(), 0.8, 0.01);
-  acceptance.Note(0.2f, 1, true);
-  EXPECT_NEAR(acceptance.Best(), 0.8, 0.01) << "one node says little";
+  const auto best = [&] {
+    for (int i = 0; i < 64; ++i) acceptance.Fade();  // It is looked for now and then.
+    return acceptance.Best();
+  };
+  EXPECT_EQ(best(), 1);
+  for (int i = 0; i < 1000; ++i) acceptance.Note({0.9f, 2, 3}, i % 2 == 0);
+  EXPECT_NEAR(best(), 0.5, 0.01);
+  for (int i = 0; i < 1000; ++i) acceptance.Note({0.9f, 2, 40}, i % 5 != 0);
+  EXPECT_NEAR(best(), 0.8, 0.01);
+  acceptance.Note({0.2f, 2, 1}, true);
+  EXPECT_NEAR(best(), 0.8, 0.01) << "one node says little";
 }
 
-TEST(AcceptanceTest, AnyScoreHasAClass) {
+TEST(AcceptanceTest, AnyNodeHasAClass) {
   Acceptance acceptance;
-  for (const float score : {-1.0f, 0.0f, 1e-30f, 1.0f, 7.0f}) {
-    for (const int match : {-5, 0, 1, 64, 1 << 30}) {
-      acceptance.Note(score, match, true);
-      EXPECT_GE(acceptance.Of(score, match), 0);
-      EXPECT_LE(acceptance.Of(score, match), 1);
+  for (const float number : {-1.0f, 0.0f, 1e-30f, 1.0f, 7.0f, 1e30f, HUGE_VALF}) {
+    for (const int matched : {-5, 0, 1, 64, 1 << 30}) {
+      for (const NodeEvidence& node :
+           {NodeEvidence{number, 1, matched}, NodeEvidence{0.5f, number, matched}}) {
+        acceptance.Note(node, true);
+        EXPECT_GE(acceptance.Of(node), 0);
+        EXPECT_LE(acceptance.Of(node), 1);
+      }
     }
   }
 }
 
-// Expected tokens a second with so many nodes of each draft.
-double Rate(const std::vector<NodeProbabilities>& drafts, const std::vector<size_t>& budgets,
-            double decoding, const PassCost& cost) {
-  double tokens = decoding, rows = decoding;
-  for (size_t i = 0; i < drafts.size(); ++i) {
-    for (size_t node = 0; node < budgets[i]; ++node) tokens += drafts[i][node];
-    rows += static_cast<double>(budgets[i]);
+// Two roots of three that were seen; behind the first one of two, and all that followed that.
+TEST(EvidenceTest, IsOfANodeBehindItsParent) {
+  Draft draft;
+  draft.tree = {{3, 4, 5, 6}, {-1, -1, 0, 2}};
+  draft.scores = {2.0f / 3, 1.0f / 3, 1.0f / 3, 1.0f / 3};
+  draft.seen = {3, 3, 2, 1};
+  draft.match_length = 7;
+  std::vector<NodeEvidence> evidence(9);
+  EvidenceOf(draft, &evidence);
+  ASSERT_EQ(evidence.size(), 4u);
+  const float shares[] = {2.0f / 3, 1.0f / 3, 0.5f, 1};
+  const int matched[] = {7, 7, 8, 9};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_FLOAT_EQ(evidence[i].share, shares[i]) << i;
+    EXPECT_EQ(evidence[i].seen, draft.seen[i]) << i;
+    EXPECT_EQ(evidence[i].matched, matched[i]) << i;
   }
-  return tokens / cost.Seconds(static_cast<int64_t>(rows));
 }
 
-// Against all choices.
-TEST(ChooseBudgetsTest, NoOtherChoiceIsExpectedToBeFaster) {
+// Expected tokens a second with these nodes.
+double Rate(const std::vector<NodeProbabilities>& drafts, const std::vector<ChosenNode>& nodes,
+            double decoding, const PassCost& cost) {
+  double tokens = decoding;
+  for (const ChosenNode& node : nodes) tokens += drafts[node.draft][node.node];
+  return tokens / cost.Seconds(static_cast<int64_t>(decoding) + static_cast<int64_t>(nodes.size()));
+}
+
+// Against all sets of nodes.
+TEST(ChooseNodesTest, NoOtherChoiceIsExpectedToBeFaster) {
   std::mt19937 random(3);
   std::uniform_real_distribution<double> uniform(0, 1);
   for (int trial = 0; trial < 300; ++trial) {
     const PassCost cost = Known(1e-3 + 20e-3 * uniform(random), 1e-4 + 2e-3 * uniform(random));
     std::vector<NodeProbabilities> drafts(1 + random() % 3);
-    for (NodeProbabilities& draft : drafts) {
-      for (size_t i = random() % 5; i > 0; --i) draft.push_back(uniform(random));
-      std::sort(draft.rbegin(), draft.rend());
-    }
-    const auto decoding = static_cast<double>(drafts.size() + random() % 20);
-    const auto chosen = ChooseBudgets(drafts, static_cast<int64_t>(decoding), 100, cost);
-    double best = 0;
-    std::vector<size_t> any(drafts.size(), 0);
-    for (bool more = true; more;) {
-      best = std::max(best, Rate(drafts, any, decoding, cost));
-      more = false;
-      for (size_t i = 0; i < any.size() && !more; ++i) {
-        more = ++any[i] <= drafts[i].size();
-        if (!more) any[i] = 0;
+    std::vector<ChosenNode> all;
+    for (size_t i = 0; i < drafts.size(); ++i) {
+      for (size_t k = random() % 4; k > 0; --k) {
+        // The parent is any earlier node, or none.
+        const size_t parent = random() % (drafts[i].size() + 1);
+        all.push_back({i, drafts[i].size()});
+        drafts[i].push_back((parent == 0 ? 1 : drafts[i][parent - 1]) * uniform(random));
       }
     }
-    const double none = Rate(drafts, std::vector<size_t>(drafts.size(), 0), decoding, cost);
+    const auto decoding = static_cast<double>(drafts.size() + random() % 20);
+    const auto chosen = ChooseNodes(drafts, static_cast<int64_t>(decoding), 100, cost);
+    double best = 0;
+    for (size_t set = 0; set < size_t{1} << all.size(); ++set) {
+      std::vector<ChosenNode> nodes;
+      for (size_t i = 0; i < all.size(); ++i) {
+        if ((set >> i & 1) != 0) nodes.push_back(all[i]);
+      }
+      best = std::max(best, Rate(drafts, nodes, decoding, cost));
+    }
+    const double none = Rate(drafts, {}, decoding, cost);
     const double got = Rate(drafts, chosen, decoding, cost);
     if (best >= 1.05 * none) {
       EXPECT_NEAR(got, best, 1e-9 * best);
@@ -192,24 +249,33 @@ TEST(ChooseBudgetsTest, NoOtherChoiceIsExpectedToBeFaster) {
   }
 }
 
-TEST(ChooseBudgetsTest, FewResponsesGetMuchAndAFullBatchGetsNothing) {
+TEST(ChooseNodesTest, TheLikeliestComeFirstAndParentsBeforeTheirChildren) {
+  const std::vector<NodeProbabilities> drafts = {{0.5, 0.9, 0.9, 0.9}, {0.9, 0.95}};
+  const auto chosen = ChooseNodes(drafts, 1, 100, Known());
+  std::vector<std::pair<size_t, size_t>> order;
+  for (const ChosenNode& node : chosen) order.emplace_back(node.draft, node.node);
+  EXPECT_THAT(order, ElementsAre(Pair(1u, 1u), Pair(0u, 1u), Pair(0u, 2u), Pair(0u, 3u),
+                                 Pair(1u, 0u), Pair(0u, 0u)));
+}
+
+TEST(ChooseNodesTest, FewResponsesGetMuchAndAFullBatchGetsNothing) {
   const std::vector<NodeProbabilities> one = {NodeProbabilities(40, 0.5)};
-  EXPECT_THAT(ChooseBudgets(one, 1, 100, Known()), ElementsAre(40u));
-  EXPECT_THAT(ChooseBudgets(one, 1, 8, Known()), ElementsAre(8u));
-  EXPECT_THAT(ChooseBudgets(one, 64, 100, Known()), ElementsAre(0u))
+  EXPECT_EQ(ChooseNodes(one, 1, 100, Known()).size(), 40u);
+  EXPECT_EQ(ChooseNodes(one, 1, 8, Known()).size(), 8u);
+  EXPECT_EQ(ChooseNodes(one, 64, 100, Known()).size(), 0u)
       << "a row costs 1 ms, and 64 responses a pass of 74 ms yield 0.86 tokens a ms";
-  EXPECT_THAT(ChooseBudgets({}, 5, 100, Known()), ElementsAre());
+  EXPECT_EQ(ChooseNodes({}, 5, 100, Known()).size(), 0u);
 }
 
 // 65 rows were faster than 64, so far.
-TEST(ChooseBudgetsTest, ALargerPassIsNotBelievedToBeCheaper) {
+TEST(ChooseNodesTest, ALargerPassIsNotBelievedToBeCheaper) {
   PassCost cost = Known();
   for (int i = 0; i < 100; ++i) {
     cost.Note(64, 80e-3);
     cost.Note(65, 70e-3);
   }
   ASSERT_LT(cost.Seconds(65), 0.95 * cost.Seconds(64));
-  EXPECT_THAT(ChooseBudgets({NodeProbabilities{0.5}}, 64, 100, cost), ElementsAre(0u));
+  EXPECT_EQ(ChooseNodes({NodeProbabilities{0.5}}, 64, 100, cost).size(), 0u);
 }
 
 TEST(MayPayTest, OnlyWhereThePassLeavesRoom) {
@@ -224,12 +290,9 @@ TEST(MayPayTest, OnlyWhereThePassLeavesRoom) {
   EXPECT_TRUE(MayPay(64, 16, 0.8, 0, PassCost())) << "nothing is known";
 }
 
-TEST(ChooseBudgetsTest, WhileNothingIsKnownAFewAreTried) {
+TEST(ChooseNodesTest, WhileNothingIsKnownAFewAreTried) {
   const std::vector<NodeProbabilities> drafts(8, NodeProbabilities(20, 0.9));
-  const auto budgets = ChooseBudgets(drafts, 8, 100, PassCost());
-  size_t sum = 0;
-  for (const size_t budget : budgets) sum += budget;
-  EXPECT_EQ(sum, 4u);
+  EXPECT_EQ(ChooseNodes(drafts, 8, 100, PassCost()).size(), 4u);
 }
 
 }  // namespace

@@ -8,25 +8,28 @@
 namespace baton::rollout {
 namespace {
 
-constexpr double kGainFading = 0.96;
+constexpr double kGainFading = 0.98;
 constexpr double kLeastPasses = 12;  // before it judges
+constexpr double kSure = 2;          // standard deviations that a loss has
 constexpr int64_t kLongestRest = 8192;
 
 }  // namespace
 
 void GainGuard::NotePass(double tokens, double plain) {
   if (!std::isfinite(plain) || plain <= 0) return;
+  const double loss = plain - tokens;
   passes_ = kGainFading * passes_ + 1;
-  tokens_ = kGainFading * tokens_ + tokens;
-  plain_ = kGainFading * plain_ + plain;
+  loss_ = kGainFading * loss_ + loss;
+  variance_ = kGainFading * kGainFading * variance_ + loss * loss;
   if (passes_ < kLeastPasses) return;
-  if (tokens_ >= plain_ || Mutant("loss-is-not-noticed")) {
+  if (loss_ <= 0 || Mutant("loss-is-not-noticed")) {
     next_rest_ = std::max(first_rest_, next_rest_ - 1 - next_rest_ / 64);
     return;
   }
+  if (loss_ < kSure * std::sqrt(variance_) && !Mutant("bad-luck-is-a-loss")) return;
   rest_ = next_rest_;
   next_rest_ = std::min(kLongestRest, 2 * next_rest_);
-  passes_ = tokens_ = plain_ = 0;
+  passes_ = loss_ = variance_ = 0;
 }
 
 bool GainGuard::Rests() {

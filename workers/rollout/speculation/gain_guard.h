@@ -1,7 +1,8 @@
 // Whether drafts have paid so far, as measured and not as expected.
 //
 // Owns what passes with drafts yielded, and what plain passes would have yielded in the same time.
-// If that was more, speculation rests for some passes; the more often that happens, the longer.
+// If that was more, and more than by chance, speculation rests for some passes; the more often that
+// happens, the longer. Chance is large: most of what drafts yield comes from few lucky passes.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
 
@@ -21,8 +22,11 @@ class GainGuard {
   bool Rests();
 
  private:
-  double passes_ = 0, tokens_ = 0, plain_ = 0;  // later ones count more
-  int64_t rest_ = 0;                            // passes left
+  // Later passes count more.
+  double passes_ = 0;
+  double loss_ = 0;      // plain tokens less those that came
+  double variance_ = 0;  // of loss_, if it were chance alone
+  int64_t rest_ = 0;     // passes left
   int64_t first_rest_;
   int64_t next_rest_;
 };

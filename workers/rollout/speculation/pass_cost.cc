@@ -11,7 +11,7 @@ namespace {
 constexpr double kPassFading = 0.99;  // of the weight of a pass, with each later one
 constexpr double kLeastWeight = 6;    // of all passes together
 constexpr double kLeastSpread = 0.1;  // standard deviation of rows over their mean
-constexpr double kRatioFading = 0.95;
+constexpr double kRatioFading = 0.98;
 constexpr double kLineWeight = 4;  // passes that the line is worth
 constexpr double kOutlier = 2;     // times what was expected: the process was not running
 

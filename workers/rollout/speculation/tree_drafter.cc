@@ -44,12 +44,6 @@ int32_t ChildWith(const engine::DraftTree& tree, int32_t parent, int32_t token) 
   return -1;
 }
 
-void Cut(size_t nodes, Draft* draft) {
-  draft->tree.tokens.resize(nodes);
-  draft->tree.parents.resize(nodes);
-  draft->scores.resize(nodes);
-}
-
 }  // namespace
 
 TreeDrafter::TreeDrafter(std::unique_ptr<TreeCache> cache) : cache_(std::move(cache)) {
@@ -126,7 +120,7 @@ bool TreeDrafter::CatchUp(int64_t tokens) {
 
 // Counts what became of the nodes of its last draft that were computed.
 void TreeDrafter::Judge(Response& response, absl::Span<const int32_t> tokens, int64_t verified) {
-  const engine::DraftTree& tree = response.draft.tree;
+  const engine::DraftTree& tree = response.draft;
   size_t nodes = std::min(tree.tokens.size(), static_cast<size_t>(std::max<int64_t>(0, verified)));
   if (Mutant("unverified-nodes-judged")) nodes = tree.tokens.size();
   std::vector<bool> accepted(tree.tokens.size(), false);
@@ -137,17 +131,22 @@ void TreeDrafter::Judge(Response& response, absl::Span<const int32_t> tokens, in
     accepted[static_cast<size_t>(node)] = true;
   }
   for (size_t i = 0; i < nodes; ++i) {
-    acceptance_.Note(response.draft.scores[i], response.draft.match_length, accepted[i]);
     stats_.accepted += accepted[i] ? 1 : 0;
+    const int32_t parent = tree.parents[i];
+    const bool reached = parent < 0 || accepted[static_cast<size_t>(parent)];
+    if (reached || Mutant("nodes-not-reached-judged")) {
+      acceptance_.Note(response.evidence[i], accepted[i]);
+    }
   }
   stats_.verified += static_cast<int64_t>(nodes);
-  response.draft.Clear();
+  response.draft = {};
+  response.evidence.clear();
 }
 
 // All tokens go into the trees, before any response is drafted: each may profit from the others.
-std::vector<DraftQuery> TreeDrafter::FollowAll(absl::Span<const uint64_t> ids) {
-  std::vector<DraftQuery> queries;
-  queries.reserve(ids.size());
+std::vector<TreeDrafter::Response*> TreeDrafter::FollowAll(absl::Span<const uint64_t> ids) {
+  std::vector<Response*> responses;
+  responses.reserve(ids.size());
   for (const uint64_t id : ids) {
     const auto found = responses_.find(id);
     if (found == responses_.end()) continue;
@@ -156,56 +155,65 @@ std::vector<DraftQuery> TreeDrafter::FollowAll(absl::Span<const uint64_t> ids) {
     if (ended != ended_.end()) FollowEnded(ended);
     if (Follow(response)) {
       response.asked = true;
-      queries.push_back({response.cursor.get(), 0, &response.draft});
+      response.draft = {};
+      response.evidence.clear();
+      responses.push_back(&response);
     } else {
       responses_.erase(found);
     }
   }
-  return queries;
+  return responses;
 }
 
 // Drafts of the responses as far as they may pay at all.
-void TreeDrafter::Propose(std::vector<DraftQuery>& queries, int64_t decoding, int64_t max_nodes) {
+void TreeDrafter::Propose(absl::Span<Response* const> responses, int64_t decoding,
+                          int64_t max_nodes) {
   // What a response may get beyond its share it takes from others; more need not be proposed.
   const auto most = static_cast<int>(std::min(
       {kMostPerResponse, max_nodes, std::max(kOverdraft, kOverdraft * max_nodes / decoding)}));
   const double least = kBelief * LeastProbability(decoding, cost_);
-  for (DraftQuery& query : queries) {
-    query.budget = most;
-    query.least_score = least;
+  std::vector<DraftQuery> queries;
+  queries.reserve(responses.size());
+  for (Response* response : responses) {
+    queries.push_back({response->cursor.get(), most, &response->proposal, least});
   }
   TreeCache::ProposeDrafts(queries);
 }
 
-// Returns how many nodes are left of all drafts.
-int64_t TreeDrafter::CutToBudgets(absl::Span<const DraftQuery> queries, int64_t decoding,
-                                  int64_t max_nodes) {
-  std::vector<NodeProbabilities> probabilities(queries.size());
-  for (size_t i = 0; i < queries.size(); ++i) {
-    const rollout::Draft& draft = *queries[i].draft;
-    stats_.matched += draft.match_length > 0 ? 1 : 0;
-    probabilities[i].reserve(draft.scores.size());
-    double least = 1;
-    float last_score = -1;  // That of many nodes: a chain's all have the same.
-    for (const float score : draft.scores) {
-      // Counts err: a node is no likelier than those before it.
-      if (score != last_score) {
-        least = std::min(least, acceptance_.Of(score, draft.match_length));
-      }
-      last_score = score;
-      probabilities[i].push_back(least);
+// Returns how many nodes were chosen of all proposals.
+int64_t TreeDrafter::Choose(absl::Span<Response* const> responses, int64_t decoding,
+                            int64_t max_nodes) {
+  std::vector<NodeProbabilities>& probabilities = scratch_.probabilities;
+  std::vector<std::vector<NodeEvidence>>& evidence = scratch_.evidence;
+  probabilities.resize(responses.size());
+  evidence.resize(responses.size());
+  for (size_t i = 0; i < responses.size(); ++i) {
+    const rollout::Draft& proposal = responses[i]->proposal;
+    stats_.matched += proposal.match_length > 0 ? 1 : 0;
+    EvidenceOf(proposal, &evidence[i]);
+    probabilities[i].clear();
+    for (size_t node = 0; node < evidence[i].size(); ++node) {
+      const int32_t parent = proposal.tree.parents[node];
+      const double reached = parent < 0 ? 1 : probabilities[i][static_cast<size_t>(parent)];
+      probabilities[i].push_back(reached * acceptance_.Of(evidence[i][node]));
     }
   }
-  stats_.asked += static_cast<int64_t>(queries.size());
-  const std::vector<size_t> budgets =
-      ChooseBudgets(probabilities, decoding, static_cast<size_t>(max_nodes), cost_);
-  int64_t total = 0;
-  for (size_t i = 0; i < queries.size(); ++i) {
-    Cut(budgets[i], queries[i].draft);
-    total += static_cast<int64_t>(budgets[i]);
+  stats_.asked += static_cast<int64_t>(responses.size());
+  const std::vector<ChosenNode> chosen =
+      ChooseNodes(probabilities, decoding, static_cast<size_t>(max_nodes), cost_);
+  std::vector<std::vector<int32_t>> places(responses.size());  // of a proposal's nodes in the draft
+  for (const auto& [i, node] : chosen) {
+    const engine::DraftTree& proposal = responses[i]->proposal.tree;
+    engine::DraftTree& draft = responses[i]->draft;
+    places[i].resize(proposal.tokens.size(), -1);
+    places[i][node] = static_cast<int32_t>(draft.tokens.size());
+    const int32_t parent = proposal.parents[node];
+    draft.tokens.push_back(proposal.tokens[node]);
+    draft.parents.push_back(parent < 0 ? -1 : places[i][static_cast<size_t>(parent)]);
+    responses[i]->evidence.push_back(evidence[i][node]);
   }
-  stats_.proposed += total;
-  return total;
+  stats_.proposed += static_cast<int64_t>(chosen.size());
+  return static_cast<int64_t>(chosen.size());
 }
 
 GainGuard& TreeDrafter::GuardOf(int64_t decoding) {
@@ -268,17 +276,17 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   if (ids.empty() || max_nodes < 1) return trees;
   pass_.decoding = static_cast<int64_t>(ids.size());
   most_nodes_ = max_nodes;
-  std::vector<DraftQuery> queries = FollowAll(ids);
+  const std::vector<Response*> responses = FollowAll(ids);
   // To follow takes its time with or without drafts, so it is no cost of these.
   const auto began = std::chrono::steady_clock::now();
-  Propose(queries, pass_.decoding, max_nodes);
+  Propose(responses, pass_.decoding, max_nodes);
   // Scores that were never tried may all be too high, and a full batch would pay for each.
   const bool bold = acceptance_.Tried() || Mutant("scores-never-tried-are-trusted");
   const int64_t most = bold ? max_nodes : std::min(max_nodes, pass_.decoding / 4 + kFirstNodes);
-  pass_.drafted = CutToBudgets(queries, pass_.decoding, most);
+  pass_.drafted = Choose(responses, pass_.decoding, most);
   for (size_t i = 0; i < ids.size() && pass_.drafted > 0; ++i) {
     const auto found = responses_.find(ids[i]);
-    if (found != responses_.end()) trees[i] = found->second.draft.tree;
+    if (found != responses_.end()) trees[i] = found->second.draft;
   }
   pass_.draft_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -33,7 +33,7 @@ struct TreeDrafterStats {
 
 /// Follows the responses that a generator makes: their tokens go into the trees, and the other
 /// responses to a prompt profit while they still run. For each pass it drafts the running responses
-/// and cuts the drafts to what pays (draft_budget.h). One thread at a time.
+/// and chooses the nodes that pay (draft_budget.h). One thread at a time.
 ///
 /// A token goes into its tree when a draft is wanted, and at the latest some hundred tokens later.
 /// So where drafts do not pay, many tokens go at once, and the tree comes once for all of them into
@@ -77,8 +77,10 @@ class TreeDrafter : public engine::Drafter {
     int64_t age = 0;                         // as TreeCache.Begin's actor_updates
     std::vector<int32_t> waiting;            // tokens that are not in the tree
     std::unique_ptr<ResponseCursor> cursor;  // null: none is
-    rollout::Draft draft;                    // the last one, cut to its budget
     bool asked = false;                      // for the pass that follows
+    rollout::Draft proposal;                 // of the tree; the last one
+    engine::DraftTree draft;                 // the nodes of `proposal` that were chosen …
+    std::vector<NodeEvidence> evidence;      // … and what was known of them
   };
   // A forward pass, and the drafts that were made for it.
   struct Pass {
@@ -92,9 +94,9 @@ class TreeDrafter : public engine::Drafter {
   bool Follow(Response& response);
   void FollowEnded(std::unordered_map<uint64_t, std::vector<Response>>::iterator it);
   void Judge(Response& response, absl::Span<const int32_t> tokens, int64_t verified);
-  std::vector<DraftQuery> FollowAll(absl::Span<const uint64_t> ids);
-  void Propose(std::vector<DraftQuery>& queries, int64_t decoding, int64_t max_nodes);
-  int64_t CutToBudgets(absl::Span<const DraftQuery> queries, int64_t decoding, int64_t max_nodes);
+  std::vector<Response*> FollowAll(absl::Span<const uint64_t> ids);
+  void Propose(absl::Span<Response* const> responses, int64_t decoding, int64_t max_nodes);
+  int64_t Choose(absl::Span<Response* const> responses, int64_t decoding, int64_t max_nodes);
   void Settle();
   bool Rests(int64_t decoding);
   bool MayPayAtAll(int64_t decoding);
@@ -116,6 +118,12 @@ class TreeDrafter : public engine::Drafter {
   std::array<GainGuard, kGuards> guards_;
   Pass pass_;
   TreeDrafterStats stats_;
+  // Of Choose, by response: kept for its memory.
+  struct Scratch {
+    std::vector<NodeProbabilities> probabilities;
+    std::vector<std::vector<NodeEvidence>> evidence;
+  };
+  Scratch scratch_;
   // Where nothing paid lately, it is not even asked what might: to draft costs time as well.
   int64_t vain_ = 0;               // drafts in a row for which the budget was zero
   int64_t rest_ = 0;               // passes without drafts that are left

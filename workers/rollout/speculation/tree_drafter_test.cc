@@ -95,6 +95,31 @@ TEST_F(TreeDrafterTest, CountsWhatCameOfIt) {
   EXPECT_EQ(drafter_.stats().verified, 4);
 }
 
+// The history says that the first token is followed by any of ten, and each of these by its own
+// tokens. The first guess is never right, so nothing is learned of what follows it.
+TEST_F(TreeDrafterTest, WhatWasNotReachedIsNotJudged) {
+  LetDraftsPay();
+  for (int32_t i = 0; i < 10; ++i) Remember({50, 60 + i, 70 + i, 80 + i, 90 + i, 100 + i});
+  const auto nodes_after = [&](int32_t token) {
+    drafter_.Begin(1, kPrompt, std::vector<int32_t>{50, token});
+    const int64_t nodes = drafter_.Draft(std::vector<uint64_t>{1}, 64)[0].size();
+    drafter_.End(1);
+    return nodes;
+  };
+  const int64_t before = nodes_after(65);
+  EXPECT_GE(before, 3);
+  for (uint64_t id = 2; id < 40; ++id) {
+    drafter_.Begin(id, kPrompt, std::vector<int32_t>{50});
+    const auto tree = drafter_.Draft(std::vector<uint64_t>{id}, 64)[0];
+    drafter_.Append(id, std::vector<int32_t>{static_cast<int32_t>(1000 + id)}, tree.size());
+    drafter_.PassDone(1 + tree.size(), 10e-3 + 0.1e-3 * static_cast<double>(1 + tree.size()));
+    drafter_.End(id);
+  }
+  EXPECT_EQ(drafter_.stats().accepted, 0);
+  EXPECT_GT(drafter_.stats().verified, 100);
+  EXPECT_GE(nodes_after(65), before);
+}
+
 // History that is always wrong is believed less and less, until it costs nothing.
 TEST_F(TreeDrafterTest, HistoryThatMisleadsIsLeftAlone) {
   LetDraftsPay();
