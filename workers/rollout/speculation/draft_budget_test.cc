@@ -131,6 +131,16 @@ TEST(GainGuardTest, BadLuckIsNoLoss) {
   EXPECT_LT(PassesUntilRest(4, 5000), 100) << "they lose all together";
 }
 
+TEST(GainGuardTest, ALossThatNobodyNoticesIsNone) {
+  GainGuard guard;
+  const auto rests_after = [&](double tokens) {
+    for (int i = 0; i < 1000 && !guard.Rests(); ++i) guard.NotePass(tokens, 100);
+    return guard.Rests();
+  };
+  EXPECT_FALSE(rests_after(99.9));
+  EXPECT_TRUE(rests_after(98));
+}
+
 TEST(AcceptanceTest, BelievesTheShareUntilItIsTried) {
   Acceptance acceptance;
   const NodeEvidence node = {0.6f, 2, 3};

@@ -9,8 +9,9 @@ namespace baton::rollout {
 namespace {
 
 constexpr double kGainFading = 0.98;
-constexpr double kLeastPasses = 12;  // before it judges
-constexpr double kSure = 2;          // standard deviations that a loss has
+constexpr double kLeastPasses = 12;   // before it judges
+constexpr double kLeastLoss = 0.005;  // of the plain tokens; less is not worth a rest
+constexpr double kSure = 2;           // standard deviations that a loss has
 constexpr int64_t kLongestRest = 8192;
 
 }  // namespace
@@ -20,6 +21,7 @@ void GainGuard::NotePass(double tokens, double plain) {
   const double loss = plain - tokens;
   passes_ = kGainFading * passes_ + 1;
   loss_ = kGainFading * loss_ + loss;
+  plain_ = kGainFading * plain_ + plain;
   variance_ = kGainFading * kGainFading * variance_ + loss * loss;
   if (passes_ < kLeastPasses) return;
   if (loss_ <= 0 || Mutant("loss-is-not-noticed")) {
@@ -27,9 +29,10 @@ void GainGuard::NotePass(double tokens, double plain) {
     return;
   }
   if (loss_ < kSure * std::sqrt(variance_) && !Mutant("bad-luck-is-a-loss")) return;
+  if (loss_ < kLeastLoss * plain_ && !Mutant("tiny-loss-is-a-loss")) return;
   rest_ = next_rest_;
   next_rest_ = std::min(kLongestRest, 2 * next_rest_);
-  passes_ = loss_ = variance_ = 0;
+  passes_ = plain_ = loss_ = variance_ = 0;
 }
 
 bool GainGuard::Rests() {

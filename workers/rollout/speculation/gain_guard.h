@@ -15,15 +15,15 @@ class GainGuard {
   /// `first_rest`: passes; it never rests for fewer.
   explicit GainGuard(int64_t first_rest = 64) : first_rest_(first_rest), next_rest_(first_rest) {}
 
-  /// A pass with drafts yielded `tokens`; in its time, with that of drafting, plain passes would
-  /// have yielded `plain`.
+  /// A pass for which drafts were made yielded `tokens`; in its time, with that of drafting, plain
+  /// passes would have yielded `plain`.
   void NotePass(double tokens, double plain);
   /// The next pass is to have no drafts. Call it once for each pass.
   bool Rests();
 
  private:
   // Later passes count more.
-  double passes_ = 0;
+  double passes_ = 0, plain_ = 0;
   double loss_ = 0;      // plain tokens less those that came
   double variance_ = 0;  // of loss_, if it were chance alone
   int64_t rest_ = 0;     // passes left

@@ -235,10 +235,12 @@ void TreeDrafter::Settle() {
   if (pass.rows == 0) return;
   const int64_t rows = pass.decoding + pass.verified;
   if (pass.rows <= rows + 1 + rows / kOtherRows) cost_.Note(pass.rows, pass.seconds);
-  if (pass.drafted == 0 || !cost_.known()) return;
-  // In all the time that the pass and its drafts took.
+  if (!pass.asked || !cost_.known()) return;
+  // In all the time that the pass and its drafts took, also if none of these was chosen.
   const double plain_seconds = cost_.Seconds(std::max<int64_t>(1, pass.rows - pass.verified));
-  const double seconds = std::min(pass.seconds, kSlowestPass * cost_.Seconds(pass.rows));
+  const double seconds = pass.drafted == 0
+                             ? plain_seconds
+                             : std::min(pass.seconds, kSlowestPass * cost_.Seconds(pass.rows));
   const double plain =
       static_cast<double>(pass.decoding) * (seconds + pass.draft_seconds) / plain_seconds;
   GuardOf(pass.decoding).NotePass(static_cast<double>(pass.tokens), plain);
@@ -275,6 +277,7 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   std::vector<engine::DraftTree> trees(ids.size());
   if (ids.empty() || max_nodes < 1) return trees;
   pass_.decoding = static_cast<int64_t>(ids.size());
+  pass_.asked = true;
   most_nodes_ = max_nodes;
   const std::vector<Response*> responses = FollowAll(ids);
   // To follow takes its time with or without drafts, so it is no cost of these.

@@ -85,6 +85,7 @@ class TreeDrafter : public engine::Drafter {
   // A forward pass, and the drafts that were made for it.
   struct Pass {
     int64_t decoding = 0;  // responses
+    bool asked = false;    // drafts were made, though perhaps none was chosen
     int64_t drafted = 0;   // nodes proposed
     double draft_seconds = 0;
     // What came of it.
