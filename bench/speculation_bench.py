@@ -4,7 +4,7 @@
 Everything is of examples/addition on this machine: a small Llama that was taught to add numbers of
 --digits digits. The same --prompts prompts come again in each step, --samples responses each, at
 temperature 1 and top_p 1, so a step is an epoch. K are the responses that the rollout makes at once
-(rollout.max_num_seqs). Three parts; --parts takes some of them.
+(rollout.max_num_seqs). Four parts; --parts takes some of them.
 
 engine: the engine alone. A job trains for --train-steps steps and saves checkpoints after 25% of
 them (early), after half (middle) and at the end (late). speculation_engine_bench.cc measures each
@@ -24,6 +24,15 @@ history and is a part of its own):
     K/drafted/PART               draft tokens verified, over all tokens
     K/identical                  1: both runs end with the same weights, byte for byte
 
+ahead (not unless it is asked for): whole jobs in which each step asks --ahead-prompts prompts that were never
+asked before, 4 samples each: speculation has the siblings alone, and with run_ahead what idle rollouts sampled
+while the trainer worked. Rows by K, off over `auto` and off over `auto` with run_ahead; without the first step:
+    ahead/K/generation_speedup   seconds of generation a token
+    ahead/K/step_speedup         seconds of a step
+    ahead/K/run_ahead/...        the same with run_ahead
+    ahead/K/sampled_ahead        tokens that were sampled ahead, over all tokens
+    ahead/K/identical            1: all three runs end with the same weights
+
 presets (not unless it is asked for): the same of whole jobs under --preset, by default grpo, ppo and
 dapo, with 1, 5 and 16 samples, 8 at once, and dapo without dynamic_sampling, so that a step
 stays an epoch. Rows as above, PRESET/nN instead of K. There are none of
@@ -40,7 +49,8 @@ import tempfile
 from job_cluster import BIN, JobCluster, report
 
 MODES = ("off", "auto")
-PARTS = ("engine", "jobs", "presets")
+PARTS = ("engine", "jobs", "ahead", "presets")
+AHEAD_SAMPLES = 4
 PRESET_RUNNING = 8
 PRESET_SAMPLES = (1, 5, 16)
 LARGE_MODEL = ["model.init.hidden_size=512", "model.init.intermediate_size=1376",
@@ -127,6 +137,46 @@ def jobs_part(cluster, arguments):
             for row in off_and_auto(cluster, arguments, str(running), [f"rollout.max_num_seqs={running}"])]
 
 
+def ahead_part(cluster, arguments):
+    rows = []
+    with open(f"{cluster.work}/data/rl.jsonl", encoding="utf-8") as file:
+        prompts = file.readlines()
+    new = arguments.ahead_prompts * arguments.steps
+    if new > len(prompts):
+        raise SystemExit(f"{arguments.steps} steps of {arguments.ahead_prompts} prompts: the data have {len(prompts)}")
+    with open(f"{cluster.work}/data/new.jsonl", "w", encoding="utf-8") as file:
+        file.writelines(prompts[:new])
+    ways = {"off": ["rollout.speculation=off"], "auto": ["rollout.speculation=auto"],
+            "ahead": ["rollout.speculation.run_ahead=true"]}
+    for running in arguments.running:
+        runs = {}
+        for way, sets in ways.items():
+            print(f"ahead, {running} at once: {way}, {arguments.steps} steps", flush=True)
+            name = f"ahead-{running}-{way}"
+            train(cluster, arguments, name, arguments.steps, [
+                f"data.train_files=[{cluster.work}/data/new.jsonl]",
+                f"data.train_batch_size={arguments.ahead_prompts}", f"rollout.n={AHEAD_SAMPLES}",
+                f"rollout.max_num_seqs={running}", *sets])
+            runs[way] = (cluster.metrics(name, arguments.steps), weights_of(cluster, name, arguments.steps))
+        those = range(2, arguments.steps + 1)
+
+        def a_token(way):
+            metrics = runs[way][0]
+            return total(metrics, "timing_s/gen", those) / total(metrics, "perf/total_num_tokens", those)
+
+        def speedups(way):
+            steps = total(runs["off"][0], "timing_s/step", those) / total(runs[way][0], "timing_s/step", those)
+            return {"generation_speedup": a_token("off") / a_token(way), "step_speedup": steps}
+        figures = speedups("auto")
+        figures.update({f"run_ahead/{name}": value for name, value in speedups("ahead").items()})
+        figures["sampled_ahead"] = (total(runs["ahead"][0], "rollout/spec/ahead_tokens", those) /
+                                    total(runs["ahead"][0], "perf/total_num_tokens", those))
+        figures["identical"] = float(len({weights for _, weights in runs.values()}) == 1)
+        rows += [{"name": f"ahead/{running}/{name}", "value": value,
+                  "unit": "x" if "speedup" in name else ""} for name, value in figures.items()]
+    return rows
+
+
 def presets_part(cluster, arguments):
     rows = []
     for preset in arguments.preset:
@@ -187,6 +237,7 @@ def parse_arguments():
     parser.add_argument("--digits", type=int, default=6)
     parser.add_argument("--prompts", type=int, default=64)
     parser.add_argument("--samples", type=int, default=16)
+    parser.add_argument("--ahead-prompts", type=int, default=16, help="of each step of part ahead")
     parser.add_argument("--steps", type=int, default=10, help="of each whole job; one is an epoch")
     parser.add_argument("--train-steps", type=int, default=40, help="of the job whose checkpoints are measured")
     parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
@@ -202,6 +253,7 @@ def parse_arguments():
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.prompts, arguments.samples, arguments.digits = 4, 2, 2
+        arguments.ahead_prompts = 4
         arguments.steps = arguments.train_steps = 4
         arguments.sft_steps, arguments.running, arguments.seconds = 40, [2], 2
     unknown = set(arguments.parts) - set(PARTS)
@@ -215,7 +267,7 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    measure = {"engine": engine_part, "jobs": jobs_part, "presets": presets_part}
+    measure = {"engine": engine_part, "jobs": jobs_part, "ahead": ahead_part, "presets": presets_part}
     rows = []
     with tempfile.TemporaryDirectory(prefix="baton-speculation-bench-") as work:
         cluster = JobCluster(arguments.bin, work)

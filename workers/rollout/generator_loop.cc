@@ -262,6 +262,7 @@ void GeneratorLoop::RunLoad(Command& command) {
 void GeneratorLoop::Step() {
   const absl::Time began = absl::Now();
   const int64_t drafted = generator_->stats().drafts.rows;
+  if (drafter_ != nullptr) drafter_->SetAhead(running_.size() == ahead_);
   auto updates = generator_->Step();
   const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
   if (!updates.ok()) {

@@ -235,7 +235,7 @@ void TreeDrafter::Settle() {
   if (pass.rows == 0) return;
   const int64_t rows = pass.decoding + pass.verified;
   if (pass.rows <= rows + 1 + rows / kOtherRows) cost_.Note(pass.rows, pass.seconds);
-  if (!pass.asked || !cost_.known()) return;
+  if (!pass.asked || !cost_.known() || pass.ahead) return;
   // In all the time that the pass and its drafts took, also if none of these was chosen.
   const double plain_seconds = cost_.Seconds(std::max<int64_t>(1, pass.rows - pass.verified));
   const double seconds = pass.drafted == 0
@@ -244,6 +244,11 @@ void TreeDrafter::Settle() {
   const double plain =
       static_cast<double>(pass.decoding) * (seconds + pass.draft_seconds) / plain_seconds;
   GuardOf(pass.decoding).NotePass(static_cast<double>(pass.tokens), plain);
+}
+
+void TreeDrafter::SetAhead(bool ahead) {
+  if (std::exchange(ahead_, ahead) == ahead) return;
+  vain_ = rest_ = 0;
 }
 
 bool TreeDrafter::Rests(int64_t decoding) {
@@ -269,6 +274,7 @@ bool TreeDrafter::WantsToDraft(int64_t decoding) {
   Settle();
   if (decoding < 1) return false;
   pass_.decoding = decoding;
+  pass_.ahead = ahead_ && !Mutant("ahead-teaches-the-guard");
   return !Rests(decoding);
 }
 

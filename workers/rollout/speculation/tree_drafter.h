@@ -56,6 +56,10 @@ class TreeDrafter : public engine::Drafter {
   void PassDone(int64_t rows, double seconds) override;
   void End(uint64_t id) override;
 
+  /// All responses from now on are run ahead, or not: whether drafts pay for those says nothing of
+  /// the others, which have the history that these make.
+  void SetAhead(bool ahead);
+
   /// Follows responses that ended, of about `tokens` tokens. True: more of them wait.
   bool CatchUp(int64_t tokens);
 
@@ -86,6 +90,7 @@ class TreeDrafter : public engine::Drafter {
   struct Pass {
     int64_t decoding = 0;  // responses
     bool asked = false;    // drafts were made, though perhaps none was chosen
+    bool ahead = false;    // nothing was made in earnest
     int64_t drafted = 0;   // nodes proposed
     double draft_seconds = 0;
     // What came of it.
@@ -118,6 +123,7 @@ class TreeDrafter : public engine::Drafter {
   static constexpr size_t kGuards = 16;
   std::array<GainGuard, kGuards> guards_;
   Pass pass_;
+  bool ahead_ = false;
   TreeDrafterStats stats_;
   // Of Choose, by response: kept for its memory.
   struct Scratch {

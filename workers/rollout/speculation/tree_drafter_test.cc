@@ -213,6 +213,24 @@ TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
   EXPECT_GT(drafts_of({1}), 0);
 }
 
+// The same losses while all are run ahead, for prompts that were never asked, say nothing.
+TEST_F(TreeDrafterTest, WhatIsRunAheadSilencesNothing) {
+  LetDraftsPay();
+  Remember(Count(100, 30));
+  drafter_.Begin(1, kPrompt, {});
+  drafter_.Append(1, Count(100, 5), 0);
+  std::vector<uint64_t> many(12, 999);
+  many[0] = 1;
+  drafter_.SetAhead(true);
+  for (int pass = 0; pass < 200; ++pass) {
+    int64_t nodes = 0;
+    if (drafter_.WantsToDraft(12)) nodes = drafter_.Draft(many, 8)[0].size();
+    drafter_.PassDone(12 + nodes, 30e-3);  // far slower than plain passes
+  }
+  drafter_.SetAhead(false);
+  EXPECT_TRUE(drafter_.WantsToDraft(12));
+}
+
 // 100 updates were lost. What they said must not outweigh what follows.
 TEST_F(TreeDrafterTest, AnActorThatGoesBackIsBelievedAtOnce) {
   const auto say = [&](int64_t updates, int32_t token, int times) {
