@@ -284,10 +284,10 @@ struct ReturnWorker {
 /// The job ended or rests: the queue forgets what it asked for.
 struct LeaveQueue {};
 
-using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory, DropTrajectories,
-                            DropLogFiles, PutBatch, DropBatches, DropPayloads, EmitEvent,
-                            PutMetrics, LoadData, BuildBatch, CommitCheckpoint, PutCheckpoint,
-                            DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
+using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,
+                            DropTrajectories, DropLogFiles, PutBatch, DropBatches, DropPayloads,
+                            EmitEvent, PutMetrics, LoadData, BuildBatch, CommitCheckpoint,
+                            PutCheckpoint, DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
 using Effects = std::vector<Effect>;
 
 }  // namespace baton::controller

@@ -10,8 +10,8 @@
 
 namespace baton::controller {
 
-/// Fills in spec.rollout.speculation of a job of kind rl, and adds what is wrong with it. Pools must
-/// be filled in. Pure.
+/// Fills in spec.rollout.speculation of a job of kind rl, and adds what is wrong with it. Pools
+/// must be filled in. Pure.
 void CheckSpeculation(const v1::Dataflow& dataflow, v1::JobSpec* spec,
                       std::vector<v1::FieldViolation>* out);
 
