@@ -110,7 +110,7 @@ TEST(SimulationTest, WhatAStreamCarriedArrivesAfterItsSuccessor) {
 
 TEST(SimulationTest, NewerWeightsMakeUnfinishedResponsesAgain) {
   Coverage coverage;
-  for (uint64_t seed = 1; seed <= 30; ++seed) {
+  for (uint64_t seed = 1; seed <= 80; ++seed) {
     EXPECT_EQ(RunScenario(MakeScenario(seed), &coverage, false).violation, "") << "seed " << seed;
   }
   EXPECT_GT(coverage.happened("responses recalled"), 3u);
