@@ -23,6 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class ControllerSeedTest : public WholeControllerTest {
  protected:
@@ -117,8 +118,14 @@ TEST_F(ControllerSeedTest, OnlyAJobOfTheProjectOverTheSameDataIsASeed) {
               HasSubstr("no job 'projects/other/jobs/old'"));
   EXPECT_THAT(Refusal(SeededSpec("job:projects/default/jobs/old"), "other"),
               HasSubstr("is not the name of a job"));
-  v1::JobSpec spec = SeededSpec("job:old");
   folder_.Write("more.jsonl", "{\"prompt\": \"2+2=\", \"answer\": \"4\"}\n");
+  // Nor what data another project's job has.
+  v1::JobSpec elsewhere = SeededSpec("job:projects/default/jobs/old");
+  elsewhere.mutable_data()->add_val_files(folder_.path("more.jsonl"));
+  EXPECT_THAT(Refusal(elsewhere, "other"), Not(HasSubstr("had other prompts")));
+  EXPECT_THAT(Refusal(SeededSpec("job:projects/default/jobs/older"), "other"),
+              Not(HasSubstr("there is no job")));
+  v1::JobSpec spec = SeededSpec("job:old");
   spec.mutable_data()->add_val_files(folder_.path("more.jsonl"));
   EXPECT_THAT(Refusal(spec), HasSubstr("had other prompts: its data.val_files"));
   EXPECT_THAT(Refusal(spec), HasSubstr("name a job over the same data"));

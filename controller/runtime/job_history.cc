@@ -167,18 +167,24 @@ void JobHistory::Read(const Job& through, const std::string& job, const std::str
                  {{"job", job}, {"error", std::string(more.status().message())}});
     }
     auto read = std::make_shared<const PromptHistory>(rows->Take());
-    through.on_strand([this, job, uid, read = std::move(read)] {
-      StoredRows& stored = stored_[job];
-      if (stored.uid != uid) return;  // another job has the name by now
-      stored.rows = read;
-      for (const Use& waiting : std::exchange(stored.waiting, {})) waiting(*read);
+    through.on_strand([this, job, uid, whole = more.ok(), read = std::move(read)] {
+      const auto stored = stored_.find(job);
+      // The job has ended meanwhile, or another one has its name.
+      if (stored == stored_.end() || stored->second.uid != uid) return;
+      const std::vector<Use> waiting = std::exchange(stored->second.waiting, {});
+      if (whole) {
+        stored->second.rows = read;
+      } else {
+        stored_.erase(stored);  // it is read again when it is wanted again
+      }
+      for (const Use& use : waiting) use(*read);
     });
   });
 }
 
 void JobHistory::Forget() {
-  for (auto it = stored_.begin(); it != stored_.end();) {
-    it = it->second.waiting.empty() ? stored_.erase(it) : std::next(it);
+  for (const auto& [job, stored] : std::exchange(stored_, {})) {
+    for (const Use& waiting : stored.waiting) waiting(PromptHistory());
   }
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "controller/spec/pools.h"
 #include "controller/spec/role_names.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -17,6 +18,13 @@ namespace {
 constexpr char kGuessesOn[] = "auto";
 constexpr char kGuessesOff[] = "off";
 constexpr absl::string_view kSeedPrefix = "job:";
+
+// The name in `job:NAME`; "": it is none of a job of the same project.
+std::string NameOfSeed(absl::string_view seed_from) {
+  const bool named = absl::ConsumePrefix(&seed_from, kSeedPrefix);
+  const bool plain = seed_from.find_first_of("@/") == absl::string_view::npos;
+  return named && (plain || Mutant("seed-of-another-project")) ? std::string(seed_from) : "";
+}
 
 class SpeculationCheck {
  public:
@@ -56,9 +64,7 @@ class SpeculationCheck {
 
   void SeedFrom(const v1::SpeculationSpec& speculation) {
     if (!speculation.has_seed_from()) return;
-    absl::string_view name = speculation.seed_from();
-    const bool named = absl::ConsumePrefix(&name, kSeedPrefix);
-    if (!named || name.empty() || name.find_first_of("@/") != absl::string_view::npos) {
+    if (NameOfSeed(speculation.seed_from()).empty()) {
       Fail("seed_from", absl::StrCat("'", speculation.seed_from(),
                                      "' is not the name of a job; write job:NAME"));
     } else if (speculation.mode() == kGuessesOff) {
@@ -98,8 +104,8 @@ bool RunsAhead(const v1::JobSpec& effective) {
 }
 
 std::string SeedJob(const v1::JobSpec& effective) {
-  absl::string_view name = effective.rollout().speculation().seed_from();
-  return absl::ConsumePrefix(&name, kSeedPrefix) ? std::string(name) : "";
+  if (effective.kind() != v1::JOB_KIND_RL) return "";
+  return NameOfSeed(effective.rollout().speculation().seed_from());
 }
 
 }  // namespace baton::controller

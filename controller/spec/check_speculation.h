@@ -18,7 +18,7 @@ void CheckSpeculation(const v1::Dataflow& dataflow, v1::JobSpec* spec,
 /// Idle rollouts sample what is to be drawn next (speculation.run_ahead).
 bool RunsAhead(const v1::JobSpec& effective);
 
-/// The name in `seed_from: job:NAME`; "": there is none.
+/// The name in `seed_from: job:NAME`, without a project; "": there is none, or it is not valid.
 std::string SeedJob(const v1::JobSpec& effective);
 
 }  // namespace baton::controller

@@ -54,12 +54,13 @@ bool Acceptance::Tried() const { return tried_ >= kEnoughOfAll * unit_; }
 double Acceptance::Best() const { return Tried() ? best_ : 1; }
 
 void Acceptance::FindBest() {
-  best_ = 0;
+  double best = -1;
   const double weight = kShareWeight * unit_;
   for (const Count& count : counts_) {
     if (count.tried < kEnough * unit_) continue;
-    best_ = std::max(best_, (count.accepted + weight) / (count.tried + weight));
+    best = std::max(best, (count.accepted + weight) / (count.tried + weight));
   }
+  best_ = best < 0 ? 1 : best;  // no class was tried often
 }
 
 void Acceptance::Fade() {

@@ -90,7 +90,9 @@ bool HistoryFetcher::Rest(const absl::Status& error, std::vector<Waiting> failed
     return false;
   }
   for (auto it = failed.rbegin(); it != failed.rend(); ++it) {
-    if (++it->tries < options_.most_tries) waiting_.push_front(std::move(*it));
+    // A controller that is busy with others says nothing of this prompt.
+    const bool again = absl::IsResourceExhausted(error) || ++it->tries < options_.most_tries;
+    if (again) waiting_.push_front(std::move(*it));
   }
   if (!Mutant("history-without-rest")) mu_.AwaitWithTimeout(absl::Condition(&stopping_), rest_);
   rest_ = std::min(2 * rest_, options_.longest_rest);

@@ -162,7 +162,7 @@ TEST_F(HistoryFetcherTest, WhatFailsIsTriedAgainAFewTimes) {
   int failures = 2;
   const auto whole = log_->answer;
   log_->answer = [&](absl::Span<const HistoryPrompt> prompts) -> Fetched {
-    if (failures-- > 0) return absl::ResourceExhaustedError("busy");
+    if (failures-- > 0) return absl::UnavailableError("gone");
     return whole(prompts);
   };
   Start();
@@ -180,6 +180,21 @@ TEST_F(HistoryFetcherTest, WhatFailsIsTriedAgainAFewTimes) {
   Ask(12);  // 11 is given up
   log_->Allow(1);
   EXPECT_THAT(log_->WaitFor(7).back(), ElementsAre(12));
+}
+
+// That the controller is busy with others is no reason to give a prompt up.
+TEST_F(HistoryFetcherTest, ABusyControllerIsAskedUntilItAnswers) {
+  options_.most_tries = 2;
+  int busy = 6;
+  const auto whole = log_->answer;
+  log_->answer = [&](absl::Span<const HistoryPrompt> prompts) -> Fetched {
+    if (busy-- > 0) return absl::ResourceExhaustedError("busy");
+    return whole(prompts);
+  };
+  Start();
+  Ask(10);
+  log_->Allow(7);
+  EXPECT_TRUE(Holds(10, 3));
 }
 
 // The rest after an error has no end here, so a fetcher that does not rest would fetch again.
