@@ -62,7 +62,7 @@ TEST(RunAheadTest, IdleRolloutsSampleWhatIsDrawnNext) {
 
 TEST(RunAheadTest, EachIsSampledOnceUnlessItWasStopped) {
   int most = 0;
-  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
     SimulatedJob job(Ahead(Sync(), seed));
     job.RunToEnd();
     std::map<std::pair<uint64_t, uint32_t>, int> times;
