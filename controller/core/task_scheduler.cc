@@ -8,7 +8,7 @@
 namespace baton::controller {
 
 void TaskScheduler::AddWorker(const std::string& worker, int credits) {
-  workers_[worker] = Worker{credits};
+  workers_[worker].credits = credits;  // one that is there already keeps what it runs
 }
 
 std::vector<uint64_t> TaskScheduler::RemoveWorker(const std::string& worker) {

@@ -305,5 +305,19 @@ TEST(TaskSchedulerTest, WhatIsWithdrawnIsNeitherQueuedNorRunning) {
   EXPECT_EQ(tasks.Next(absl::UnixEpoch())->trajectory, 3u);
 }
 
+// The ranks of a group join together, and one of them may be at work already.
+TEST(TaskSchedulerTest, AWorkerThatIsAddedAgainKeepsItsLoad) {
+  TaskScheduler scheduler;
+  for (int times = 0; times < 2; ++times) {
+    scheduler.AddWorker("a", 2);
+    scheduler.SetEnabled("a", true);
+    for (uint64_t i = 0; i < 3; ++i) scheduler.Enqueue(10 * times + i, i);
+    while (scheduler.Next(absl::UnixEpoch()).has_value()) {
+    }
+    EXPECT_EQ(scheduler.load("a"), 2);
+  }
+  EXPECT_EQ(scheduler.running().size(), 2u);
+}
+
 }  // namespace
 }  // namespace baton::controller
