@@ -113,7 +113,7 @@ TEST_F(ControllerSeedTest, OnlyAJobOfTheProjectOverTheSameDataIsASeed) {
   EXPECT_EQ(Refusal(SeededSpec("job:old")), "");
   EXPECT_THAT(Refusal(SeededSpec("job:older")), HasSubstr("no job 'projects/default/jobs/older'"));
   EXPECT_THAT(Refusal(SeededSpec("job:older")), HasSubstr("remove seed_from"));
-  // That another project has it cannot be told from that nobody has it.
+  // A job of another project gets the same answer as one that does not exist.
   EXPECT_THAT(Refusal(SeededSpec("job:old"), "other"),
               HasSubstr("no job 'projects/other/jobs/old'"));
   EXPECT_THAT(Refusal(SeededSpec("job:projects/default/jobs/old"), "other"),

@@ -78,7 +78,7 @@ TEST(CheckSpeculationTest, ASeedIsAJob) {
                 ElementsAre(Pair("spec.rollout.speculation.seed_from",
                                  HasSubstr("is not the name of a job; write job:NAME"))))
         << name;
-    EXPECT_EQ(SeedJob(CheckSpec(spec).effective), "") << "nobody looks for it";
+    EXPECT_EQ(SeedJob(CheckSpec(spec).effective), "") << "it is not looked up";
   }
   SpeculationOf(&spec)->set_seed_from("job:first");
   SpeculationOf(&spec)->set_mode("off");

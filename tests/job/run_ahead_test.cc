@@ -192,7 +192,7 @@ TEST(RunAheadTest, AnEarlierControllersAreStopped) {
   EXPECT_GT(stopped, 0);
 }
 
-// Results of tasks that nobody runs, and numbers that make no sense.
+// Results of tasks that were never given out or have ended, and a number that makes no sense.
 TEST(RunAheadTest, WhatIsNotWantedCountsForNothing) {
   SimulatedJob job(Ahead(Sync(), 7));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kRunAhead).empty(); }));

@@ -124,7 +124,7 @@ v1::TaskResult SimulatedJob::ResultOf(const TaskDone& done) const {
     return result;
   }
   if (!status.ok()) return result;
-  // What is run ahead has a response that nobody may take.
+  // The result of a run-ahead task has a response, too: the controller must ignore it.
   if (done.ref.kind == TaskKind::kGenerate || ahead) {
     AddColumn(result, "tokens", v1::DATA_TYPE_INT32,
               std::vector<int32_t>(kTokens, static_cast<int32_t>(subject)));

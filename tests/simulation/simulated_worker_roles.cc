@@ -152,7 +152,7 @@ void SimulatedWorker::RunAhead(uint64_t context) {
   });
   if (busy) return StopAhead();
   if (!Sample(context)) return;
-  // Whoever takes it for a response is found out.
+  // The content is wrong on purpose: if it reached a row or a batch, a rule would notice.
   contexts_.at(context).task.trajectory.content ^= 1;
   NextAheadToken(context, 0);
 }

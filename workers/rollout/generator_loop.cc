@@ -211,7 +211,7 @@ void GeneratorLoop::Start(Generation generation) {
                                           generation.policy_version, ", but holds ", held)));
     return;
   }
-  // Drafts of what was run ahead are nobody's.
+  // Drafts of responses that were run ahead are not counted.
   if (running_.size() == ahead_) told_ = generator_->stats().drafts;
   const uint64_t id = next_id_++;
   generation.request.id = id;
@@ -236,7 +236,7 @@ void GeneratorLoop::EndAhead() {
       ++it;
       continue;
     }
-    generator_->Cancel(it->first);  // the report of that finds nobody
+    generator_->Cancel(it->first);  // Step finds no such response then, and ignores the report
     it->second.context->Finish(AheadResult(it->second, "cancelled"));
     it = running_.erase(it);
     --ahead_;
