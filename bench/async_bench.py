@@ -5,8 +5,12 @@ Real processes on this machine, one trainer and one rollout, each with one compu
 Llama that was taught to add numbers of --digits digits, so that its responses have a long tail. Each
 variant runs in mode sync and then in mode async, with the same seed and the same settings:
 
-    generation_bound   few responses at once, so that generation takes longer than training
-    training_bound     several epochs a step, so that training takes longer
+    generation_bound   few responses at once, so that generation takes longer than training, or about as long
+    training_bound     several epochs a step, so that training takes longer; a smaller learning rate, for
+                       otherwise the lengths of responses soon differ, and so does the work of a step
+    large/…            both with a larger model (--large-steps steps): of the first one, which takes some
+                       milliseconds for a response, the controller and the reward worker need a sixth of
+                       the two cores
     begin_order        what schedule.begin_order gains: few prompts that come again, and max_staleness 0,
                        so that each batch waits for its longest response; as_drawn beside longest_first
 
@@ -44,8 +48,16 @@ import tempfile
 
 from job_cluster import BIN, JobCluster, report
 
-VARIANTS = {"generation_bound": ["actor.ppo_epochs=1", "rollout.max_num_seqs=4"],
-            "training_bound": ["actor.ppo_epochs=4"]}
+SMALL, LARGE = "sft", "sft-large"
+LARGE_MODEL = ["model.init.hidden_size=256", "model.init.intermediate_size=704",
+               "model.init.num_hidden_layers=6", "model.init.num_attention_heads=8"]
+GENERATION_BOUND = ["actor.ppo_epochs=1", "rollout.max_num_seqs=4"]
+TRAINING_BOUND = ["actor.ppo_epochs=4", "actor.lr=5e-5"]
+# The model that a variant begins with, and what its jobs set.
+VARIANTS = {"generation_bound": (SMALL, GENERATION_BOUND),
+            "training_bound": (SMALL, TRAINING_BOUND),
+            "large/generation_bound": (LARGE, [*GENERATION_BOUND, "rollout.max_num_seqs=2"]),
+            "large/training_bound": (LARGE, TRAINING_BOUND)}
 ORDERS = ("as_drawn", "longest_first")
 GROUPS, SAMPLES = 16, 8  # of a batch
 PROMPTS = 64  # of variant begin_order: an epoch has 4 steps
@@ -78,24 +90,29 @@ def total(metrics, name):
     return sum(values.get(name, 0) for step, values in metrics.items() if step > SKIPPED)
 
 
-def train(cluster, arguments, name, prompts, sets):
+def train(cluster, arguments, name, prompts, sets, model=SMALL, steps=None):
     """The metrics of a job, by step."""
-    cluster.train(name.replace("_", "-"), "rl.yaml", [
-        "model.path=job:sft", f"data.train_files=[{cluster.work}/data/{prompts}]", "data.val_files=[]",
+    name = name.replace("_", "-").replace("/", "-")
+    steps = steps or arguments.steps
+    cluster.train(name, "rl.yaml", [
+        f"model.path=job:{model}", f"data.train_files=[{cluster.work}/data/{prompts}]", "data.val_files=[]",
         f"data.train_batch_size={GROUPS}", f"rollout.n={SAMPLES}", "trainer.test_freq=0",
         "trainer.val_before_train=false", "trainer.val_after_train=false",
-        f"trainer.total_training_steps={arguments.steps}", f"data.seed={arguments.seed}",
+        f"trainer.total_training_steps={steps}", f"data.seed={arguments.seed}",
         "resources.rollout_workers=1",
         # Without a filter each step trains on as much in both runs.
         "algorithm.filter_groups=false", *sets])
-    return cluster.metrics(name.replace("_", "-"), arguments.steps)
+    return cluster.metrics(name, steps)
 
 
 def run_job(cluster, arguments, variant, mode):
+    model, sets = VARIANTS[variant]
+    steps = arguments.large_steps if model == LARGE else arguments.steps
+    print(f"{variant}, mode {mode}, {steps} steps", flush=True)
     busy = Busy(cluster)
     bound = [f"schedule.max_staleness={arguments.max_staleness}"] if mode == "async" else []
     metrics = train(cluster, arguments, f"{variant}-{mode}", "rl.jsonl",
-                    [f"algorithm.mode={mode}", *VARIANTS[variant], *bound])
+                    [f"algorithm.mode={mode}", *sets, *bound], model, steps)
     seconds = sum(values["timing_s/step"] for values in metrics.values())
     return metrics, busy.cores(seconds)
 
@@ -191,6 +208,8 @@ def main():
     parser.add_argument("--digits", type=int, default=6)
     parser.add_argument("--steps", type=int, default=40, help="of each job")
     parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
+    parser.add_argument("--large-steps", type=int, default=15, help="of each job with the large model")
+    parser.add_argument("--large-sft-steps", type=int, default=150, help="that teach the large model")
     parser.add_argument("--max-staleness", type=int, default=4)
     parser.add_argument("--variant", choices=[*VARIANTS, "begin_order"], action="append")
     parser.add_argument("--bin", default=BIN)
@@ -203,13 +222,16 @@ def main():
             cluster.start()
             print(f"teaching the first model, {arguments.sft_steps} steps", flush=True)
             cluster.teach("sft", arguments.sft_steps, arguments.seed)
-            for variant in arguments.variant or [*VARIANTS, "begin_order"]:
+            chosen = arguments.variant or [*VARIANTS, "begin_order"]
+            if any(variant in VARIANTS and VARIANTS[variant][0] == LARGE for variant in chosen):
+                print(f"teaching the large model, {arguments.large_sft_steps} steps", flush=True)
+                cluster.teach(LARGE, arguments.large_sft_steps, arguments.seed, LARGE_MODEL)
+            for variant in chosen:
                 if variant == "begin_order":
                     rows += begin_order_rows(cluster, arguments)
                     continue
                 runs = {}
                 for mode in ("sync", "async"):
-                    print(f"{variant}, mode {mode}, {arguments.steps} steps", flush=True)
                     runs[mode] = run_job(cluster, arguments, variant, mode)
                 rows += rows_of(variant, runs)
         finally:

@@ -19,16 +19,15 @@ namespace {
 
 constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 
-absl::StatusOr<std::unique_ptr<v1::ExperienceService::Stub>> ConnectToExperience(
-    const std::string& controller, const TlsFiles& tls) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& controller,
+                                                       const TlsFiles& tls) {
   BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(tls));
-  grpc::ChannelArguments arguments;  // A channel per attempt: see session.cc.
+  grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);  // a dead machine says nothing
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
-  return v1::ExperienceService::NewStub(
-      grpc::CreateCustomChannel(controller, credentials, arguments));
+  return grpc::CreateCustomChannel(controller, credentials, arguments);
 }
 
 void SignWith(const std::string& token, grpc::ClientContext& context) {
@@ -62,9 +61,25 @@ void CallCanceller::Pause(absl::Duration duration) {
 ExperienceClient::ExperienceClient(const WorkerOptions& options)
     : controller_(options.controller), token_(options.token), tls_(options.tls) {}
 
+absl::StatusOr<ExperienceClient::Channel> ExperienceClient::Connection() const {
+  absl::MutexLock lock(&mu_);
+  if (channel_ == nullptr) {
+    BATON_ASSIGN_OR_RETURN(channel_, Connect(controller_, tls_));
+  }
+  return channel_;
+}
+
+absl::Status ExperienceClient::Ended(const Channel& channel, absl::Status status) const {
+  if (status.ok()) return status;
+  absl::MutexLock lock(&mu_);
+  if (channel_ == channel) channel_ = nullptr;
+  return status;
+}
+
 absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, CallCanceller& call,
                                          std::vector<v1::Trajectory>& batch) const {
-  BATON_ASSIGN_OR_RETURN(const auto stub, ConnectToExperience(controller_, tls_));
+  BATON_ASSIGN_OR_RETURN(const Channel channel, Connection());
+  const auto stub = v1::ExperienceService::NewStub(channel);
   grpc::ClientContext context;
   SignWith(token_, context);
   const absl::Cleanup end = [&call] { call.End(); };
@@ -74,12 +89,13 @@ absl::Status ExperienceClient::FetchOnce(const v1::FetchBatchRequest& request, C
   while (reader->Read(&response)) {
     for (v1::Trajectory& one : *response.mutable_trajectories()) batch.push_back(std::move(one));
   }
-  return FromGrpc(reader->Finish());
+  return Ended(channel, FromGrpc(reader->Finish()));
 }
 
 absl::StatusOr<std::vector<v1::EarlierResponse>> ExperienceClient::FetchHistory(
     const v1::FetchHistoryRequest& request, absl::Duration limit, CallCanceller& canceller) const {
-  BATON_ASSIGN_OR_RETURN(const auto stub, ConnectToExperience(controller_, tls_));
+  BATON_ASSIGN_OR_RETURN(const Channel channel, Connection());
+  const auto stub = v1::ExperienceService::NewStub(channel);
   grpc::ClientContext context;
   SignWith(token_, context);
   context.set_deadline(absl::ToChronoTime(absl::Now() + limit));
@@ -93,7 +109,7 @@ absl::StatusOr<std::vector<v1::EarlierResponse>> ExperienceClient::FetchHistory(
       history.push_back(std::move(one));
     }
   }
-  BATON_RETURN_IF_ERROR(FromGrpc(reader->Finish()));
+  BATON_RETURN_IF_ERROR(Ended(channel, FromGrpc(reader->Finish())));
   return history;
 }
 

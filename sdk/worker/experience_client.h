@@ -2,6 +2,7 @@
 #ifndef BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 #define BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,8 +18,9 @@
 #include "sdk/worker/worker.h"
 
 namespace grpc {
+class Channel;
 class ClientContext;
-}
+}  // namespace grpc
 
 namespace baton {
 
@@ -42,10 +44,12 @@ class CallCanceller {
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
 };
 
+/// Keeps its connection from call to call, until one fails: the next call makes a new one, which
+/// connects at once. (A kept one has a back-off of its own, which outlasts a controller's restart.)
 /// Thread-safe.
 class ExperienceClient {
  public:
-  /// Connects to the worker's controller, with the worker's token.
+  /// Connects to the worker's controller, with the worker's token, when it is first asked.
   explicit ExperienceClient(const WorkerOptions& options);
 
   /// The whole batch of an "update" task, in its fixed order. Tries again while the controller is
@@ -74,10 +78,16 @@ class ExperienceClient {
                                                     TaskContext& context) const;
   absl::Status FetchOnce(const v1::FetchBatchRequest& request, CallCanceller& call,
                          std::vector<v1::Trajectory>& batch) const;
+  using Channel = std::shared_ptr<grpc::Channel>;
+  absl::StatusOr<Channel> Connection() const;
+  /// A call over `channel` ended so. Returns `status`.
+  absl::Status Ended(const Channel& channel, absl::Status status) const;
 
   const std::string controller_;
   const std::string token_;
   const TlsFiles tls_;
+  mutable absl::Mutex mu_;
+  mutable Channel channel_ ABSL_GUARDED_BY(mu_);  // null: the next call connects
 };
 
 }  // namespace baton

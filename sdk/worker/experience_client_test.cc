@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
@@ -78,6 +80,42 @@ TEST(ExperienceClient, ACallThatAStoppingControllerCancelsIsMadeAgain) {
   ASSERT_EQ(batch->size(), 1u);
   EXPECT_EQ(batch->at(0).trajectory_id(), "train-1");
   EXPECT_EQ(controller.calls, 2);
+}
+
+// Answers with where the call came from.
+class PeerController final : public v1::ExperienceService::Service {
+ public:
+  grpc::Status FetchBatch(grpc::ServerContext* context, const v1::FetchBatchRequest* /*request*/,
+                          grpc::ServerWriter<v1::FetchBatchResponse>* writer) override {
+    if (fails.exchange(false)) return {grpc::StatusCode::UNAVAILABLE, "not yet"};
+    v1::FetchBatchResponse response;
+    response.add_trajectories()->set_trajectory_id(context->peer());
+    writer->Write(response);
+    return grpc::Status::OK;
+  }
+  std::atomic<bool> fails = false;
+};
+
+TEST(ExperienceClient, AConnectionIsKeptUntilACallFails) {
+  PeerController controller;
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&controller);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  WorkerOptions options;
+  options.controller = absl::StrCat("127.0.0.1:", port);
+  const ExperienceClient client(options);
+  TaskContext context(v1::Task(), {});
+  std::vector<std::string> peers;
+  for (const bool fails : {false, false, true}) {
+    controller.fails = fails;
+    const auto batch = client.FetchBatch(context);
+    ASSERT_TRUE(batch.ok()) << batch.status();
+    peers.push_back(batch->at(0).trajectory_id());
+  }
+  EXPECT_EQ(peers[1], peers[0]);
+  EXPECT_NE(peers[2], peers[0]);
 }
 
 v1::FetchHistoryRequest HistoryOf(uint64_t prompt) {

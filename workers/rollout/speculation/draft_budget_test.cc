@@ -141,6 +141,20 @@ TEST(GainGuardTest, ALossThatNobodyNoticesIsNone) {
   EXPECT_TRUE(rests_after(98));
 }
 
+// Drafts that gain nothing by chance alone: a loss is never sure, and a gain neither.
+TEST(GainGuardTest, ATrialEndsUnlessDraftsPay) {
+  const auto passes_until_rest = [](double lucky, double unlucky) {
+    GainGuard guard(64, 128);
+    int passes = 0;
+    for (; passes < 5000 && !guard.Rests(); ++passes) {
+      guard.NotePass(passes % 2 == 0 ? lucky : unlucky, 10);
+    }
+    return passes;
+  };
+  EXPECT_EQ(passes_until_rest(12, 8), 128);
+  EXPECT_EQ(passes_until_rest(12, 9.9), 5000);
+}
+
 TEST(AcceptanceTest, BelievesTheShareUntilItIsTried) {
   Acceptance acceptance;
   const NodeEvidence node = {0.6f, 2, 3};

@@ -23,22 +23,33 @@ void GainGuard::NotePass(double tokens, double plain) {
   loss_ = kGainFading * loss_ + loss;
   plain_ = kGainFading * plain_ + plain;
   variance_ = kGainFading * kGainFading * variance_ + loss * loss;
+  ++tried_;
   if (passes_ < kLeastPasses) return;
+  if (trial_ > 0 && tried_ >= trial_ && !Pays() && !Mutant("a-trial-never-ends")) return Rest();
   if (loss_ <= 0 || Mutant("loss-is-not-noticed")) {
     next_rest_ = std::max(first_rest_, next_rest_ - 1 - next_rest_ / 64);
     return;
   }
   if (loss_ < kSure * std::sqrt(variance_) && !Mutant("bad-luck-is-a-loss")) return;
   if (loss_ < kLeastLoss * plain_ && !Mutant("tiny-loss-is-a-loss")) return;
+  Rest();
+}
+
+void GainGuard::Rest() {
   rest_ = next_rest_;
   next_rest_ = std::min(kLongestRest, 2 * next_rest_);
   passes_ = plain_ = loss_ = variance_ = 0;
+  tried_ = 0;
 }
 
 bool GainGuard::Rests() {
   if (rest_ == 0) return false;
   --rest_;
   return true;
+}
+
+bool GainGuard::Pays() const {
+  return passes_ >= kLeastPasses && -loss_ >= kSure * std::sqrt(variance_);
 }
 
 }  // namespace baton::rollout

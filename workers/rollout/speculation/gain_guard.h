@@ -3,6 +3,7 @@
 // Owns what passes with drafts yielded, and what plain passes would have yielded in the same time.
 // If that was more, and more than by chance, speculation rests for some passes; the more often that
 // happens, the longer. Chance is large: most of what drafts yield comes from few lucky passes.
+// Where a gain is unlikely, it also rests if after a trial none is seen.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
 
@@ -12,22 +13,29 @@ namespace baton::rollout {
 
 class GainGuard {
  public:
-  /// `first_rest`: passes; it never rests for fewer.
-  explicit GainGuard(int64_t first_rest = 64) : first_rest_(first_rest), next_rest_(first_rest) {}
+  /// `first_rest`: passes; it never rests for fewer. `trial`: passes with drafts after which it
+  /// rests unless they pay; 0: only a loss makes it rest.
+  explicit GainGuard(int64_t first_rest = 64, int64_t trial = 0)
+      : first_rest_(first_rest), trial_(trial), next_rest_(first_rest) {}
 
   /// A pass for which drafts were made yielded `tokens`; in its time, with that of drafting, plain
   /// passes would have yielded `plain`.
   void NotePass(double tokens, double plain);
   /// The next pass is to have no drafts. Call it once for each pass.
   bool Rests();
+  /// Since the last rest drafts gained something, and more than by chance.
+  bool Pays() const;
 
  private:
+  void Rest();
+
   // Later passes count more.
   double passes_ = 0, plain_ = 0;
   double loss_ = 0;      // plain tokens less those that came
   double variance_ = 0;  // of loss_, if it were chance alone
   int64_t rest_ = 0;     // passes left
-  int64_t first_rest_;
+  int64_t tried_ = 0;    // passes since the last rest
+  int64_t first_rest_, trial_;
   int64_t next_rest_;
 };
 

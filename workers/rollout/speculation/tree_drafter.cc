@@ -28,7 +28,9 @@ constexpr int64_t kOtherRows = 8;
 // From 2^this responses on drafts seldom pay, and never much: a loss is followed by a long rest.
 constexpr size_t kFullBatch = 4;
 constexpr int64_t kFullBatchRest = 2048;  // passes
-constexpr double kSlowestPass = 2;        // times what was expected: the process was not running
+constexpr int64_t kFullBatchTrial = 128;
+constexpr size_t kTried = 8;        // responses of a full batch that try whether drafts pay
+constexpr double kSlowestPass = 2;  // times what was expected: the process was not running
 // Tokens of a running response, and of all that ended, that wait to be followed.
 constexpr size_t kMostWaiting = 256;
 constexpr int64_t kMostEnded = 1 << 18;
@@ -47,7 +49,9 @@ int32_t ChildWith(const engine::DraftTree& tree, int32_t parent, int32_t token) 
 }  // namespace
 
 TreeDrafter::TreeDrafter(std::unique_ptr<TreeCache> cache) : cache_(std::move(cache)) {
-  for (size_t size = kFullBatch; size < kGuards; ++size) guards_[size] = GainGuard(kFullBatchRest);
+  for (size_t size = kFullBatch; size < kGuards; ++size) {
+    guards_[size] = GainGuard(kFullBatchRest, kFullBatchTrial);
+  }
 }
 
 void TreeDrafter::SetActorUpdates(int64_t updates) {
@@ -222,6 +226,12 @@ GainGuard& TreeDrafter::GuardOf(int64_t decoding) {
   return guards_[Mutant("one-guard-for-all-sizes") ? 0 : size];
 }
 
+// Of so many responses, the first ones get drafts.
+size_t TreeDrafter::Asked(size_t decoding) {
+  const bool full = decoding >> kFullBatch > 0 && !Mutant("full-batch-tried-whole");
+  return full && !GuardOf(static_cast<int64_t>(decoding)).Pays() ? kTried : decoding;
+}
+
 // Forgets now and then that nothing pays: the best drafts become better as the trees grow.
 bool TreeDrafter::MayPayAtAll(int64_t decoding) {
   if (++passes_ % kDoubt == 0) return true;
@@ -243,7 +253,8 @@ void TreeDrafter::Settle() {
                              : std::min(pass.seconds, kSlowestPass * cost_.Seconds(pass.rows));
   const double plain =
       static_cast<double>(pass.decoding) * (seconds + pass.draft_seconds) / plain_seconds;
-  GuardOf(pass.decoding).NotePass(static_cast<double>(pass.tokens), plain);
+  // A response without a draft yields one token.
+  GuardOf(pass.decoding).NotePass(static_cast<double>(pass.tokens + pass.unasked), plain);
 }
 
 void TreeDrafter::SetAhead(bool ahead) {
@@ -285,7 +296,9 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   pass_.decoding = static_cast<int64_t>(ids.size());
   pass_.asked = true;
   most_nodes_ = max_nodes;
-  const std::vector<Response*> responses = FollowAll(ids);
+  const size_t asked = Asked(ids.size());
+  pass_.unasked = static_cast<int64_t>(ids.size() - asked);
+  const std::vector<Response*> responses = FollowAll(ids.subspan(0, asked));
   // To follow takes its time with or without drafts, so it is no cost of these.
   const auto began = std::chrono::steady_clock::now();
   Propose(responses, pass_.decoding, max_nodes);
@@ -293,14 +306,14 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   const bool bold = acceptance_.Tried() || Mutant("scores-never-tried-are-trusted");
   const int64_t most = bold ? max_nodes : std::min(max_nodes, pass_.decoding / 4 + kFirstNodes);
   pass_.drafted = Choose(responses, pass_.decoding, most);
-  for (size_t i = 0; i < ids.size() && pass_.drafted > 0; ++i) {
+  for (size_t i = 0; i < asked && pass_.drafted > 0; ++i) {
     const auto found = responses_.find(ids[i]);
     if (found != responses_.end()) trees[i] = found->second.draft;
   }
   pass_.draft_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  seconds_a_response_ += kSecondsFading * (pass_.draft_seconds / static_cast<double>(ids.size()) -
-                                           seconds_a_response_);
+  seconds_a_response_ +=
+      kSecondsFading * (pass_.draft_seconds / static_cast<double>(asked) - seconds_a_response_);
   RestIfInVain();
   return trees;
 }

@@ -39,6 +39,9 @@ struct TreeDrafterStats {
 /// So where drafts do not pay, many tokens go at once, and the tree comes once for all of them into
 /// the CPU's caches. Responses that ended wait for that, too; CatchUp follows them while nothing
 /// else is to do. What other replicas said may be added by other threads meanwhile.
+///
+/// A full batch seldom gains from drafts. So as long as it is not known that it does, a few of its
+/// responses alone are drafted, and followed: to try costs next to nothing.
 class TreeDrafter : public engine::Drafter {
  public:
   explicit TreeDrafter(std::unique_ptr<TreeCache> cache);
@@ -91,6 +94,7 @@ class TreeDrafter : public engine::Drafter {
     int64_t decoding = 0;  // responses
     bool asked = false;    // drafts were made, though perhaps none was chosen
     bool ahead = false;    // nothing was made in earnest
+    int64_t unasked = 0;   // responses for which none was made
     int64_t drafted = 0;   // nodes proposed
     double draft_seconds = 0;
     // What came of it.
@@ -108,6 +112,7 @@ class TreeDrafter : public engine::Drafter {
   bool MayPayAtAll(int64_t decoding);
   void RestIfInVain();
   GainGuard& GuardOf(int64_t decoding);
+  size_t Asked(size_t decoding);
 
   const std::unique_ptr<TreeCache> cache_;
   mutable absl::Mutex age_mu_;  // others read what the drafter's thread writes

@@ -1,5 +1,6 @@
 #include "workers/rollout/speculation/tree_drafter.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "gmock/gmock.h"
@@ -188,6 +189,44 @@ TEST_F(TreeDrafterTest, TheFirstDraftsAreSmall) {
   };
   EXPECT_GT(nodes(), 8);
   EXPECT_LE(nodes(), 18);
+}
+
+// Eight of 64 responses try whether drafts pay. Once that is known, all get them.
+TEST_F(TreeDrafterTest, AFewOfAFullBatchTryFirst) {
+  const auto seconds = [](int64_t rows) { return 1e-3 + 1e-6 * static_cast<double>(rows); };
+  for (int64_t rows = 1; rows <= 100; ++rows) PassOf(rows, seconds(rows));
+  Remember(Count(100, 2000));
+  std::vector<uint64_t> ids;
+  for (uint64_t id = 1; id <= 64; ++id) {
+    ids.push_back(id);
+    drafter_.Begin(id, kPrompt, Count(100, 5));
+  }
+  drafter_.Draft({&ids[0], 1}, 512);  // It knows how many nodes there may be.
+  std::vector<int32_t> next(ids.size(), 105);
+  std::vector<int64_t> drafted;  // responses, by pass
+  for (int pass = 0; pass < 40; ++pass) {
+    std::vector<engine::DraftTree> trees(ids.size());
+    if (drafter_.WantsToDraft(64)) {
+      trees = drafter_.Draft(ids, 512);
+      drafted.push_back(0);
+    }
+    int64_t nodes = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      nodes += trees[i].size();
+      if (!trees[i].tokens.empty()) ++drafted.back();
+      // All guesses are right.
+      const auto size = static_cast<int32_t>(trees[i].size() + 1);
+      drafter_.Append(ids[i], Count(next[i], size), trees[i].size());
+      next[i] += size;
+    }
+    if (!drafted.empty() && drafted.size() <= 10) {
+      EXPECT_EQ(drafter_.cache().stats().running_responses, 8);
+    }
+    drafter_.PassDone(64 + nodes, seconds(64 + nodes));
+  }
+  ASSERT_THAT(drafted.size(), Gt(20u));
+  EXPECT_EQ(*std::max_element(drafted.begin(), drafted.begin() + 10), 8);
+  EXPECT_THAT(drafted.back(), Gt(8));
 }
 
 // After a loss beside many responses, one response alone is drafted nevertheless.
