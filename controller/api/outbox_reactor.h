@@ -213,6 +213,10 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   }
 
   void Pull(bool may_block) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (ending_ || done_) return;  // since it was posted
+    }
     Message message;
     const absl::StatusOr<Pulled> pulled = next_(&message, may_block);
     if (!pulled.ok()) return End(pulled.status());

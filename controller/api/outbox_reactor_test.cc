@@ -1,8 +1,10 @@
 // What waits for slow readers. No network: nothing is ever written.
 #include "controller/api/outbox_reactor.h"
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -53,6 +55,24 @@ TEST(OutboxBudgetTest, ManySlowReadersShareAndOthersAreLeftAlone) {
 TEST(OutboxBudgetTest, WhoHasNoneHasTheWholeCapacity) {
   const auto outbox = Outbox::Make(1000 * kEventBytes);
   EXPECT_GT(Fill(*outbox, 1000), 900);
+  outbox->OnDone();
+}
+
+// It would read a job's history for somebody who has left.
+TEST(OutboxReactorTest, ASourceIsNotAskedOnceItsCallerIsGone) {
+  const auto outbox = Outbox::Make(1000 * kEventBytes);
+  int asked = 0;
+  std::vector<std::function<void()>> posted;
+  outbox->PullFrom(
+      [&](v1::JobEvent*, bool) {
+        ++asked;
+        return Outbox::Pulled::kBlocks;
+      },
+      [&](std::function<void()> work) { posted.push_back(std::move(work)); });
+  ASSERT_EQ(posted.size(), 1u);
+  outbox->OnCancel();
+  posted[0]();
+  EXPECT_EQ(asked, 1);
   outbox->OnDone();
 }
 
