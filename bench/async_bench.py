@@ -22,6 +22,9 @@ Rows of a variant V:
     V/ceiling                         (generation + training) / max of both, of the sync run: what is
                                       possible where each process has a core of its own
     V/speedup_over_ceiling            aim: at least 0.9
+    V/cores_ceiling                   the same on the cores of this machine, which all processes share: no more
+                                      steps than these cores have CPU time for
+    V/speedup_over_cores_ceiling
     V/trainer_idle, V/rollout_idle    of the async run: share of the time in which it had nothing to do
                                       (metrics idle/trainer, idle/rollouts); /sync of the sync run
     V/trainer_cores, V/rollout_cores  cores that the process used; /sync of the sync run
@@ -71,11 +74,11 @@ def cpu_seconds(pid):
 
 
 class Busy:
-    """CPU time of the trainer and of the rollout while a job runs."""
+    """CPU time of the cluster's processes while a job runs."""
+    NAMES = {"actor-0": "trainer", "rollout-0": "rollout"}
 
     def __init__(self, cluster):
-        pids = cluster.pids()
-        self.pids = {"trainer": pids["actor-0"], "rollout": pids["rollout-0"]}
+        self.pids = {self.NAMES.get(name, name): pid for name, pid in cluster.pids().items()}
         self.before = self.now()
 
     def now(self):
@@ -159,6 +162,11 @@ def rows_of(variant, runs):
     generation = total(sync, "timing_s/gen")
     training = total(sync, "timing_s/step") - generation
     ceiling = (generation + training) / max(generation, training)
+    # A step of mode async needs the CPU time of all processes.
+    seconds_of_cores = (sum(runs["async"][1].values()) / os.cpu_count() *
+                        sum(v["timing_s/step"] for v in async_.values()) / len(async_))
+    step = total(sync, "timing_s/step") / (len(sync) - SKIPPED)
+    cores_ceiling = min(ceiling, step / seconds_of_cores)
     speedup = speed["async"] / speed["sync"]
     tokens = total(async_, "perf/total_num_tokens")
     dropped = total(async_, "buffer/stale_dropped_tokens")
@@ -182,6 +190,8 @@ def rows_of(variant, runs):
                      total(runs[mode][0], "perf/total_num_tokens") / steps, "tokens")]
     figures += [("speedup", speedup, "x"), ("ceiling", ceiling, "x"),
                 ("speedup_over_ceiling", speedup / ceiling, "x"),
+                ("cores_ceiling", cores_ceiling, "x"),
+                ("speedup_over_cores_ceiling", speedup / cores_ceiling, "x"),
                 ("token_speedup", rate(async_) / rate(sync), "x"),
                 ("update_slowdown", slowdown, "x"),
                 ("overlap", rate(async_) / rate(sync) * slowdown / ceiling, "x")]

@@ -39,6 +39,8 @@ class EarlyReports {
   /// The worker said that it has this task.
   bool Told(const std::string& worker, const TaskRef& ref) const;
 
+  /// Workers run what is not taken yet.
+  bool AnyRuns() const { return !running_.empty(); }
   std::vector<Running> TakeTasks();
   /// Calls handle(result) for each result of a group command, or for each of a trajectory; the
   /// others stay, even if the step ends over one of these.

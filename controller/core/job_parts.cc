@@ -68,7 +68,9 @@ PoolView JobParts::View() const {
   const bool updating = doing.Is(Activity::kUpdate);
   // Mode sync has no other work than the batch's.
   const bool made = updating || (is_async && async.batch.HasRestored(*this));
-  return {roster(), groups, commands, scheduler.queues(), versions, updating, made};
+  // In mode sync a command may come before the work that it makes possible.
+  const bool unadopted = is_async && !work.begun() && work.early().AnyRuns();
+  return {roster(), groups, commands, scheduler.queues(), versions, updating, made, unadopted};
 }
 
 CommandContext JobParts::Commands() {

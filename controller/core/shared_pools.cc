@@ -120,7 +120,7 @@ bool SharedPools::TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time
 bool SharedPools::MayCommand(const Group& group, const PoolView& view) const {
   const SharedPool* pool = Of(group.role);
   if (pool == nullptr) return true;
-  if (!AllBack(*pool, view)) return false;
+  if (!AllBack(*pool, view) || view.unadopted) return false;
   if (!view.commands.Of(group)->sent.empty()) return true;
   for (const Group& other : view.groups.all()) {
     if (Mutant("commands-at-once")) break;

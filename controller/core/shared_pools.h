@@ -47,6 +47,7 @@ struct PoolView {
   const PolicyVersions& versions;
   bool updating;    ///< The step's update is under way: its batch stands.
   bool batch_made;  ///< Its batch stands, or will without any more work of a role.
+  bool unadopted;   ///< Workers run what may belong to work that is not restored yet.
 
   /// Something of the role runs.
   bool IsAtWork(const std::string& role) const;

@@ -29,7 +29,9 @@ struct OnePool {
       }
     }
   }
-  PoolView View() const { return {roster, groups, commands, queues, versions, updating, updating}; }
+  PoolView View() const {
+    return {roster, groups, commands, queues, versions, updating, updating, unadopted};
+  }
   void Turn(absl::Time now = kMoment) { pools.TakeTurns(View(), queues, now); }
   EffectSink out = SinkAt(kMoment);
   Roster roster;
@@ -38,7 +40,7 @@ struct OnePool {
   SharedPools pools;
   RoleQueues queues;
   PolicyVersions versions;
-  bool updating = false;
+  bool updating = false, unadopted = false;
 };
 
 TEST(SharedPoolsTest, ARoleWithWorkersOfItsOwnAlwaysHasItsTurn) {
@@ -106,6 +108,9 @@ TEST(SharedPoolsTest, ACommandGoesOutWhenWhatRunsHasEndedAndNothingNewBegins) {
   EXPECT_EQ(world.pools.AtWorkIn("critic", world.View()), "reward runs 1 task");
   world.queues.Of("reward").Finish(1);
   world.Turn();
+  world.unadopted = true;
+  EXPECT_FALSE(world.pools.MayCommand(critic, world.View())) << "something may still run";
+  world.unadopted = false;
   EXPECT_TRUE(world.pools.MayCommand(critic, world.View()));
   EXPECT_FALSE(world.queues.Of("reward").Next(kMoment).has_value()) << "the command comes first";
 }

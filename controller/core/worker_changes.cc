@@ -52,13 +52,16 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
     ResumeRole(*slot, event, job.Roles());
     if (slot->state != SlotState::kReady) continue;
     ready = true;
-    SendMissedCommand(*slot, job.Commands());
     if (job.scheduler.queues().Find(slot->role) == nullptr) continue;
     works = true;
     ResumeWork(*slot, event, first_time, job.Roles());
   }
   if (!ready) return;
   if (works) job.work.OnWorkerBack(event, first_time, job);
+  // Now it is known what it runs: a command of a shared pool waits for that.
+  for (const RoleSlot* slot : job.roster().Of(event.worker)) {
+    SendMissedCommand(*slot, job.Commands());
+  }
   job.ahead.OnWorkerBack(event, job);
   job.LoadWeights();
   job.Dispatch();

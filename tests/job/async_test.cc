@@ -457,6 +457,36 @@ TEST(AsyncJobTest, NothingWorksBesideAnUpdateThatARestartInterrupted) {
   }
 }
 
+// A command that waits for a score on its workers waits for it after a restart, too.
+TEST(AsyncJobTest, NoCommandJoinsAScoreThatRunsOnAfterARestart) {
+  int waited = 0;
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
+    Options options = Async(seed, 3);
+    options.preset = "ppo";
+    options.pools = {{"actor", "reference"}, {"critic", "reward"}, {"rollout"}};
+    SimulatedJob job(options);
+    for (int64_t step = 1; step <= 4; ++step) {
+      const bool found = StepUntil(job, [&] {
+        if (job.core().step() < step) return false;
+        const auto& groups = job.row().groups();
+        return !job.UnderWay(TaskKind::kScore).empty() &&
+               job.UnderWay(TaskKind::kPublish).empty() &&
+               std::any_of(groups.begin(), groups.end(), [](const store::v1::GroupRow& group) {
+                 return group.has_command() &&
+                        group.command().kind() == static_cast<int>(TaskKind::kPublish);
+               });
+      });
+      if (!found) break;
+      ++waited;
+      job.Restart(0);
+    }
+    job.RunToEnd();
+    EXPECT_EQ(job.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(waited, 10 / static_cast<int>(kStride));
+}
+
 // What a rollout does not answer is taken back from it. It is idle then, and loads the weights that
 // came meanwhile.
 TEST(AsyncJobTest, ARolloutWhoseResponsesStallTakesNewWeights) {
