@@ -58,7 +58,7 @@ TEST(OutboxBudgetTest, WhoHasNoneHasTheWholeCapacity) {
   outbox->OnDone();
 }
 
-// It would read a job's history for somebody who has left.
+// Each message of the source costs reads of the store, and nobody would get it.
 TEST(OutboxReactorTest, ASourceIsNotAskedOnceItsCallerIsGone) {
   const auto outbox = Outbox::Make(1000 * kEventBytes);
   int asked = 0;

@@ -49,6 +49,20 @@ TEST(ExperienceClient, ACancelledTaskDoesNotWaitForASilentController) {
   fetcher.join();
 }
 
+// A controller's service on a port, and the options of a worker that asks it.
+struct Served {
+  explicit Served(v1::ExperienceService::Service* controller) {
+    int port = 0;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(controller);
+    server = builder.BuildAndStart();
+    options.controller = absl::StrCat("127.0.0.1:", port);
+  }
+  std::unique_ptr<grpc::Server> server;
+  WorkerOptions options;
+};
+
 // A controller that stops: the first call is cancelled, and the next controller answers.
 class StoppingController final : public v1::ExperienceService::Service {
  public:
@@ -66,14 +80,8 @@ class StoppingController final : public v1::ExperienceService::Service {
 
 TEST(ExperienceClient, ACallThatAStoppingControllerCancelsIsMadeAgain) {
   StoppingController controller;
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&controller);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  WorkerOptions options;
-  options.controller = absl::StrCat("127.0.0.1:", port);
-  const ExperienceClient client(options);
+  const Served served(&controller);
+  const ExperienceClient client(served.options);
   TaskContext context(v1::Task(), {});
   const auto batch = client.FetchBatch(context);
   ASSERT_TRUE(batch.ok()) << batch.status();
@@ -98,14 +106,8 @@ class PeerController final : public v1::ExperienceService::Service {
 
 TEST(ExperienceClient, AConnectionIsKeptUntilACallFails) {
   PeerController controller;
-  int port = 0;
-  grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(&controller);
-  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  WorkerOptions options;
-  options.controller = absl::StrCat("127.0.0.1:", port);
-  const ExperienceClient client(options);
+  const Served served(&controller);
+  const ExperienceClient client(served.options);
   TaskContext context(v1::Task(), {});
   std::vector<std::string> peers;
   for (const bool fails : {false, false, true}) {
