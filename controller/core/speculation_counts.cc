@@ -20,9 +20,9 @@ constexpr double kMostSum = 1e15;  // of any number
 
 bool SpeculationCounts::IsKnown(absl::string_view name) {
   if (!absl::ConsumePrefix(&name, kSpecPrefix)) return false;
-  static const auto* const names =
-      new std::set<std::string>{"passes",        "draft_tokens",   "accepted_tokens",
-                                "draft_seconds", "verify_seconds", "history_tokens"};
+  static const auto* const names = new std::set<std::string>{
+      "passes",         "draft_tokens",   "accepted_tokens",    "draft_seconds",
+      "verify_seconds", "history_tokens", "memory_short_passes"};
   if (names->count(std::string(name)) > 0) return true;
   int depth = 0;
   const bool of_depth =
@@ -59,6 +59,7 @@ std::map<std::string, double> SpeculationCounts::Take() {
   if (sums["history_tokens"] > 0 && !Mutant("history-tokens-untold")) {
     set("history_tokens", sums["history_tokens"]);
   }
+  if (sums["memory_short_passes"] > 0) set("memory_short_passes", sums["memory_short_passes"]);
   // Time that was spent in vain, too.
   if (sums["draft_seconds"] > 0) set("draft_seconds", sums["draft_seconds"]);
   const double tokens = sums["draft_tokens"], passes = sums["passes"];

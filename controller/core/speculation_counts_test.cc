@@ -51,6 +51,14 @@ TEST(SpeculationCountsTest, HistoryThatReplicasFetchedIsTold) {
   EXPECT_THAT(counts.Take(), IsEmpty());
 }
 
+TEST(SpeculationCountsTest, PassesThatHadNoRoomForDraftsAreTold) {
+  SpeculationCounts counts;
+  counts.Note({{"spec/memory_short_passes", 30}});
+  counts.Note({{"spec/memory_short_passes", 4}});
+  EXPECT_THAT(counts.Take(), UnorderedElementsAre(Pair("rollout/spec/memory_short_passes", 34)));
+  EXPECT_THAT(counts.Take(), IsEmpty());
+}
+
 TEST(SpeculationCountsTest, DraftsOfResponsesThatAreMadeAgainAreToldApart) {
   SpeculationCounts counts;
   counts.NoteMadeAgain(10, 4);

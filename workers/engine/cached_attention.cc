@@ -32,8 +32,10 @@ std::vector<int64_t> PathOf(const CachedRows& run, int64_t row) {
   return path;
 }
 
-torch::Tensor LastContiguous(const torch::Tensor& x) {
-  return x.stride(2) == 1 ? x : x.contiguous();
+// As the kernel reads it.
+torch::Tensor KernelInput(const torch::Tensor& x) {
+  const torch::Tensor wide = x.to(torch::kFloat32);
+  return wide.stride(2) == 1 ? wide : wide.contiguous();
 }
 
 }  // namespace
@@ -100,16 +102,16 @@ void CachedAttention::Begin(std::vector<CachedRows> runs) {
 
 torch::Tensor CachedAttention::Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
                                       const torch::Tensor& v) {
-  const bool kernel = q.device().is_cpu() && q.scalar_type() == torch::kFloat32;
+  const bool kernel = q.device().is_cpu() && cache_->keys(layer).scalar_type() == torch::kFloat32;
   return kernel ? AttendWithKernel(layer, q, k, v) : AttendWithOperators(layer, q, k, v);
 }
 
 torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tensor& q_any,
                                                 const torch::Tensor& k_any,
                                                 const torch::Tensor& v_any) {
-  const torch::Tensor q = LastContiguous(q_any);
-  const torch::Tensor k = LastContiguous(k_any);
-  const torch::Tensor v = LastContiguous(v_any);
+  const torch::Tensor q = KernelInput(q_any);
+  const torch::Tensor k = KernelInput(k_any);
+  const torch::Tensor v = KernelInput(v_any);
   KernelLayer shape;
   shape.num_heads = q.size(1);
   shape.num_kv_heads = k.size(1);
@@ -164,7 +166,7 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
     for (const KernelRow& row : rows) StoreRow(shape, row);
     at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) { attend(begin, end, false); });
   }
-  return out;
+  return out.to(q_any.scalar_type());
 }
 
 // Which slots each row writes, and the groups in which rows attend.

@@ -41,9 +41,10 @@ struct CachedRows {
 /// from it moves the accepted path together (KvCache::MoveTokens). A row of a tree yields what it
 /// yields where the path to it is stored in place.
 ///
-/// On a CPU in float32 a kernel walks each row's blocks in order: a row's result then depends on
-/// its own sequence alone, bit for bit, whatever else is in the batch. Elsewhere libtorch operators
-/// work on gathered blocks.
+/// On a CPU a kernel walks each row's blocks in order: a row's result then depends on its own
+/// sequence alone, bit for bit, whatever else is in the batch. It computes in float32, and rounds
+/// the results of narrower types. In float64 and elsewhere libtorch operators work on gathered
+/// blocks.
 class CachedAttention : public AttentionContext {
  public:
   /// `cache` must outlive this.

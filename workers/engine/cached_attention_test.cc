@@ -190,7 +190,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CachedAttentionTest,
                                            Case{{2, 2, 2}, torch::kFloat32, 2e-6},
                                            Case{{3, 3, 6}, torch::kFloat32, 2e-6},
                                            Case{{4, 2, 16}, torch::kFloat64, 1e-12},
-                                           Case{{4, 4, 8}, torch::kBFloat16, 4e-2}));
+                                           Case{{4, 4, 8}, torch::kBFloat16, 1e-2}));
 
 // In float32 the bits of a row are its own.
 TEST(CachedAttentionIndependenceTest, RowsDoNotDependOnTheBatch) {
@@ -271,7 +271,7 @@ TEST_P(CachedAttentionTreeTest, EachPathAttendsAsIfItLayInPlace) {
       alone.v = rows(tree.v);
       fixture.Pass({{&alone, 0, begin}});
       const torch::Tensor right = fixture.Pass({{&alone, begin, length}})[length - 1];
-      if (c.dtype == torch::kFloat32) {
+      if (c.dtype != torch::kFloat64) {
         EXPECT_TRUE(torch::equal(out[node], right)) << "node " << node;
       }
       fixture.ExpectRow(out[node], alone, begin + length - 1, c.tolerance);
@@ -300,7 +300,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CachedAttentionTreeTest,
                                            Case{{6, 1, 70}, torch::kFloat32, 2e-6},
                                            Case{{3, 3, 6}, torch::kFloat32, 2e-6},
                                            Case{{4, 2, 16}, torch::kFloat64, 1e-12},
-                                           Case{{4, 4, 8}, torch::kBFloat16, 4e-2}));
+                                           Case{{4, 4, 8}, torch::kBFloat16, 1e-2}));
 
 // Scores far apart: the softmax must not overflow, and what is far below the best must vanish.
 TEST(CachedAttentionExtremesTest, LargeScores) {

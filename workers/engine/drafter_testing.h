@@ -149,11 +149,8 @@ class OracleDrafter : public Drafter {
     std::vector<DraftTree> trees;
     const int64_t share = std::max<int64_t>(1, max_nodes / static_cast<int64_t>(ids.size()));
     for (const uint64_t id : ids) {
-      Live& live = live_.at(id);
-      const auto& known = futures_.at(id);  // the response may have become another one
-      const auto future = absl::MakeConstSpan(known).subspan(std::min(live.passed, known.size()));
-      trees.push_back(propose_(future, share));
-      live.proposed = trees.back();
+      trees.push_back(propose_(Future(id), share));
+      live_.at(id).proposed = trees.back();
     }
     asked_nodes_ = std::max(asked_nodes_, max_nodes);
     ++calls_;
@@ -166,6 +163,13 @@ class OracleDrafter : public Drafter {
   }
   void End(uint64_t id) override { EXPECT_EQ(live_.erase(id), 1u) << "ends without a beginning"; }
 
+  /// Gives every live request a draft for the next step, be memory short or not.
+  void SetDrafts(Generator& generator) {
+    for (const auto& [id, live] : live_) {
+      generator.SetDraft(id, propose_(Future(id), kSetNodes));
+    }
+  }
+
   size_t live() const { return live_.size(); }
   int64_t calls() const { return calls_; }
   int64_t asked_nodes() const { return asked_nodes_; }  // the most for one pass
@@ -173,10 +177,16 @@ class OracleDrafter : public Drafter {
   int64_t foretold() const { return foretold_; }  // tokens that came as proposed
 
  private:
+  static constexpr int64_t kSetNodes = 32;
   struct Live {
     size_t passed = 0;
     DraftTree proposed;
   };
+  absl::Span<const int32_t> Future(uint64_t id) const {
+    const auto& known = futures_.at(id);  // the response may have become another one
+    return absl::MakeConstSpan(known).subspan(std::min(live_.at(id).passed, known.size()));
+  }
+
   const Propose propose_;
   std::map<uint64_t, std::vector<int32_t>> futures_;
   std::map<uint64_t, Live> live_;

@@ -118,10 +118,11 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(CausalLM* model, De
     errors.push_back(absl::StrCat("max_draft_nodes: ", options.max_draft_nodes,
                                   " is negative; 0 asks for no drafts"));
   }
-  const bool rows_alone = model->device().is_cpu() && model->dtype() == torch::kFloat32;
-  if (options.deterministic && !rows_alone) {
+  const bool as_trained = model->device().is_cpu() && model->dtype() == torch::kFloat32;
+  if (options.deterministic && !as_trained) {
     errors.push_back(
-        "deterministic: only a float32 model on a CPU computes rows independently of the batch");
+        "deterministic: only a float32 model on a CPU computes what a trainer computes, bit for "
+        "bit");
   }
   auto cache = KvCache::Create(model->local_config(), model->dtype(), model->device(),
                                options.kv_cache_bytes);
@@ -219,6 +220,9 @@ bool Generator::Impl::SetDraft(uint64_t id, const DraftTree& draft) {
 void Generator::SetDrafter(Drafter* drafter) { impl_->speculation.SetDrafter(drafter); }
 
 void Generator::Impl::AskForDrafts() {
+  if (!scheduler.memory_suffices() && !Mutant("drafts-while-memory-is-short")) {
+    return speculation.AskNothing();
+  }
   for (const auto& [id, draft] : speculation.Ask(scheduler.Decoding())) SetDraft(id, draft);
 }
 

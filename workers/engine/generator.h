@@ -53,8 +53,8 @@ struct GeneratorOptions {
   // What the drafter may propose for one step, in nodes, shared by the requests that decode. Each
   // node costs a row of the forward pass. 0: the drafter is not asked.
   int64_t max_draft_nodes = 32;
-  // Refuse a model whose results depend on the batch in the last bits: any but float32
-  // on a CPU, which is computed row by row in any case.
+  // Refuse a model whose log-probs a trainer cannot compute to the last bit: any but float32 on a
+  // CPU.
   bool deterministic = false;
 };
 
@@ -66,6 +66,7 @@ struct DraftStats {
   int64_t rows = 0;           // nodes computed
   int64_t judged = 0;         // nodes compared with what was drawn at their place
   int64_t accepted = 0;       // of these: equal
+  int64_t short_passes = 0;   // passes for which no drafter was asked, memory being short
   int64_t bonus = 0;          // tokens drawn after the last equal node, in these passes
   double draft_seconds = 0;   // in the drafter
   double verify_seconds = 0;  // of the passes with nodes, all their other rows included
@@ -115,9 +116,10 @@ struct GeneratorCall {
 /// prompt's keys and values.
 ///
 /// The response to a request is a function of (weights, prompt, params, key), and not of its draft
-/// (draft_verification.h). In float32 on a CPU this holds bitwise, whatever else is in the batch;
-/// elsewhere up to the rounding of products, which depends on the batch. Being preempted, resumed
-/// or moved to another generator changes neither its draws nor, in float32 on equal CPUs, its bits.
+/// (draft_verification.h). On a CPU this holds bitwise, whatever else is in the batch, in float32
+/// and in narrower types; elsewhere up to the rounding of products, which depends on the batch.
+/// Being preempted, resumed or moved to another generator changes neither its draws nor, in those
+/// types on equal CPUs, its bits.
 ///
 /// One thread at a time.
 class Generator {
@@ -145,8 +147,10 @@ class Generator {
   bool SetDraft(uint64_t id, const DraftTree& draft);
 
   /// From now on every Step begins with SetDraft of what `drafter` proposes, for requests added
-  /// from now on. Null: no drafter. It must outlive this, or be replaced. Of ranks that share a
-  /// model the leader alone has one: the others hear of its drafts by kDraft.
+  /// from now on; but not while a live request may have to give up its memory. So a drafter changes
+  /// no preemption of the requests that are live. Null: no drafter. It must outlive this, or be
+  /// replaced. Of ranks that share a model the leader alone has one: the others hear of its drafts
+  /// by kDraft.
   void SetDrafter(Drafter* drafter);
 
   /// Advances by one forward pass. Returns an update for each request that got a token or ended,

@@ -172,6 +172,65 @@ TEST(GeneratorDrafterTest, TheBudgetIsForAll) {
   EXPECT_THAT(refused.status().ToString(), HasSubstr("max_draft_nodes: -1 is negative"));
 }
 
+// Two requests of 2 blocks each fit the cache, or one of 4. A third one waits, and so memory may
+// become short, until one of them has ended, however it did.
+TEST(GeneratorDrafterTest, IsAskedWhereLiveRequestsFit) {
+  const auto model = MakeModel();
+  const auto generator = MakeGenerator(model.get(), WithBlocks(model.get(), 4));
+  OracleDrafter drafter(
+      [](absl::Span<const int32_t> future, int64_t) { return ChainDraft(future.subspan(0, 0)); });
+  for (uint64_t id = 0; id < 9; ++id) drafter.Know(id, {});
+  generator->SetDrafter(&drafter);
+  Responses responses;
+  const auto asked = [&] {
+    const int64_t before = drafter.calls();
+    StepInto(*generator, &responses);
+    return drafter.calls() > before;
+  };
+  for (uint64_t id = 0; id < 2; ++id) {
+    ASSERT_TRUE(generator->Add(Request(id, {3}, 17)).ok());
+    StepInto(*generator, &responses);
+  }
+  EXPECT_TRUE(asked());
+  ASSERT_TRUE(generator->Add(Request(2, {3}, 4)).ok());
+  EXPECT_FALSE(asked());
+  EXPECT_TRUE(generator->Cancel(0));
+  EXPECT_TRUE(asked());
+  EXPECT_TRUE(generator->Cancel(1));
+  EXPECT_TRUE(asked());
+  while (!generator->idle()) StepInto(*generator, &responses);
+  // 49 tokens of which 48 are computed: 1 + 3 blocks.
+  ASSERT_TRUE(generator->Add(Request(3, {3}, 49)).ok());
+  StepInto(*generator, &responses);
+  EXPECT_TRUE(asked());
+  ASSERT_TRUE(generator->Add(Request(4, {3}, 2)).ok());
+  EXPECT_FALSE(asked());
+  EXPECT_TRUE(generator->Cancel(4));  // it waits, or runs
+  EXPECT_TRUE(asked());
+}
+
+// Any number of requests may wait where those that run at once fit.
+TEST(GeneratorDrafterTest, IsAskedWhereThoseThatRunAtOnceFit) {
+  const auto model = MakeModel();
+  for (const int64_t running : {2, 3}) {
+    GeneratorOptions options = WithBlocks(model.get(), 4);
+    options.max_num_seqs = running;
+    const auto generator = MakeGenerator(model.get(), options);
+    OracleDrafter drafter(
+        [](absl::Span<const int32_t> future, int64_t) { return ChainDraft(future.subspan(0, 0)); });
+    for (uint64_t id = 0; id < 10; ++id) drafter.Know(id, {});
+    generator->SetDrafter(&drafter);
+    for (uint64_t id = 0; id < 10; ++id) {
+      ASSERT_TRUE(generator->Add(Request(id, {3}, 17)).ok());
+    }
+    Responses responses;
+    for (int step = 0; step < 20; ++step) StepInto(*generator, &responses);
+    EXPECT_EQ(drafter.calls() > 0, running == 2);
+    while (!generator->idle()) StepInto(*generator, &responses);
+    EXPECT_GT(drafter.calls(), 0) << "the last ones fit";
+  }
+}
+
 // One response and one tree, counted by hand.
 TEST(GeneratorDrafterTest, CountsByHand) {
   const auto model = MakeModel();

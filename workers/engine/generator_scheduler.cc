@@ -67,7 +67,16 @@ int64_t Scheduler::WorstCaseBlocks(const GenerateRequest& request) {
   return KvCache::BlocksFor(Size(request.prompt)) + KvCache::BlocksFor(response);
 }
 
-void Scheduler::Add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+void Scheduler::Add(std::unique_ptr<Sequence> sequence) {
+  const int64_t blocks = WorstCaseBlocks(sequence->request);
+  worst_case_blocks_ += blocks;
+  largest_worst_case_ = std::max(largest_worst_case_, blocks);
+  waiting_.push_back(std::move(sequence));
+}
+
+bool Scheduler::memory_suffices() const {
+  return std::min(worst_case_blocks_, max_running_ * largest_worst_case_) <= cache_->num_blocks();
+}
 
 StepPlan Scheduler::Plan(Proposals proposals) {
   StepPlan plan;
@@ -275,14 +284,22 @@ void Scheduler::Stop(Sequence* sequence) {
 
 bool Scheduler::Remove(uint64_t id) {
   const auto has_id = [id](const auto& sequence) { return sequence->request.id == id; };
+  const auto forget = [this](const Sequence& sequence) {
+    if (!Mutant("ended-requests-need-memory")) {
+      worst_case_blocks_ -= WorstCaseBlocks(sequence.request);
+    }
+    if (running() + waiting() == 1) largest_worst_case_ = 0;
+  };
   const auto runs = std::find_if(running_.begin(), running_.end(), has_id);
   if (runs != running_.end()) {
+    forget(**runs);
     Stop(runs->get());
     running_.erase(runs);
     return true;
   }
   const auto waits = std::find_if(waiting_.begin(), waiting_.end(), has_id);
   if (waits == waiting_.end()) return false;
+  forget(**waits);
   waiting_.erase(waits);
   return true;
 }
@@ -291,6 +308,8 @@ void Scheduler::Clear() {
   for (const auto& sequence : running_) Stop(sequence.get());
   running_.clear();
   waiting_.clear();
+  worst_case_blocks_ = 0;
+  largest_worst_case_ = 0;
   prompts_.EvictAll();
 }
 

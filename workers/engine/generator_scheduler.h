@@ -113,6 +113,11 @@ class Scheduler {
   /// Forgets prompts that no request uses.
   void EvictPrompts() { prompts_.EvictAll(); }
 
+  /// False if a request may yet have to give up its memory. Once true it stays true until another
+  /// request is added: so whoever drafts only then changes nothing in who gives up its memory, for
+  /// responses that run ahead hold memory earlier and give it back earlier.
+  bool memory_suffices() const;
+
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
   /// True if a waiting request has been given tokens already.
@@ -139,6 +144,8 @@ class Scheduler {
   PromptCache prompts_;
   std::deque<std::unique_ptr<Sequence>> waiting_;   // next first
   std::vector<std::unique_ptr<Sequence>> running_;  // oldest first
+  int64_t worst_case_blocks_ = 0;                   // of all live requests together
+  int64_t largest_worst_case_ = 0;                  // of those since there was none
   int64_t shared_prompt_tokens_ = 0;
   int64_t preemptions_ = 0;
 };

@@ -90,7 +90,7 @@ TEST(GeneratorTest, EqualsUncachedGeneration) {
   }
 }
 
-TEST(GeneratorTest, OtherTypesTakeTheOperators) {
+TEST(GeneratorTest, Float64TakesTheOperators) {
   const auto model = MakeModel(1, torch::kFloat64);
   std::mt19937 random(4);
   std::vector<GenerateRequest> requests;
@@ -100,6 +100,36 @@ TEST(GeneratorTest, OtherTypesTakeTheOperators) {
   Responses together = RunAll(model.get(), requests, GeneratorOptions());
   for (const GenerateRequest& request : requests) {
     ExpectSameUpToRounding(together[request.id], SlowResponse(model.get(), request));
+  }
+}
+
+// Its weights are rounded, and what passes between layers; so it says nearly what the same weights
+// say in float32.
+TEST(GeneratorTest, NarrowTypesAreFloat32Rounded) {
+  for (const torch::Dtype dtype : {torch::kBFloat16, torch::kHalf}) {
+    const auto narrow = MakeModel(1, dtype), wide = MakeModel(1, torch::kFloat32);
+    {
+      const torch::NoGradGuard no_grad;
+      for (size_t i = 0; i < wide->parameters().size(); ++i) {
+        torch::Tensor(wide->parameters()[i].second).copy_(narrow->parameters()[i].second);
+      }
+    }
+    std::mt19937 random(5);
+    double worst = 0;
+    for (int i = 0; i < 5; ++i) {
+      const GenerateRequest request = Request(i, RandomTokens(3 + 9 * i, random), 20);
+      const Response response = RunAlone(narrow.get(), request, GeneratorOptions());
+      std::vector<int64_t> sequence(request.prompt.begin(), request.prompt.end());
+      for (size_t t = 0; t < response.tokens.size(); ++t) {
+        const auto right = torch::log_softmax(NextLogits(wide.get(), sequence), -1);
+        const double difference =
+            right[0][response.tokens[t]].item<double>() - response.log_probs[t];
+        worst = std::max(worst, std::abs(difference));
+        sequence.push_back(response.tokens[t]);
+      }
+    }
+    EXPECT_LT(worst, dtype == torch::kHalf ? 0.02 : 0.16);
+    EXPECT_GT(worst, 1e-5) << "nothing is rounded";
   }
 }
 

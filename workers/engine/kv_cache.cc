@@ -9,9 +9,14 @@
 
 namespace baton::engine {
 
-int64_t KvCache::BlockBytes(const ModelConfig& config, torch::Dtype dtype) {
+torch::Dtype KvCache::StoredType(torch::Dtype dtype, torch::Device device) {
+  const bool narrow = torch::elementSize(dtype) < torch::elementSize(torch::kFloat32);
+  return device.is_cpu() && narrow ? torch::kFloat32 : dtype;
+}
+
+int64_t KvCache::BlockBytes(const ModelConfig& config, torch::Dtype dtype, torch::Device device) {
   return 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim *
-         kBlockTokens * static_cast<int64_t>(torch::elementSize(dtype));
+         kBlockTokens * static_cast<int64_t>(torch::elementSize(StoredType(dtype, device)));
 }
 
 absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(const ModelConfig& config,
@@ -19,7 +24,7 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(const ModelConfig& conf
                                                          int64_t budget_bytes) {
   const int64_t heads = config.num_key_value_heads;
   const int64_t channels = config.head_dim;
-  const int64_t block_bytes = BlockBytes(config, dtype);
+  const int64_t block_bytes = BlockBytes(config, dtype, device);
   const int64_t num_blocks =
       std::min<int64_t>(budget_bytes / block_bytes, std::numeric_limits<int32_t>::max());
   if (num_blocks < 1) {
@@ -28,7 +33,7 @@ absl::StatusOr<std::unique_ptr<KvCache>> KvCache::Create(const ModelConfig& conf
                                                    " tokens, which takes ", block_bytes, " bytes"));
   }
   auto cache = std::unique_ptr<KvCache>(new KvCache(num_blocks, block_bytes));
-  const auto options = torch::TensorOptions().dtype(dtype).device(device);
+  const auto options = torch::TensorOptions().dtype(StoredType(dtype, device)).device(device);
   try {
     for (int64_t layer = 0; layer < config.num_hidden_layers; ++layer) {
       cache->keys_.push_back(torch::empty({num_blocks, heads, channels, kBlockTokens}, options));

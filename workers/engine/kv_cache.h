@@ -23,8 +23,12 @@ namespace baton::engine {
 class KvCache {
  public:
   static constexpr int64_t kBlockTokens = 16;
-  /// Of one block of a model, keys and values of all layers.
-  static int64_t BlockBytes(const ModelConfig& config, torch::Dtype dtype);
+  /// The type in which keys and values of a model of type `dtype` are kept: its own, but on a CPU
+  /// at least float32, for the kernel that reads them (cached_attention.h).
+  static torch::Dtype StoredType(torch::Dtype dtype, torch::Device device);
+
+  /// Of one block of a model of type `dtype`, keys and values of all layers.
+  static int64_t BlockBytes(const ModelConfig& config, torch::Dtype dtype, torch::Device device);
 
   /// Blocks needed for `tokens` tokens.
   static constexpr int64_t BlocksFor(int64_t tokens) {
@@ -59,7 +63,7 @@ class KvCache {
   int64_t num_free() const { return static_cast<int64_t>(free_.size()) + num_blocks_ - fresh_; }
   int64_t block_bytes() const { return block_bytes_; }
 
-  /// keys [num_blocks, num_kv_heads, head_dim, kBlockTokens],
+  /// Of StoredType: keys [num_blocks, num_kv_heads, head_dim, kBlockTokens],
   /// values [num_blocks, num_kv_heads, kBlockTokens, head_dim].
   torch::Tensor& keys(int64_t layer) { return keys_[layer]; }
   torch::Tensor& values(int64_t layer) { return values_[layer]; }

@@ -124,7 +124,11 @@ struct FusedLinearFunction : torch::autograd::Function<FusedLinearFunction> {
 Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
   if (!HasKernel(x)) {
     const Tensor wide = x.to(torch::kFloat32);
-    const Tensor normed = wide * torch::rsqrt(wide.pow(2).mean(-1, true) + eps);
+    const Tensor normed =
+        HasWideKernel(x) && !NeedsGrad(x, weight)
+            ? RmsNormForward(wide.contiguous(), torch::ones({x.size(-1)}, wide.options()), eps)
+                  .first
+            : wide * torch::rsqrt(wide.pow(2).mean(-1, true) + eps);
     return normed.to(x.scalar_type()) * weight;
   }
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && weight.size(0) == x.size(1) &&
@@ -148,6 +152,9 @@ Tensor NormalizeHeads(const Tensor& qkv, const Tensor& q_norm, const Tensor& k_n
 }
 
 Tensor SwiGlu(const Tensor& gate_up) {
+  if (HasWideKernel(gate_up) && !NeedsGrad(gate_up)) {
+    return SwiGlu(gate_up.to(torch::kFloat32)).to(gate_up.scalar_type());
+  }
   if (!HasKernel(gate_up)) {
     const std::vector<Tensor> parts = gate_up.chunk(2, -1);
     return torch::silu(parts[0]) * parts[1];
@@ -160,6 +167,11 @@ Tensor SwiGlu(const Tensor& gate_up) {
 
 Tensor PlainProduct(const Tensor& x, const Tensor& weight, Tensor base) {
   const bool add = base.defined();
+  if (HasWideKernel(x)) {
+    const auto wide = [](const Tensor& t) { return t.to(torch::kFloat32); };
+    const Tensor sums = PlainProduct(wide(x), wide(weight), add ? wide(base) : Tensor());
+    return add ? base.copy_(sums) : sums.to(x.scalar_type());
+  }
   if (!x.device().is_cpu() || x.scalar_type() != torch::kFloat32) {
     return add ? base.addmm_(x, weight.t()) : torch::mm(x, weight.t());
   }

@@ -23,8 +23,9 @@ torch::Tensor RmsNorm(const torch::Tensor& x, const torch::Tensor& weight, doubl
 torch::Tensor SwiGlu(const torch::Tensor& gate_up);
 
 /// x [N, in], weight [out, in] -> x weight^T [N, out], or `base` [N, out] plus it, in place.
-/// Records no gradients. In float32 on a CPU each row is computed alone and in one order
-/// (row_products.h), so that its bits do not depend on the other rows nor on their number.
+/// Records no gradients. On a CPU each row is computed alone and in one order (row_products.h), so
+/// that its bits do not depend on the other rows nor on their number: in float32, which narrower
+/// types are rounded from. In float64 it is the BLAS's.
 torch::Tensor PlainProduct(const torch::Tensor& x, const torch::Tensor& weight,
                            torch::Tensor base = {});
 

@@ -29,6 +29,7 @@ DraftStats DraftStats::operator-(const DraftStats& before) const {
   since.pass_rows -= before.pass_rows;
   since.passes -= before.passes;
   since.rows -= before.rows;
+  since.short_passes -= before.short_passes;
   since.judged -= before.judged;
   since.accepted -= before.accepted;
   since.bonus -= before.bonus;
@@ -101,6 +102,10 @@ std::vector<std::pair<uint64_t, DraftTree>> Speculation::Ask(
     drafts.emplace_back(ids[i], std::move(tree));
   }
   return drafts;
+}
+
+void Speculation::AskNothing() {
+  if (!begun_.empty() && max_nodes_ > 0) ++stats_.short_passes;
 }
 
 void Speculation::Count(const StepPlan::Draw& draw, const Verification& drawn) {

@@ -37,6 +37,8 @@ class Speculation {
 
   /// Drafts for those of `decoding` that have no draft of their own, by id; max_nodes together.
   std::vector<std::pair<uint64_t, DraftTree>> Ask(const std::vector<const Sequence*>& decoding);
+  /// Instead of Ask, while memory may become short.
+  void AskNothing();
 
   /// Counts a draw of a pass and what came of it.
   void Count(const StepPlan::Draw& draw, const Verification& drawn);

@@ -192,7 +192,8 @@ class Checking {
     const int64_t blocks =
         engine::KvCache::BlocksFor(longest_prompt_) +
         engine::KvCache::BlocksFor(std::max(0, spec_.data().max_response_length() - 1));
-    const int64_t bytes = blocks * engine::KvCache::BlockBytes(slice, policy_->dtype());
+    const int64_t bytes =
+        blocks * engine::KvCache::BlockBytes(slice, policy_->dtype(), torch::kCPU);
     if (bytes <= spec_.rollout().kv_cache_bytes()) return;
     Fail("spec.rollout.kv_cache_bytes",
          absl::StrCat(spec_.rollout().kv_cache_bytes(), " bytes do not hold the longest prompt (",
