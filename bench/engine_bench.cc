@@ -26,7 +26,7 @@ namespace {
 
 void PrintEnvironment() {
   for (const char* name : {"OMP_NUM_THREADS", "OMP_WAIT_POLICY", "OPENBLAS_NUM_THREADS",
-                           "OPENBLAS_CORETYPE", "MALLOC_MMAP_THRESHOLD_"}) {
+                           "OPENBLAS_CORETYPE", "MALLOC_CONF", "MALLOC_MMAP_THRESHOLD_"}) {
     const char* value = std::getenv(name);
     std::printf("%s=%s ", name, value != nullptr ? value : "(unset)");
   }

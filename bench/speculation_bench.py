@@ -14,15 +14,17 @@ do not fit into the processor's caches, so each pass reads them from memory. It 
 --large-prompts prompts, at --large-running; its rows end with /large.
 
 jobs: whole jobs, real processes, one trainer and one rollout, each with one compute thread. For each
-K the job runs with rollout.speculation `off` and then `auto`, with the same seed, in mode sync. Rows,
-by K and by part of the run (early, middle and late: a third of the steps each; the first step has no
+K the job runs with rollout.speculation `off` and then `auto`, with the same seed, in mode sync. --pairs N
+runs it N times with each, by turns, and sums up their seconds; the rows of one pair have noise of some
+percent. Rows, by K and by part of the run (early, middle and late: a third of the steps each; the first step has no
 history and is a part of its own):
     K/generation_speedup/PART    seconds of generation a token, off over auto
+    K/generation_speedup_spread  highest less lowest of the pairs, without the first step
     K/step_speedup               seconds of all steps, off over auto
     K/acceptance/PART            of the draft tokens that were verified, the share that was drawn
     K/accepted_per_pass/PART     draft tokens that a pass with drafts had drawn
     K/drafted/PART               draft tokens verified, over all tokens
-    K/identical                  1: both runs end with the same weights, byte for byte
+    K/identical                  1: all runs end with the same weights, byte for byte
 
 ahead (not unless it is asked for): whole jobs in which each step asks --ahead-prompts prompts that were never
 asked before, 4 samples each: speculation has the siblings alone, and with run_ahead what idle rollouts sampled
@@ -88,13 +90,17 @@ def train(cluster, arguments, name, steps, sets):
 
 def off_and_auto(cluster, arguments, label, sets):
     """Runs the job in both modes: the rows, whose names begin with `label`."""
-    runs = {}
-    for mode in MODES:
-        name = f"spec-{label.replace('/', '-')}-{mode}"
-        print(f"{label}: speculation {mode}, {arguments.steps} steps", flush=True)
-        train(cluster, arguments, name, arguments.steps, [f"rollout.speculation={mode}", *sets])
-        runs[mode] = (cluster.metrics(name, arguments.steps), weights_of(cluster, name, arguments.steps))
-    return rows_of(label, arguments.steps, runs)
+    pairs = []
+    weights = set()
+    for pair in range(arguments.pairs):
+        pairs.append({})
+        for mode in MODES:
+            name = f"spec-{label.replace('/', '-')}-{mode}-{pair + 1}"
+            print(f"{label}: speculation {mode}, {arguments.steps} steps", flush=True)
+            train(cluster, arguments, name, arguments.steps, [f"rollout.speculation={mode}", *sets])
+            pairs[-1][mode] = cluster.metrics(name, arguments.steps)
+            weights.add(weights_of(cluster, name, arguments.steps))
+    return rows_of(label, arguments.steps, pairs, len(weights) == 1)
 
 
 def engine_rows(cluster, arguments, checkpoint, label, options):
@@ -202,24 +208,36 @@ def total(metrics, name, steps):
     return sum(metrics[step].get(name, 0) for step in steps)
 
 
-def rows_of(label, steps, runs):
-    off, auto = runs["off"][0], runs["auto"][0]
+def seconds_a_token(metrics, steps):
+    return total(metrics, "timing_s/gen", steps) / total(metrics, "perf/total_num_tokens", steps)
+
+
+def added_up(runs):
+    """The metrics of equal runs, added up."""
+    return {step: {name: sum(run[step].get(name, 0) for run in runs) for name in runs[0][step]}
+            for step in runs[0]}
+
+
+def rows_of(label, steps, pairs, identical):
+    off, auto = (added_up([pair[mode] for pair in pairs]) for mode in MODES)
     figures = []
     for part, those in parts_of(steps).items():
-        def a_token(metrics):
-            return total(metrics, "timing_s/gen", those) / total(metrics, "perf/total_num_tokens", those)
-        figures.append((f"generation_speedup/{part}", a_token(off) / a_token(auto), "x"))
+        figures.append((f"generation_speedup/{part}", seconds_a_token(off, those) / seconds_a_token(auto, those), "x"))
         drafted = total(auto, "rollout/spec/draft_tokens", those)
         saved = total(auto, "rollout/spec/tokens_saved", those)
-        passes = sum(auto[s]["rollout/spec/draft_tokens"] / auto[s]["rollout/spec/draft_length"]
-                     for s in those if auto[s].get("rollout/spec/draft_length"))
+        passes = sum(pair["auto"][s]["rollout/spec/draft_tokens"] / pair["auto"][s]["rollout/spec/draft_length"]
+                     for pair in pairs for s in those if pair["auto"][s].get("rollout/spec/draft_length"))
         figures += [(f"acceptance/{part}", saved / max(1, drafted), "share"),
                     (f"accepted_per_pass/{part}", saved / max(1, passes), "tokens"),
                     (f"drafted/{part}", drafted / total(auto, "perf/total_num_tokens", those), "x")]
     everything = range(1, steps + 1)
+    if len(pairs) > 1:
+        each = [seconds_a_token(pair["off"], everything[1:]) / seconds_a_token(pair["auto"], everything[1:])
+                for pair in pairs]
+        figures.append(("generation_speedup_spread", max(each) - min(each), "x"))
     figures += [("step_speedup", total(off, "timing_s/step", everything) /
                  total(auto, "timing_s/step", everything), "x"),
-                ("identical", float(runs["off"][1] == runs["auto"][1]), "")]
+                ("identical", float(identical), "")]
     return [{"name": f"{label}/{name}", "value": value, "unit": unit} for name, value, unit in figures]
 
 
@@ -239,6 +257,7 @@ def parse_arguments():
     parser.add_argument("--samples", type=int, default=16)
     parser.add_argument("--ahead-prompts", type=int, default=16, help="of each step of part ahead")
     parser.add_argument("--steps", type=int, default=10, help="of each whole job; one is an epoch")
+    parser.add_argument("--pairs", type=int, default=1, help="runs of each whole job in either mode, by turns")
     parser.add_argument("--train-steps", type=int, default=40, help="of the job whose checkpoints are measured")
     parser.add_argument("--sft-steps", type=int, default=400, help="that teach the first model")
     parser.add_argument("--large-steps", type=int, default=0, help="that teach a large model; 0: none is measured")

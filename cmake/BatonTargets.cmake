@@ -1,12 +1,13 @@
 # One library per folder. These four functions are the only way a target is made.
 #
 #   baton_library(NAME [SRCS ...] [PUBLIC ...] [PRIVATE ...] [CXX17] [HOT])
-#   baton_executable(NAME SRCS ... [PRIVATE ...] [CXX17])
+#   baton_executable(NAME SRCS ... [PRIVATE ...] [CXX17] [JEMALLOC])
 #   baton_test(NAME SRCS ... [PRIVATE ...] [CXX17] [HOT] [TIMEOUT seconds] [LABELS ...])
 #   baton_fuzz(NAME SRCS ... [PRIVATE ...])
 #
 # HOT: the tests compute here for long; optimised in every build, those for sanitizers too. Other
 # tests are never optimised: that took half of their compile time, and saved seconds when they ran.
+# JEMALLOC: allocates with that library, where there is one and no sanitizer.
 # PUBLIC/PRIVATE are link dependencies. Targets are named after their folder:
 # controller/core -> baton_controller_core.
 
@@ -58,9 +59,13 @@ function(baton_library name)
 endfunction()
 
 function(baton_executable name)
-  cmake_parse_arguments(A "CXX17" "" "SRCS;PRIVATE" ${ARGN})
+  cmake_parse_arguments(A "CXX17;JEMALLOC" "" "SRCS;PRIVATE" ${ARGN})
   add_executable(${name} ${A_SRCS})
   target_link_libraries(${name} PRIVATE ${A_PRIVATE})
+  if(A_JEMALLOC AND JEMALLOC_FOUND AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")
+    target_link_libraries(${name} PRIVATE PkgConfig::JEMALLOC)
+    target_compile_definitions(${name} PRIVATE BATON_JEMALLOC)
+  endif()
   _baton_common(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 endfunction()

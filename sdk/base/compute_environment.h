@@ -31,7 +31,10 @@ inline std::vector<std::string> ComputeEnvironment() {
     if (wide) add("OPENBLAS_CORETYPE", "SkylakeX");
     break;
   }
-  add("MALLOC_MMAP_THRESHOLD_", "2147483648");  // big tensors come from the heap and stay there
+  // The memory of tensors is used again, and does not go back to the machine in between: by
+  // jemalloc, and by glibc in a build without it.
+  add("MALLOC_CONF", "dirty_decay_ms:-1");
+  add("MALLOC_MMAP_THRESHOLD_", "2147483648");
   add("MALLOC_TRIM_THRESHOLD_", "4294967296");
   return environment;
 }

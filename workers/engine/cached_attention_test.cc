@@ -64,11 +64,6 @@ class Fixture {
     config.num_key_value_heads = shape.kv_heads;
     config.head_dim = shape.channels;
     cache_ = *KvCache::Create(config, dtype, torch::kCPU, int64_t{1} << 22);
-    // What was in memory before must not matter.
-    for (int64_t layer = 0; layer < 2; ++layer) {
-      cache_->keys(layer).fill_(std::nan(""));
-      cache_->values(layer).fill_(std::nan(""));
-    }
     attention_ = std::make_unique<CachedAttention>(cache_.get());
   }
 
@@ -85,6 +80,15 @@ class Fixture {
     }
     for (int64_t i = 0; i < KvCache::BlocksFor(length - prompt_length); ++i) {
       s.own_blocks.push_back(*cache_->Allocate());
+    }
+    // What was in memory before must not matter.
+    for (const auto* blocks : {&s.prompt_blocks, &s.own_blocks}) {
+      for (const int32_t block : *blocks) {
+        for (int64_t layer = 0; layer < 2; ++layer) {
+          cache_->keys(layer)[block].fill_(std::nan(""));
+          cache_->values(layer)[block].fill_(std::nan(""));
+        }
+      }
     }
     return s;
   }

@@ -53,8 +53,21 @@ std::optional<int32_t> KvCache::Allocate() {
     free_.pop_back();
     return block;
   }
-  if (fresh_ < num_blocks_) return static_cast<int32_t>(fresh_++);
-  return std::nullopt;
+  if (fresh_ == num_blocks_) return std::nullopt;
+  Clear(fresh_);
+  return static_cast<int32_t>(fresh_++);
+}
+
+// The kernel computes scores for a whole block, and leaves out those of places that hold no token.
+// What was in that memory before may be tiny numbers, on which processors take up to a hundred
+// times as long.
+void KvCache::Clear(int64_t block) {
+  if (!keys_[0].is_cpu()) return;
+  const torch::NoGradGuard no_grad;
+  for (size_t layer = 0; layer < keys_.size(); ++layer) {
+    keys_[layer][block].zero_();
+    values_[layer][block].zero_();
+  }
 }
 
 void KvCache::Free(std::vector<int32_t>& blocks) {

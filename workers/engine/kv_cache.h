@@ -42,7 +42,8 @@ class KvCache {
                                                          torch::Dtype dtype, torch::Device device,
                                                          int64_t budget_bytes);
 
-  /// A free block; nothing if there is none. The block used last is handed out first.
+  /// A free block; nothing if there is none. The block used last is handed out first. What it holds
+  /// is of no meaning.
   std::optional<int32_t> Allocate();
 
   /// Gives back every block of `blocks` and empties it.
@@ -69,6 +70,8 @@ class KvCache {
   torch::Tensor& values(int64_t layer) { return values_[layer]; }
 
  private:
+  void Clear(int64_t block);
+
   KvCache(int64_t num_blocks, int64_t block_bytes)
       : num_blocks_(num_blocks), block_bytes_(block_bytes) {}
 
