@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "workers/engine/kernel_dispatch.h"
 
 namespace baton::engine {
 
@@ -76,8 +77,46 @@ void KvCache::Free(std::vector<int32_t>& blocks) {
 }
 
 void KvCache::MoveTokens(absl::Span<const Move> moves) {
-  using torch::indexing::Slice;
   if (moves.empty()) return;
+  if (!keys_[0].is_cpu()) return MoveWithOperators(moves);
+  // By hand: it is a few numbers, and each operator of libtorch takes longer than all of them.
+  ForType(keys_[0], [&](auto zero) { MoveInMemory<decltype(zero)>(moves); });
+}
+
+template <typename T>
+void KvCache::MoveInMemory(absl::Span<const Move> moves) {
+  const int64_t heads = values_[0].size(1), channels = values_[0].size(3);
+  const auto count = static_cast<int64_t>(moves.size());
+  std::vector<T> moved(count * 2 * heads * channels);
+  for (size_t layer = 0; layer < keys_.size(); ++layer) {
+    T* const keys = keys_[layer].data_ptr<T>();
+    T* const values = values_[layer].data_ptr<T>();
+    // The first key of a token's head, kBlockTokens from one channel to the next; its first value.
+    const auto key = [&](const Slot& slot, int64_t head) {
+      return keys + (slot.block * heads + head) * channels * kBlockTokens + slot.offset;
+    };
+    const auto value = [&](const Slot& slot, int64_t head) {
+      return values + ((slot.block * heads + head) * kBlockTokens + slot.offset) * channels;
+    };
+    T* next = moved.data();
+    for (const Move& move : moves) {
+      for (int64_t head = 0; head < heads; ++head, next += 2 * channels) {
+        for (int64_t c = 0; c < channels; ++c) next[c] = key(move.from, head)[c * kBlockTokens];
+        std::copy_n(value(move.from, head), channels, next + channels);
+      }
+    }
+    next = moved.data();
+    for (const Move& move : moves) {
+      for (int64_t head = 0; head < heads; ++head, next += 2 * channels) {
+        for (int64_t c = 0; c < channels; ++c) key(move.to, head)[c * kBlockTokens] = next[c];
+        std::copy_n(next + channels, channels, value(move.to, head));
+      }
+    }
+  }
+}
+
+void KvCache::MoveWithOperators(absl::Span<const Move> moves) {
+  using torch::indexing::Slice;
   std::vector<int64_t> numbers[4];
   for (const Move& move : moves) {
     numbers[0].push_back(move.from.block);

@@ -71,6 +71,9 @@ class KvCache {
 
  private:
   void Clear(int64_t block);
+  template <typename T>
+  void MoveInMemory(absl::Span<const Move> moves);
+  void MoveWithOperators(absl::Span<const Move> moves);
 
   KvCache(int64_t num_blocks, int64_t block_bytes)
       : num_blocks_(num_blocks), block_bytes_(block_bytes) {}

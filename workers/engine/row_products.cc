@@ -103,7 +103,8 @@ BATON_ALWAYS_INLINE void ComputeBody(const Product& p, int64_t first_out, int64_
   for (int64_t row = 0; row < in_fours; row += block) {
     Tiles<4>(p, row, std::min(row + block, in_fours), first_out, end_out);
   }
-  if (in_fours < p.rows) Tiles<1>(p, in_fours, p.rows, first_out, end_out);
+  if (p.rows - in_fours == 2) Tiles<2>(p, in_fours, p.rows, first_out, end_out);
+  if (p.rows - in_fours == 1) Tiles<1>(p, in_fours, p.rows, first_out, end_out);
 }
 BATON_SIMD(Compute, (const Product& p, int64_t first_out, int64_t end_out), (p, first_out, end_out))
 
