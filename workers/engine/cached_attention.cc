@@ -102,6 +102,8 @@ void CachedAttention::Begin(std::vector<CachedRows> runs) {
 
 torch::Tensor CachedAttention::Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
                                       const torch::Tensor& v) {
+  TORCH_CHECK(q.size(0) == num_rows_, "attention over ", num_rows_, " rows: q ", q.sizes(),
+              " does not fit");
   const bool kernel = q.device().is_cpu() && cache_->keys(layer).scalar_type() == torch::kFloat32;
   return kernel ? AttendWithKernel(layer, q, k, v) : AttendWithOperators(layer, q, k, v);
 }
@@ -121,7 +123,6 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
   shape.values = cache_->values(layer).data_ptr<float>();
 
   torch::Tensor out = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options());
-  if (num_rows_ < q.size(0)) out.narrow(0, num_rows_, q.size(0) - num_rows_).zero_();
   std::vector<KernelRow> rows;
   rows.reserve(num_rows_);
   for (const CachedRows& run : runs_) {
@@ -211,7 +212,7 @@ torch::Tensor CachedAttention::AttendWithOperators(int64_t layer, const torch::T
 
   const int64_t heads = q.size(1), kv_heads = k.size(1), channels = q.size(2);
   const double scale = 1.0 / std::sqrt(static_cast<double>(channels));
-  torch::Tensor out = torch::zeros_like(q, q.options(), torch::MemoryFormat::Contiguous);
+  torch::Tensor out = torch::empty_like(q, q.options(), torch::MemoryFormat::Contiguous);
   for (const GatherGroup& group : groups_) {
     const int64_t S = group.sequences, n = group.rows_each;
     const int64_t slots = group.hidden.size(3);

@@ -53,7 +53,7 @@ class CachedAttention : public AttentionContext {
 
   /// Sets the rows of the next forward pass. Runs are disjoint, in order of first_row; a prompt's
   /// run comes before the runs that attend to it, a tree's run after the sequence's others, and no
-  /// two runs write the same position. Rows in no run (padding) yield 0. The lists that runs point
+  /// two runs write the same position. Every row is in a run. The lists that runs point
   /// to must stay as they are until the pass is over.
   void Begin(std::vector<CachedRows> runs);
 

@@ -99,8 +99,8 @@ class Fixture {
     const std::vector<int32_t>* parents = nullptr;
   };
 
-  // One pass over the pieces, with `padding` rows after them.
-  torch::Tensor Pass(const std::vector<Piece>& pieces, int64_t padding = 0, int64_t layer = 1) {
+  // One pass over the pieces.
+  torch::Tensor Pass(const std::vector<Piece>& pieces, int64_t layer = 1) {
     std::vector<torch::Tensor> q, k, v;
     std::vector<CachedRows> runs;
     int64_t row = 0;
@@ -113,19 +113,13 @@ class Fixture {
                       &s.own_blocks, piece.parents != nullptr, piece.parents});
       row += piece.count;
     }
-    if (padding > 0) {
-      q.push_back(torch::ones({padding, shape_.heads, shape_.channels}, dtype_));
-      k.push_back(torch::ones({padding, shape_.kv_heads, shape_.channels}, dtype_));
-      v.push_back(torch::ones({padding, shape_.kv_heads, shape_.channels}, dtype_));
-    }
     attention_->Begin(runs);
     // Strided views, as a model passes slices of one product.
     const torch::Tensor qkv = torch::cat({torch::cat(q), torch::cat(k), torch::cat(v)}, 1);
     const torch::Tensor out = attention_->Attend(
         layer, qkv.narrow(1, 0, shape_.heads), qkv.narrow(1, shape_.heads, shape_.kv_heads),
         qkv.narrow(1, shape_.heads + shape_.kv_heads, shape_.kv_heads));
-    EXPECT_EQ(out.sizes(), (std::vector<int64_t>{row + padding, shape_.heads, shape_.channels}));
-    if (padding > 0) EXPECT_EQ(out.narrow(0, row, padding).abs().sum().item<double>(), 0);
+    EXPECT_EQ(out.sizes(), (std::vector<int64_t>{row, shape_.heads, shape_.channels}));
     return out;
   }
 
@@ -178,7 +172,7 @@ TEST_P(CachedAttentionTest, EqualsTheDefinition) {
       {{&a, 21, 1}},
   };
   for (const Pieces& pieces : passes) {
-    const torch::Tensor out = fixture.Pass(pieces, /*padding=*/3);
+    const torch::Tensor out = fixture.Pass(pieces);
     int64_t row = 0;
     for (const Fixture::Piece& piece : pieces) {
       fixture.ExpectRows(out, row, piece, c.tolerance);
@@ -204,7 +198,7 @@ TEST(CachedAttentionIndependenceTest, RowsDoNotDependOnTheBatch) {
     fixture.Pass({{&a, 0, 20}});
     const torch::Tensor alone = fixture.Pass({{&a, 20, 1}});
     fixture.Pass({{&b, 0, 30}});
-    const torch::Tensor together = fixture.Pass({{&b, 30, 1}, {&a, 20, 1}}, 5);
+    const torch::Tensor together = fixture.Pass({{&b, 30, 1}, {&a, 20, 1}});
     EXPECT_TRUE(torch::equal(alone[0], together[1]));
   }
 }
@@ -215,9 +209,9 @@ TEST(CachedAttentionLayersTest, LayersDoNotMix) {
   Sequence other = a;  // same blocks, other contents
   other.k = a.k * 2 + 1;
   other.v = a.v - 3;
-  fixture.Pass({{&a, 0, 8}}, 0, 0);
-  fixture.Pass({{&other, 0, 8}}, 0, 1);
-  fixture.ExpectRows(fixture.Pass({{&a, 8, 1}}, 0, 0), 0, {&a, 8, 1}, 2e-6);
+  fixture.Pass({{&a, 0, 8}}, 0);
+  fixture.Pass({{&other, 0, 8}}, 1);
+  fixture.ExpectRows(fixture.Pass({{&a, 8, 1}}, 0), 0, {&a, 8, 1}, 2e-6);
 }
 
 TEST(CachedAttentionSharingTest, TwoSequencesReadOnePrompt) {
@@ -261,7 +255,7 @@ TEST_P(CachedAttentionTreeTest, EachPathAttendsAsIfItLayInPlace) {
     const auto nodes = static_cast<int64_t>(parents_.size());
     const Sequence tree = fixture.MakeSequence(10, begin + nodes, 1);
     fixture.Pass({{&tree, 0, begin}});
-    const torch::Tensor out = fixture.Pass({{&tree, begin, nodes, &parents_}}, /*padding=*/2);
+    const torch::Tensor out = fixture.Pass({{&tree, begin, nodes, &parents_}});
     for (int64_t node = 0; node < nodes; ++node) {
       std::vector<int64_t> path;
       for (int64_t i = node; i >= 0; i = parents_[i]) path.insert(path.begin(), begin + i);

@@ -15,17 +15,6 @@ namespace {
 
 using torch::Tensor;
 
-/// Rows after padding to a multiple of 8.
-int64_t PaddedRows(int64_t rows) { return (rows + 7) / 8 * 8; }
-
-/// `x` with rows of zeros up to `rows`.
-Tensor PadRows(const Tensor& x, int64_t rows) {
-  if (x.size(0) == rows) return x;
-  std::vector<int64_t> shape = x.sizes().vec();
-  shape[0] = rows - x.size(0);
-  return torch::cat({x, torch::zeros(shape, x.options().requires_grad(false))}, 0);
-}
-
 }  // namespace
 
 struct CausalLM::Impl {
@@ -125,20 +114,11 @@ struct CausalLM::Impl {
     return mine.bias.defined() ? sum + mine.bias : sum;
   }
 
-  /// Attend on the real rows; the padding's are zero. Returns [padded, heads * head_dim].
-  Tensor Attend(int64_t index, const Rotary::Heads& heads, int64_t rows,
-                AttentionContext& attention) {
-    const int64_t padded = heads.q.size(0);
-    const Tensor mixed = attention.Attend(index, heads.q.narrow(0, 0, rows),
-                                          heads.k.narrow(0, 0, rows), heads.v.narrow(0, 0, rows));
-    return PadRows(mixed.reshape({rows, local.num_attention_heads * local.head_dim}), padded);
-  }
-
-  Tensor Layer(int64_t index, Tensor h, const Tensor& positions, int64_t rows,
-               AttentionContext& attention) {
+  Tensor Layer(int64_t index, Tensor h, const Tensor& positions, AttentionContext& attention) {
     const DecoderLayer& layer = weights().layers[index];
     Tensor x = EnterParallel(RmsNorm(h, layer.input_norm, config.rms_norm_eps), group);
-    const Tensor mixed = Attend(index, HeadsOf(index, x, positions), rows, attention);
+    const Rotary::Heads heads = HeadsOf(index, x, positions);
+    const Tensor mixed = attention.Attend(index, heads.q, heads.k, heads.v).flatten(1);
     h = AddTo(std::move(h), index, &DecoderLayer::output, Columns(mixed));
     x = EnterParallel(RmsNorm(h, layer.post_attention_norm, config.rms_norm_eps), group);
     std::vector<Tensor> activations;
@@ -264,15 +244,12 @@ Tensor CausalLM::Hidden(const Tensor& tokens, const Tensor& positions,
   TORCH_CHECK(tokens.dim() == 1 && positions.sizes() == tokens.sizes(), "Hidden: tokens ",
               tokens.sizes(), " and positions ", positions.sizes(), " are not both [N]");
   const torch::AutoGradMode grad(torch::GradMode::is_enabled() && !impl_->gathered);
-  const int64_t rows = tokens.size(0);
-  const int64_t padded = impl_->deterministic ? PaddedRows(rows) : rows;
-  const Tensor ids = PadRows(tokens.to(impl_->options.device()), padded);
-  const Tensor places = PadRows(positions.to(impl_->options.device()), padded);
-  Tensor h = impl_->Embed(ids);
+  const Tensor places = positions.to(impl_->options.device());
+  Tensor h = impl_->Embed(tokens.to(impl_->options.device()));
   for (int64_t i = 0; i < impl_->config.num_hidden_layers; ++i) {
-    h = impl_->Layer(i, std::move(h), places, rows, attention);
+    h = impl_->Layer(i, std::move(h), places, attention);
   }
-  return RmsNorm(h, impl_->weights().norm, impl_->config.rms_norm_eps).narrow(0, 0, rows);
+  return RmsNorm(h, impl_->weights().norm, impl_->config.rms_norm_eps);
 }
 
 Tensor CausalLM::Logits(const Tensor& hidden) {
@@ -283,10 +260,7 @@ Tensor CausalLM::Logits(const Tensor& hidden) {
 
 Tensor CausalLM::LocalLogits(const Tensor& hidden) {
   const torch::AutoGradMode grad(torch::GradMode::is_enabled() && !impl_->gathered);
-  const int64_t rows = hidden.size(0);
-  const Tensor whole = EnterParallel(hidden, impl_->group);
-  const Tensor x = impl_->deterministic ? PadRows(whole, PaddedRows(rows)) : whole;
-  return impl_->HeadProducts(x).narrow(0, 0, rows);
+  return impl_->HeadProducts(EnterParallel(hidden, impl_->group));
 }
 
 VocabularyShard CausalLM::vocabulary_shard() const {

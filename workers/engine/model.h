@@ -107,9 +107,8 @@ class CausalLM {
 
   /// A row's result then does not depend on the rows beside it, bitwise, nor on whether gradients
   /// are recorded (float32 on a CPU: every product sums each row alone, row_products.h). Elsewhere
-  /// the BLAS decides; its rows are padded to a multiple of 8, which removes most of its
-  /// differences. Pass deterministic to the attention context as well. (Sums over more than two
-  /// ranks of a tensor group are not promised to keep it.)
+  /// the BLAS decides. Pass deterministic to the attention context as well. (Sums over more than
+  /// two ranks of a tensor group are not promised to keep it.)
   void SetDeterministic(bool deterministic);
   bool deterministic() const;
 

@@ -143,15 +143,19 @@ TEST_P(ModelTest, LogitsEqualThePlainModels) {
   }
 }
 
+// Without gradients the kernels of float32 compute; with them the composed operators, as on a GPU.
 TEST_P(ModelTest, HalfTypesAreCloseToThePlainModel) {
-  // The composed operators, which CUDA uses too. bfloat16 has 8 bits of mantissa.
-  torch::NoGradGuard no_grad;
   const auto model = RandomModel(GetParam().config, torch::kBFloat16);
   const Packed packed = RandomPacked({9, 4}, GetParam().config.vocab_size);
-  const Tensor logits = LogitsOf(*model, packed);
-  EXPECT_EQ(logits.scalar_type(), torch::kBFloat16);
-  const double scale = logits.to(torch::kFloat64).abs().max().item<double>();
-  EXPECT_LT(ErrorAgainstPlain(*model, packed, logits), 0.1 * scale);
+  for (const bool gradients : {false, true}) {
+    model->SetRequiresGrad(gradients);
+    const Tensor logits = LogitsOf(*model, packed);
+    EXPECT_EQ(logits.requires_grad(), gradients);
+    const torch::NoGradGuard no_grad;
+    EXPECT_EQ(logits.scalar_type(), torch::kBFloat16);
+    const double scale = logits.to(torch::kFloat64).abs().max().item<double>();
+    EXPECT_LT(ErrorAgainstPlain(*model, packed, logits), 0.1 * scale);  // 8 bits of mantissa
+  }
 }
 
 TEST_P(ModelTest, ABatchOfManyEqualsOneByOneBitwise) {
