@@ -107,7 +107,7 @@ TEST(GainGuardTest, RestsAfterALossAndLongerAfterTheNext) {
     return length;
   };
   EXPECT_EQ(passes_until_rest(5, 4), 200) << "it pays";
-  EXPECT_LT(passes_until_rest(3, 4), 60);
+  EXPECT_LT(passes_until_rest(3, 4), 180) << "it has what it gained to lose";
   EXPECT_EQ(length_of_rest(), 64);
   EXPECT_LT(passes_until_rest(3, 4), 30);
   EXPECT_EQ(length_of_rest(), 128);

@@ -8,10 +8,10 @@
 namespace baton::rollout {
 namespace {
 
-constexpr double kGainFading = 0.98;
-constexpr double kLeastPasses = 12;   // before it judges
-constexpr double kLeastLoss = 0.005;  // of the plain tokens; less is not worth a rest
-constexpr double kSure = 2;           // standard deviations that a loss has
+constexpr double kGainFading = 0.998;  // a loss of 2% shows in hundreds of passes
+constexpr double kLeastPasses = 12;    // before it judges
+constexpr double kLeastLoss = 0.005;   // of the plain tokens; less is not worth a rest
+constexpr double kSure = 1.5;          // standard deviations that a loss or gain has
 constexpr int64_t kLongestRest = 8192;
 
 }  // namespace

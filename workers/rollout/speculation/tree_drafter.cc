@@ -37,6 +37,8 @@ constexpr int64_t kMostEnded = 1 << 18;
 // One pass of so many is drafted although it cannot pay, by what is known.
 constexpr int64_t kDoubt = 512;
 constexpr double kSecondsFading = 0.1;
+// After so many passes with drafts one has none: what they are compared with grows old.
+constexpr int64_t kPlainEvery = 64;
 
 // Children of `parent` (-1: the root) in a draft; the one with that token, or -1.
 int32_t ChildWith(const engine::DraftTree& tree, int32_t parent, int32_t token) {
@@ -246,13 +248,14 @@ void TreeDrafter::Settle() {
   const int64_t rows = pass.decoding + pass.verified;
   if (pass.rows <= rows + 1 + rows / kOtherRows) cost_.Note(pass.rows, pass.seconds);
   if (!pass.asked || !cost_.known() || pass.ahead) return;
-  // In all the time that the pass and its drafts took, also if none of these was chosen.
+  // In all the time that the pass and its drafts took, also if none of these was chosen. That the
+  // trees learn what was said is part of it: they need not where nothing is drafted.
   const double plain_seconds = cost_.Seconds(std::max<int64_t>(1, pass.rows - pass.verified));
   const double seconds = pass.drafted == 0
                              ? plain_seconds
                              : std::min(pass.seconds, kSlowestPass * cost_.Seconds(pass.rows));
-  const double plain =
-      static_cast<double>(pass.decoding) * (seconds + pass.draft_seconds) / plain_seconds;
+  const double plain = static_cast<double>(pass.decoding) *
+                       (seconds + pass.follow_seconds + pass.draft_seconds) / plain_seconds;
   // A response without a draft yields one token.
   GuardOf(pass.decoding).NotePass(static_cast<double>(pass.tokens + pass.unasked), plain);
 }
@@ -263,6 +266,7 @@ void TreeDrafter::SetAhead(bool ahead) {
 }
 
 bool TreeDrafter::Rests(int64_t decoding) {
+  if (cost_.known() && asked_in_a_row_ >= kPlainEvery && !Mutant("never-a-plain-pass")) return true;
   if (GuardOf(decoding).Rests()) return true;
   if (rest_ > 0) {
     --rest_;
@@ -286,7 +290,9 @@ bool TreeDrafter::WantsToDraft(int64_t decoding) {
   if (decoding < 1) return false;
   pass_.decoding = decoding;
   pass_.ahead = ahead_ && !Mutant("ahead-teaches-the-guard");
-  return !Rests(decoding);
+  const bool wants = !Rests(decoding);
+  asked_in_a_row_ = wants ? asked_in_a_row_ + 1 : 0;
+  return wants;
 }
 
 std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids,
@@ -298,9 +304,10 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   most_nodes_ = max_nodes;
   const size_t asked = Asked(ids.size());
   pass_.unasked = static_cast<int64_t>(ids.size() - asked);
+  const auto called = std::chrono::steady_clock::now();
   const std::vector<Response*> responses = FollowAll(ids.subspan(0, asked));
-  // To follow takes its time with or without drafts, so it is no cost of these.
   const auto began = std::chrono::steady_clock::now();
+  pass_.follow_seconds = std::chrono::duration<double>(began - called).count();
   Propose(responses, pass_.decoding, max_nodes);
   // Scores that were never tried may all be too high, and a full batch would pay for each.
   const bool bold = acceptance_.Tried() || Mutant("scores-never-tried-are-trusted");

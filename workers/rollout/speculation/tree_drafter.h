@@ -96,7 +96,7 @@ class TreeDrafter : public engine::Drafter {
     bool ahead = false;    // nothing was made in earnest
     int64_t unasked = 0;   // responses for which none was made
     int64_t drafted = 0;   // nodes proposed
-    double draft_seconds = 0;
+    double follow_seconds = 0, draft_seconds = 0;
     // What came of it.
     int64_t rows = 0, verified = 0, tokens = 0;
     double seconds = 0;
@@ -143,6 +143,7 @@ class TreeDrafter : public engine::Drafter {
   int64_t most_nodes_ = 1;         // of the last call
   double seconds_a_response_ = 0;  // that drafting took, faded
   int64_t passes_ = 0;
+  int64_t asked_in_a_row_ = 0;  // passes
 };
 
 }  // namespace baton::rollout

@@ -79,6 +79,26 @@ TEST_F(TreeDrafterTest, SiblingsProfitWhileTheyRun) {
   EXPECT_FALSE(trees[1].tokens.empty());
 }
 
+// What drafts are compared with is measured again, however well they do.
+TEST_F(TreeDrafterTest, OnePassOfManyIsPlain) {
+  LetDraftsPay();
+  Remember(Count(100, 6000));
+  drafter_.Begin(1, kPrompt, {});
+  std::vector<int64_t> plain;
+  for (int32_t pass = 0, next = 100; pass < 200; ++pass) {
+    int32_t drafted = 0;
+    if (drafter_.WantsToDraft(1)) {
+      drafted = static_cast<int32_t>(drafter_.Draft(std::vector<uint64_t>{1}, 8)[0].tokens.size());
+    } else {
+      plain.push_back(pass);
+    }
+    drafter_.PassDone(1 + drafted, 10e-3 + 0.1e-3 * (1 + drafted));
+    drafter_.Append(1, Count(next, 1 + drafted), drafted);
+    next += 1 + drafted;
+  }
+  EXPECT_THAT(plain, ::testing::ElementsAre(63, 128, 193));
+}
+
 TEST_F(TreeDrafterTest, CountsWhatCameOfIt) {
   LetDraftsPay();
   Remember(Count(100, 30));
