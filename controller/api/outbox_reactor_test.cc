@@ -58,7 +58,7 @@ TEST(OutboxBudgetTest, WhoHasNoneHasTheWholeCapacity) {
   outbox->OnDone();
 }
 
-// Each message of the source costs reads of the store, and nobody would get it.
+// Each message costs reads of the store. Once the caller has left, nobody would get it.
 TEST(OutboxReactorTest, ASourceIsNotAskedOnceItsCallerIsGone) {
   const auto outbox = Outbox::Make(1000 * kEventBytes);
   int asked = 0;

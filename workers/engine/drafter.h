@@ -25,7 +25,8 @@ class Drafter {
   /// first nodes of its draft were computed for that; 0 if it had none, or there was no room.
   virtual void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) = 0;
 
-  /// A pass comes that decodes `decoding` responses. False: Draft is not called for it.
+  /// A pass comes that decodes `decoding` responses. False: Draft is not called for it. Neither is
+  /// called for a pass before which memory may become short.
   virtual bool WantsToDraft(int64_t decoding) = 0;
 
   /// Drafts of what follows the tokens of begun requests, one for each id, in their order. An empty

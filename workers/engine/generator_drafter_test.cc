@@ -199,7 +199,7 @@ TEST(GeneratorDrafterTest, IsAskedWhereLiveRequestsFit) {
   EXPECT_TRUE(generator->Cancel(1));
   EXPECT_TRUE(asked());
   while (!generator->idle()) StepInto(*generator, &responses);
-  // 49 tokens of which 48 are computed: 1 + 3 blocks.
+  // Its prompt takes one block. Its response has 49 tokens; 48 are computed, which takes three.
   ASSERT_TRUE(generator->Add(Request(3, {3}, 49)).ok());
   StepInto(*generator, &responses);
   EXPECT_TRUE(asked());

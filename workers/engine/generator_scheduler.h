@@ -113,9 +113,10 @@ class Scheduler {
   /// Forgets prompts that no request uses.
   void EvictPrompts() { prompts_.EvictAll(); }
 
-  /// False if a request may yet have to give up its memory. Once true it stays true until another
-  /// request is added: so whoever drafts only then changes nothing in who gives up its memory, for
-  /// responses that run ahead hold memory earlier and give it back earlier.
+  /// False if a request may yet have to give up its memory to another. Once this is true, it stays
+  /// true until a request is added. A response with drafts takes memory earlier than without, and
+  /// gives it back earlier. If drafts are made only while this is true, no request gives up its
+  /// memory because of them.
   bool memory_suffices() const;
 
   int64_t running() const { return static_cast<int64_t>(running_.size()); }

@@ -345,6 +345,27 @@ TEST_F(RolloutRoleTest, TimeSpentInVainOnDraftsIsTold) {
   EXPECT_GT(result.metrics().at("spec/draft_seconds"), 0);
 }
 
+// Sixteen responses of two blocks each, and memory for six blocks at most.
+TEST_F(RolloutRoleTest, PassesWithoutRoomForDraftsAreTold) {
+  v1::JobSpec spec = SpeculatingSpec();
+  spec.mutable_rollout()->set_kv_cache_bytes(3 * 4096);
+  Assign(spec);
+  Publish(0, 1);
+  Load(0);
+  std::vector<v1::Task> many;
+  for (uint32_t sample = 0; sample < 16; ++sample) many.push_back(MakeGenerate(0, sample));
+  for (const v1::Task& task : many) controller_.SendTask(task);
+  double passes = 0;
+  for (const v1::Task& task : many) {
+    const auto result = controller_.WaitForResult(task.task_token());
+    ASSERT_TRUE(result.has_value());
+    ASSERT_EQ(result->status().code(), 0) << result->status().message();
+    const auto told = result->metrics().find("spec/memory_short_passes");
+    if (told != result->metrics().end()) passes += told->second;
+  }
+  EXPECT_GT(passes, 0);
+}
+
 TEST_F(RolloutRoleTest, TheTreesOutliveAnAssignmentToTheSameJob) {
   Assign(SpeculatingSpec(), "first");
   Publish(0, 1);
