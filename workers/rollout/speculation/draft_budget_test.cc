@@ -141,7 +141,8 @@ TEST(GainGuardTest, ALossThatNobodyNoticesIsNone) {
   EXPECT_TRUE(rests_after(98));
 }
 
-// Drafts that gain nothing by chance alone: a loss is never sure, and a gain neither.
+// Drafts that gain nothing, or little, but for chance: a trial does not last until a loss is sure,
+// but long enough for a small gain to be.
 TEST(GainGuardTest, ATrialEndsUnlessDraftsPay) {
   const auto passes_until_rest = [](double lucky, double unlucky) {
     GainGuard guard(64, 128);
@@ -151,7 +152,9 @@ TEST(GainGuardTest, ATrialEndsUnlessDraftsPay) {
     }
     return passes;
   };
-  EXPECT_EQ(passes_until_rest(12, 8), 128);
+  EXPECT_EQ(passes_until_rest(12, 8), 128) << "no gain";
+  EXPECT_EQ(passes_until_rest(12, 8.1), 512) << "it may be chance";
+  EXPECT_EQ(passes_until_rest(12, 8.35), 5000) << "it was no chance in the end";
   EXPECT_EQ(passes_until_rest(12, 9.9), 5000);
 }
 

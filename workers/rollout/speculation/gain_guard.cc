@@ -12,7 +12,8 @@ constexpr double kGainFading = 0.998;  // a loss of 2% shows in hundreds of pass
 constexpr double kLeastPasses = 12;    // before it judges
 constexpr double kLeastLoss = 0.005;   // of the plain tokens; less is not worth a rest
 constexpr double kSure = 1.5;          // standard deviations that a loss or gain has
-constexpr int64_t kLongestRest = 8192;
+constexpr int64_t kLongestRest = 16384;
+constexpr int64_t kLongTrial = 4;  // trials; where a gain is seen that may be chance
 
 }  // namespace
 
@@ -25,7 +26,7 @@ void GainGuard::NotePass(double tokens, double plain) {
   variance_ = kGainFading * kGainFading * variance_ + loss * loss;
   ++tried_;
   if (passes_ < kLeastPasses) return;
-  if (trial_ > 0 && tried_ >= trial_ && !Pays() && !Mutant("a-trial-never-ends")) return Rest();
+  if (TrialFailed() && !Mutant("a-trial-never-ends")) return Rest();
   if (loss_ <= 0 || Mutant("loss-is-not-noticed")) {
     next_rest_ = std::max(first_rest_, next_rest_ - 1 - next_rest_ / 64);
     return;
@@ -33,6 +34,13 @@ void GainGuard::NotePass(double tokens, double plain) {
   if (loss_ < kSure * std::sqrt(variance_) && !Mutant("bad-luck-is-a-loss")) return;
   if (loss_ < kLeastLoss * plain_ && !Mutant("tiny-loss-is-a-loss")) return;
   Rest();
+}
+
+// A small gain takes longer to be told from chance than a loss that costs as much.
+bool GainGuard::TrialFailed() const {
+  if (trial_ == 0 || tried_ < trial_) return false;
+  if (tried_ < kLongTrial * trial_ && !Mutant("small-gains-are-chance")) return loss_ >= 0;
+  return !Pays();
 }
 
 void GainGuard::Rest() {

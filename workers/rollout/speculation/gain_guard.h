@@ -14,7 +14,8 @@ namespace baton::rollout {
 class GainGuard {
  public:
   /// `first_rest`: passes; it never rests for fewer. `trial`: passes with drafts after which it
-  /// rests unless they pay; 0: only a loss makes it rest.
+  /// rests unless something was gained, and after four times as many unless that was no chance;
+  /// 0: only a loss that is no chance makes it rest.
   explicit GainGuard(int64_t first_rest = 64, int64_t trial = 0)
       : first_rest_(first_rest), trial_(trial), next_rest_(first_rest) {}
 
@@ -27,6 +28,7 @@ class GainGuard {
   bool Pays() const;
 
  private:
+  bool TrialFailed() const;
   void Rest();
 
   // Later passes count more.

@@ -25,15 +25,17 @@ constexpr int64_t kLearningPasses = 4;
 // Rows beside those of responses and drafts, as a share of these, in a pass that tells what a row
 // costs. Rows of prompts cost less: they have no logits.
 constexpr int64_t kOtherRows = 8;
-// From 2^this responses on drafts seldom pay, and never much: a loss is followed by a long rest.
+// From 2^this responses on drafts may well not pay: a trial without a gain has a long rest.
+constexpr size_t kDoubtful = 3;
+constexpr int64_t kDoubtfulRest = 2048;  // passes
+constexpr int64_t kTrial = 128;
+// From 2^this on they seldom pay: so many of the responses try it.
 constexpr size_t kFullBatch = 4;
-constexpr int64_t kFullBatchRest = 2048;  // passes
-constexpr int64_t kFullBatchTrial = 128;
-constexpr size_t kTried = 8;        // responses of a full batch that try whether drafts pay
+constexpr size_t kTried = 8;
 constexpr double kSlowestPass = 2;  // times what was expected: the process was not running
 // Tokens of a running response, and of all that ended, that wait to be followed.
-constexpr size_t kMostWaiting = 256;
-constexpr int64_t kMostEnded = 1 << 18;
+constexpr size_t kMostWaiting = 2048;
+constexpr int64_t kMostEnded = 1 << 20;
 // One pass of so many is drafted although it cannot pay, by what is known.
 constexpr int64_t kDoubt = 512;
 constexpr double kSecondsFading = 0.1;
@@ -51,8 +53,9 @@ int32_t ChildWith(const engine::DraftTree& tree, int32_t parent, int32_t token) 
 }  // namespace
 
 TreeDrafter::TreeDrafter(std::unique_ptr<TreeCache> cache) : cache_(std::move(cache)) {
-  for (size_t size = kFullBatch; size < kGuards; ++size) {
-    guards_[size] = GainGuard(kFullBatchRest, kFullBatchTrial);
+  for (size_t size = kDoubtful; size < kGuards; ++size) {
+    if (Mutant("many-rest-briefly")) break;
+    guards_[size] = GainGuard(kDoubtfulRest, kTrial);
   }
 }
 
@@ -82,7 +85,6 @@ void TreeDrafter::Begin(uint64_t id, absl::Span<const int32_t> prompt,
   Response& response = responses_[id];
   response.prompt.assign(prompt.begin(), prompt.end());
   response.prompt_hash = absl::HashOf(prompt);
-  response.waiting.reserve(kMostWaiting);
   response.waiting.assign(resumed.begin(), resumed.end());
   absl::MutexLock lock(&age_mu_);
   response.age = age_;
@@ -110,12 +112,17 @@ bool TreeDrafter::Follow(Response& response) {
   return ok;
 }
 
-void TreeDrafter::FollowEnded(std::unordered_map<uint64_t, std::vector<Response>>::iterator it) {
-  for (Response& response : it->second) {
-    ended_tokens_ -= static_cast<int64_t>(response.prompt.size() + response.waiting.size());
-    if (!Mutant("ended-responses-not-followed")) Follow(response);
+void TreeDrafter::FollowEnded(std::list<Ended>::iterator ended) {
+  if (!Mutant("ended-responses-not-followed")) {
+    for (Response& response : ended->responses) Follow(response);
   }
-  ended_.erase(it);
+  Forget(ended);
+}
+
+void TreeDrafter::Forget(std::list<Ended>::iterator ended) {
+  ended_tokens_ -= ended->tokens;
+  ended_of_prompt_.erase(ended->prompt_hash);
+  ended_.erase(ended);
 }
 
 bool TreeDrafter::CatchUp(int64_t tokens) {
@@ -157,8 +164,8 @@ std::vector<TreeDrafter::Response*> TreeDrafter::FollowAll(absl::Span<const uint
     const auto found = responses_.find(id);
     if (found == responses_.end()) continue;
     Response& response = found->second;
-    const auto ended = ended_.find(response.prompt_hash);
-    if (ended != ended_.end()) FollowEnded(ended);
+    const auto ended = ended_of_prompt_.find(response.prompt_hash);
+    if (ended != ended_of_prompt_.end()) FollowEnded(ended->second);
     if (Follow(response)) {
       response.asked = true;
       response.draft = {};
@@ -338,10 +345,22 @@ void TreeDrafter::End(uint64_t id) {
   const auto found = responses_.find(id);
   if (found == responses_.end()) return;
   Response& response = found->second;
-  ended_tokens_ += static_cast<int64_t>(response.prompt.size() + response.waiting.size());
-  ended_[response.prompt_hash].push_back(std::move(response));
+  const auto [of_prompt, is_first] = ended_of_prompt_.try_emplace(response.prompt_hash);
+  if (is_first) {
+    of_prompt->second = ended_.insert(ended_.end(), Ended());
+    of_prompt->second->prompt_hash = response.prompt_hash;
+  }
+  Ended& ended = *of_prompt->second;
+  const auto tokens = static_cast<int64_t>(response.prompt.size() + response.waiting.size());
+  ended.tokens += tokens;
+  ended_tokens_ += tokens;
+  ended.responses.push_back(std::move(response));
   responses_.erase(found);
-  if (ended_tokens_ > kMostEnded) CatchUp(ended_tokens_ - kMostEnded);
+  // Where nothing is drafted, they would be followed in vain.
+  const bool drafts = asked_in_a_row_ > 0 || Mutant("all-that-ended-is-followed");
+  while (ended_tokens_ > kMostEnded) {
+    drafts ? FollowEnded(ended_.begin()) : Forget(ended_.begin());
+  }
 }
 
 }  // namespace baton::rollout

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -35,10 +36,11 @@ struct TreeDrafterStats {
 /// responses to a prompt profit while they still run. For each pass it drafts the running responses
 /// and chooses the nodes that pay (draft_budget.h). One thread at a time.
 ///
-/// A token goes into its tree when a draft is wanted, and at the latest some hundred tokens later.
+/// A token goes into its tree when a draft is wanted, and at the latest some thousand tokens later.
 /// So where drafts do not pay, many tokens go at once, and the tree comes once for all of them into
 /// the CPU's caches. Responses that ended wait for that, too; CatchUp follows them while nothing
-/// else is to do. What other replicas said may be added by other threads meanwhile.
+/// else is to do. If a million tokens wait, and drafts do not pay, the first of them are forgotten.
+/// What other replicas said may be added by other threads meanwhile.
 ///
 /// A full batch seldom gains from drafts. So as long as it is not known that it does, a few of its
 /// responses alone are drafted, and followed: to try costs next to nothing.
@@ -89,6 +91,12 @@ class TreeDrafter : public engine::Drafter {
     engine::DraftTree draft;                 // the nodes of `proposal` that were chosen …
     std::vector<NodeEvidence> evidence;      // … and what was known of them
   };
+  // Responses to a prompt that ended and were not followed to their end.
+  struct Ended {
+    uint64_t prompt_hash = 0;
+    std::vector<Response> responses;
+    int64_t tokens = 0;  // waiting or of prompts
+  };
   // A forward pass, and the drafts that were made for it.
   struct Pass {
     int64_t decoding = 0;  // responses
@@ -102,7 +110,8 @@ class TreeDrafter : public engine::Drafter {
     double seconds = 0;
   };
   bool Follow(Response& response);
-  void FollowEnded(std::unordered_map<uint64_t, std::vector<Response>>::iterator it);
+  void FollowEnded(std::list<Ended>::iterator ended);
+  void Forget(std::list<Ended>::iterator ended);
   void Judge(Response& response, absl::Span<const int32_t> tokens, int64_t verified);
   std::vector<Response*> FollowAll(absl::Span<const uint64_t> ids);
   void Propose(absl::Span<Response* const> responses, int64_t decoding, int64_t max_nodes);
@@ -119,9 +128,10 @@ class TreeDrafter : public engine::Drafter {
   int64_t actor_updates_ ABSL_GUARDED_BY(age_mu_) = -1;  // -1: not told yet
   int64_t age_ ABSL_GUARDED_BY(age_mu_) = 0;             // grows with each change of actor_updates_
   std::unordered_map<uint64_t, Response> responses_;
-  // Not followed to their end. By prompt, the first ended first; equal hashes of others do no harm.
-  std::unordered_map<uint64_t, std::vector<Response>> ended_;
-  int64_t ended_tokens_ = 0;  // of them, waiting or of prompts
+  // In the order in which their first responses ended; equal hashes of prompts do no harm.
+  std::list<Ended> ended_;
+  std::unordered_map<uint64_t, std::list<Ended>::iterator> ended_of_prompt_;
+  int64_t ended_tokens_ = 0;  // of all
   PassCost cost_;
   Acceptance acceptance_;
   // By the number of decoding responses, in powers of two: drafts may pay beside few alone.
