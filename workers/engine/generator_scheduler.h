@@ -116,7 +116,7 @@ class Scheduler {
   /// False if a request may yet have to give up its memory to another. Once this is true, it stays
   /// true until a request is added. A response with drafts takes memory earlier than without, and
   /// gives it back earlier. If drafts are made only while this is true, no request gives up its
-  /// memory because of them.
+  /// memory because of them, as long as none is added.
   bool memory_suffices() const;
 
   int64_t running() const { return static_cast<int64_t>(running_.size()); }

@@ -170,6 +170,8 @@ void RolloutRole::Release() {
   if (assigned.history != nullptr) assigned.history->Stop();  // The drafter goes on without it.
   assigned.loop.reset();  // It ends every response at the drafter.
   if (assigned.drafter != nullptr) {
+    // What waits is the log's as well: it would be fetched again, and count twice.
+    if (!Mutant("waiting-tokens-kept")) assigned.drafter->CatchUp(INT64_MAX);
     kept_.Keep(assigned.job_uid, assigned.drafter_options, std::move(assigned.drafter));
   }
   assigned_.reset();

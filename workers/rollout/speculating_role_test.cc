@@ -141,6 +141,26 @@ TEST_F(SpeculatingRoleTest, TheTreesOutliveAnAssignmentToTheSameJob) {
   EXPECT_EQ(role_.drafter(), nullptr);
 }
 
+// A replica that comes back would fetch from the log what is in its trees as well, later. Memory is
+// short, so nothing is drafted, and all that is said waits.
+TEST_F(SpeculatingRoleTest, NothingWaitsForItsTreeAfterARelease) {
+  v1::JobSpec spec = SpeculatingSpec();
+  spec.mutable_rollout()->set_kv_cache_bytes(3 * 4096);
+  Assign(spec, "job");
+  Publish(0, 1);
+  Load(0);
+  std::vector<v1::Task> many;
+  for (uint32_t sample = 0; sample < 64; ++sample) many.push_back(MakeGenerate(0, sample));
+  for (const v1::Task& task : many) controller_.SendTask(task);
+  EXPECT_TRUE(controller_.WaitForResult(many[0].task_token()).has_value());
+  EXPECT_EQ(Run(Make("release_role")).status().code(), 0);
+  for (const v1::Task& task : many) controller_.WaitForResult(task.task_token());
+  Assign(spec, "job");
+  // Nothing runs, so the drafter is this thread's.
+  EXPECT_FALSE(const_cast<TreeDrafter*>(role_.drafter())->CatchUp(0)) << "something waits";
+  EXPECT_GT(role_.drafter()->cache().stats().tokens, 0);
+}
+
 TEST_F(SpeculatingRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
   Assign(SpeculatingSpec());
   Publish(0, 1);

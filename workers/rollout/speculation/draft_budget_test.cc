@@ -158,6 +158,28 @@ TEST(GainGuardTest, ATrialEndsUnlessDraftsPay) {
   EXPECT_EQ(passes_until_rest(12, 9.9), 5000);
 }
 
+// If trials go on to end with a gain that may be chance, rests become longer, too.
+TEST(GainGuardTest, ChanceDoesNotShortenRests) {
+  GainGuard guard(64, 128);
+  std::vector<int> rests;
+  for (int trial = 0; trial < 4; ++trial) {
+    for (int pass = 0; pass < 512; ++pass) {
+      ASSERT_FALSE(guard.Rests());
+      guard.NotePass(pass % 2 == 0 ? 12 : 8.1, 10);
+    }
+    rests.push_back(0);
+    while (guard.Rests()) ++rests.back();
+  }
+  EXPECT_THAT(rests, ElementsAre(64, 128, 256, 512));
+}
+
+TEST(FollowingOfTest, APassPaysForItsOwnTokens) {
+  EXPECT_EQ(FollowingOf(8, 8, 3e-6), 3e-6);
+  EXPECT_DOUBLE_EQ(FollowingOf(8, 8000, 3e-3), 3e-6) << "the others had waited";
+  EXPECT_EQ(FollowingOf(8, 4, 3e-6), 3e-6);
+  EXPECT_EQ(FollowingOf(0, 0, 1e-6), 1e-6) << "to look took time";
+}
+
 TEST(AcceptanceTest, BelievesTheShareUntilItIsTried) {
   Acceptance acceptance;
   const NodeEvidence node = {0.6f, 2, 3};

@@ -17,6 +17,11 @@ constexpr int64_t kLongTrial = 4;  // trials; where a gain is seen that may be c
 
 }  // namespace
 
+double FollowingOf(int64_t made, int64_t followed, double seconds) {
+  if (followed <= made || Mutant("backlog-is-a-loss")) return seconds;
+  return seconds * static_cast<double>(made) / static_cast<double>(followed);
+}
+
 void GainGuard::NotePass(double tokens, double plain) {
   if (!std::isfinite(plain) || plain <= 0) return;
   const double loss = plain - tokens;
@@ -28,7 +33,8 @@ void GainGuard::NotePass(double tokens, double plain) {
   if (passes_ < kLeastPasses) return;
   if (TrialFailed() && !Mutant("a-trial-never-ends")) return Rest();
   if (loss_ <= 0 || Mutant("loss-is-not-noticed")) {
-    next_rest_ = std::max(first_rest_, next_rest_ - 1 - next_rest_ / 64);
+    const bool chance = trial_ > 0 && !Pays() && !Mutant("chance-shortens-rests");
+    if (!chance) next_rest_ = std::max(first_rest_, next_rest_ - 1 - next_rest_ / 64);
     return;
   }
   if (loss_ < kSure * std::sqrt(variance_) && !Mutant("bad-luck-is-a-loss")) return;

@@ -11,6 +11,10 @@
 
 namespace baton::rollout {
 
+/// Of the `seconds` in which the trees were told `followed` tokens, those that a pass is charged
+/// which made `made`: what had waited since passes without drafts is not its cost.
+double FollowingOf(int64_t made, int64_t followed, double seconds);
+
 class GainGuard {
  public:
   /// `first_rest`: passes; it never rests for fewer. `trial`: passes with drafts after which it

@@ -21,7 +21,11 @@ constexpr int64_t kVainTries = 4;  // before the first rest
 // Of the time of passes, what drafts may take that are all in vain.
 constexpr double kVainShare = 0.0025;
 // While the cost of a row is not known, one pass of so many has drafts: it shows in the difference.
+// If it does not, because many responses run all the time, they become fewer: each time that so
+// many passes have shown nothing, by half.
 constexpr int64_t kLearningPasses = 4;
+constexpr int64_t kLearningStage = 256;
+constexpr int64_t kLastLearningStage = 7;
 // Rows beside those of responses and drafts, as a share of these, in a pass that tells what a row
 // costs. Rows of prompts cost less: they have no logits.
 constexpr int64_t kOtherRows = 8;
@@ -36,6 +40,8 @@ constexpr double kSlowestPass = 2;  // times what was expected: the process was 
 // Tokens of a running response, and of all that ended, that wait to be followed.
 constexpr size_t kMostWaiting = 2048;
 constexpr int64_t kMostEnded = 1 << 20;
+// Of those that ended, so many are followed in one pass: some milliseconds.
+constexpr int64_t kMostAtOnce = 1 << 13;
 // One pass of so many is drafted although it cannot pay, by what is known.
 constexpr int64_t kDoubt = 512;
 constexpr double kSecondsFading = 0.1;
@@ -112,22 +118,28 @@ bool TreeDrafter::Follow(Response& response) {
   return ok;
 }
 
-void TreeDrafter::FollowEnded(std::list<Ended>::iterator ended) {
-  if (!Mutant("ended-responses-not-followed")) {
-    for (Response& response : ended->responses) Follow(response);
+TreeDrafter::Said TreeDrafter::TakeLast(std::list<Ended>::iterator ended) {
+  Said said = std::move(ended->responses.back());
+  ended->responses.pop_back();
+  ended_tokens_ -= said.size();
+  if (ended->responses.empty()) {
+    ended_of_prompt_.erase(ended->prompt_hash);
+    ended_.erase(ended);
   }
-  Forget(ended);
+  return said;
 }
 
-void TreeDrafter::Forget(std::list<Ended>::iterator ended) {
-  ended_tokens_ -= ended->tokens;
-  ended_of_prompt_.erase(ended->prompt_hash);
-  ended_.erase(ended);
+int64_t TreeDrafter::FollowLast(std::list<Ended>::iterator ended) {
+  const Said said = TakeLast(ended);
+  // What is none of the tokens ends it; what comes before remains.
+  if (!Mutant("ended-responses-not-followed")) {
+    cache_->Add(said.prompt, said.tokens, said.age).IgnoreError();
+  }
+  return said.size();
 }
 
 bool TreeDrafter::CatchUp(int64_t tokens) {
-  const int64_t enough = ended_tokens_ - tokens;
-  while (!ended_.empty() && ended_tokens_ > enough) FollowEnded(ended_.begin());
+  while (!ended_.empty() && tokens > 0) tokens -= FollowLast(ended_.begin());
   return !ended_.empty();
 }
 
@@ -164,8 +176,12 @@ std::vector<TreeDrafter::Response*> TreeDrafter::FollowAll(absl::Span<const uint
     const auto found = responses_.find(id);
     if (found == responses_.end()) continue;
     Response& response = found->second;
-    const auto ended = ended_of_prompt_.find(response.prompt_hash);
-    if (ended != ended_of_prompt_.end()) FollowEnded(ended->second);
+    for (auto ended = ended_of_prompt_.find(response.prompt_hash);
+         ended != ended_of_prompt_.end() && pass_.followed < kMostAtOnce;
+         ended = ended_of_prompt_.find(response.prompt_hash)) {
+      pass_.followed += FollowLast(ended->second);
+    }
+    pass_.followed += static_cast<int64_t>(response.waiting.size());
     if (Follow(response)) {
       response.asked = true;
       response.draft = {};
@@ -235,10 +251,10 @@ GainGuard& TreeDrafter::GuardOf(int64_t decoding) {
   return guards_[Mutant("one-guard-for-all-sizes") ? 0 : size];
 }
 
-// Of so many responses, the first ones get drafts.
-size_t TreeDrafter::Asked(size_t decoding) {
-  const bool full = decoding >> kFullBatch > 0 && !Mutant("full-batch-tried-whole");
-  return full && !GuardOf(static_cast<int64_t>(decoding)).Pays() ? kTried : decoding;
+// Of so many responses that may have drafts, the first ones get them.
+size_t TreeDrafter::Asked(size_t responses) {
+  const bool full = pass_.decoding >> kFullBatch > 0 && !Mutant("full-batch-tried-whole");
+  return full && !GuardOf(pass_.decoding).Pays() ? std::min(responses, kTried) : responses;
 }
 
 // Forgets now and then that nothing pays: the best drafts become better as the trees grow.
@@ -254,15 +270,17 @@ void TreeDrafter::Settle() {
   if (pass.rows == 0) return;
   const int64_t rows = pass.decoding + pass.verified;
   if (pass.rows <= rows + 1 + rows / kOtherRows) cost_.Note(pass.rows, pass.seconds);
-  if (!pass.asked || !cost_.known() || pass.ahead) return;
+  if (!pass.asked || !cost_.known() || pass.ahead || pass.drafted_elsewhere) return;
   // In all the time that the pass and its drafts took, also if none of these was chosen. That the
   // trees learn what was said is part of it: they need not where nothing is drafted.
   const double plain_seconds = cost_.Seconds(std::max<int64_t>(1, pass.rows - pass.verified));
   const double seconds = pass.drafted == 0
                              ? plain_seconds
                              : std::min(pass.seconds, kSlowestPass * cost_.Seconds(pass.rows));
+  const double follow_seconds = FollowingOf(pass.tokens, pass.followed, pass.follow_seconds);
+  const double draft_seconds = std::min(pass.draft_seconds, kSlowestPass * plain_seconds);
   const double plain = static_cast<double>(pass.decoding) *
-                       (seconds + pass.follow_seconds + pass.draft_seconds) / plain_seconds;
+                       (seconds + follow_seconds + draft_seconds) / plain_seconds;
   // A response without a draft yields one token.
   GuardOf(pass.decoding).NotePass(static_cast<double>(pass.tokens + pass.unasked), plain);
 }
@@ -280,7 +298,11 @@ bool TreeDrafter::Rests(int64_t decoding) {
     return true;
   }
   if (!MayPayAtAll(decoding)) return true;
-  return !cost_.known() && learning_++ % kLearningPasses != 0;
+  if (cost_.known()) return false;
+  const int64_t stage = std::min(learning_ / kLearningStage, kLastLearningStage);
+  const bool learns = learning_ % (kLearningPasses << (Mutant("learns-for-ever") ? 0 : stage)) == 0;
+  ++learning_;
+  return !learns;
 }
 
 // Nothing paid: the more often, the longer it rests, until drafting takes next to no time.
@@ -306,7 +328,10 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
                                                   int64_t max_nodes) {
   std::vector<engine::DraftTree> trees(ids.size());
   if (ids.empty() || max_nodes < 1) return trees;
-  pass_.decoding = static_cast<int64_t>(ids.size());
+  // The others are drafted by what they said in another life.
+  const auto responses_here = static_cast<int64_t>(ids.size());
+  pass_.drafted_elsewhere = pass_.decoding > responses_here && !Mutant("drafts-of-others-judged");
+  pass_.decoding = std::max(pass_.decoding, responses_here);
   pass_.asked = true;
   most_nodes_ = max_nodes;
   const size_t asked = Asked(ids.size());
@@ -344,22 +369,24 @@ void TreeDrafter::PassDone(int64_t rows, double seconds) {
 void TreeDrafter::End(uint64_t id) {
   const auto found = responses_.find(id);
   if (found == responses_.end()) return;
-  Response& response = found->second;
+  Response response = std::move(found->second);
+  responses_.erase(found);
+  if (response.cursor != nullptr && !Mutant("trees-held-by-ended-responses")) {
+    Follow(response);  // Its cursor holds the tree in memory.
+    return;
+  }
   const auto [of_prompt, is_first] = ended_of_prompt_.try_emplace(response.prompt_hash);
   if (is_first) {
     of_prompt->second = ended_.insert(ended_.end(), Ended());
     of_prompt->second->prompt_hash = response.prompt_hash;
   }
-  Ended& ended = *of_prompt->second;
-  const auto tokens = static_cast<int64_t>(response.prompt.size() + response.waiting.size());
-  ended.tokens += tokens;
-  ended_tokens_ += tokens;
-  ended.responses.push_back(std::move(response));
-  responses_.erase(found);
-  // Where nothing is drafted, they would be followed in vain.
-  const bool drafts = asked_in_a_row_ > 0 || Mutant("all-that-ended-is-followed");
+  Said said = {std::move(response.prompt), std::move(response.waiting), response.age};
+  ended_tokens_ += said.size();
+  of_prompt->second->responses.push_back(std::move(said));
+  // None of them was asked for a draft, so where so many wait, drafts do not pay.
   while (ended_tokens_ > kMostEnded) {
-    drafts ? FollowEnded(ended_.begin()) : Forget(ended_.begin());
+    Mutant("all-that-ended-is-followed") ? FollowLast(ended_.begin())
+                                         : TakeLast(ended_.begin()).size();
   }
 }
 

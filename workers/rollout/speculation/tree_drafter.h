@@ -38,8 +38,8 @@ struct TreeDrafterStats {
 ///
 /// A token goes into its tree when a draft is wanted, and at the latest some thousand tokens later.
 /// So where drafts do not pay, many tokens go at once, and the tree comes once for all of them into
-/// the CPU's caches. Responses that ended wait for that, too; CatchUp follows them while nothing
-/// else is to do. If a million tokens wait, and drafts do not pay, the first of them are forgotten.
+/// the CPU's caches. Responses that ended and never had a draft wait for that, too; CatchUp follows
+/// them while nothing else is to do. If a million of their tokens wait, the oldest are forgotten.
 /// What other replicas said may be added by other threads meanwhile.
 ///
 /// A full batch seldom gains from drafts. So as long as it is not known that it does, a few of its
@@ -91,27 +91,33 @@ class TreeDrafter : public engine::Drafter {
     engine::DraftTree draft;                 // the nodes of `proposal` that were chosen …
     std::vector<NodeEvidence> evidence;      // … and what was known of them
   };
-  // Responses to a prompt that ended and were not followed to their end.
+  // A whole response of which nothing is in a tree.
+  struct Said {
+    std::vector<int32_t> prompt, tokens;
+    int64_t age = 0;  // as above
+    int64_t size() const { return static_cast<int64_t>(prompt.size() + tokens.size()); }
+  };
   struct Ended {
     uint64_t prompt_hash = 0;
-    std::vector<Response> responses;
-    int64_t tokens = 0;  // waiting or of prompts
+    std::vector<Said> responses;  // at least one
   };
   // A forward pass, and the drafts that were made for it.
   struct Pass {
-    int64_t decoding = 0;  // responses
-    bool asked = false;    // drafts were made, though perhaps none was chosen
-    bool ahead = false;    // nothing was made in earnest
-    int64_t unasked = 0;   // responses for which none was made
-    int64_t drafted = 0;   // nodes proposed
+    int64_t decoding = 0;            // responses
+    bool asked = false;              // drafts were made, though perhaps none was chosen
+    bool ahead = false;              // nothing was made in earnest
+    bool drafted_elsewhere = false;  // some responses had drafts that were not made here
+    int64_t unasked = 0;             // responses for which none was made
+    int64_t followed = 0;            // tokens that went into trees
+    int64_t drafted = 0;             // nodes proposed
     double follow_seconds = 0, draft_seconds = 0;
     // What came of it.
     int64_t rows = 0, verified = 0, tokens = 0;
     double seconds = 0;
   };
   bool Follow(Response& response);
-  void FollowEnded(std::list<Ended>::iterator ended);
-  void Forget(std::list<Ended>::iterator ended);
+  Said TakeLast(std::list<Ended>::iterator ended);
+  int64_t FollowLast(std::list<Ended>::iterator ended);
   void Judge(Response& response, absl::Span<const int32_t> tokens, int64_t verified);
   std::vector<Response*> FollowAll(absl::Span<const uint64_t> ids);
   void Propose(absl::Span<Response* const> responses, int64_t decoding, int64_t max_nodes);
@@ -121,7 +127,7 @@ class TreeDrafter : public engine::Drafter {
   bool MayPayAtAll(int64_t decoding);
   void RestIfInVain();
   GainGuard& GuardOf(int64_t decoding);
-  size_t Asked(size_t decoding);
+  size_t Asked(size_t responses);
 
   const std::unique_ptr<TreeCache> cache_;
   mutable absl::Mutex age_mu_;  // others read what the drafter's thread writes
@@ -131,7 +137,7 @@ class TreeDrafter : public engine::Drafter {
   // In the order in which their first responses ended; equal hashes of prompts do no harm.
   std::list<Ended> ended_;
   std::unordered_map<uint64_t, std::list<Ended>::iterator> ended_of_prompt_;
-  int64_t ended_tokens_ = 0;  // of all
+  int64_t ended_tokens_ = 0;  // of all, those of their prompts included
   PassCost cost_;
   Acceptance acceptance_;
   // By the number of decoding responses, in powers of two: drafts may pay beside few alone.
