@@ -21,11 +21,11 @@ constexpr int64_t kVainTries = 4;  // before the first rest
 // Of the time of passes, what drafts may take that are all in vain.
 constexpr double kVainShare = 0.0025;
 // While the cost of a row is not known, one pass of so many has drafts: it shows in the difference.
-// If it does not, because many responses run all the time, they become fewer: each time that so
-// many passes have shown nothing, by half.
+// It does not where as many responses run all the time, and each gets few. So this is tried only in
+// the first passes of a long time.
 constexpr int64_t kLearningPasses = 4;
-constexpr int64_t kLearningStage = 256;
-constexpr int64_t kLastLearningStage = 7;
+constexpr int64_t kLearningSpell = 256;  // passes
+constexpr int64_t kLearningTime = 4096;
 // Rows beside those of responses and drafts, as a share of these, in a pass that tells what a row
 // costs. Rows of prompts cost less: they have no logits.
 constexpr int64_t kOtherRows = 8;
@@ -45,6 +45,7 @@ constexpr int64_t kMostAtOnce = 1 << 13;
 // One pass of so many is drafted although it cannot pay, by what is known.
 constexpr int64_t kDoubt = 512;
 constexpr double kSecondsFading = 0.1;
+constexpr double kSlowestDraft = 4;  // times the usual
 // After so many passes with drafts one has none: what they are compared with grows old.
 constexpr int64_t kPlainEvery = 64;
 
@@ -118,9 +119,9 @@ bool TreeDrafter::Follow(Response& response) {
   return ok;
 }
 
-TreeDrafter::Said TreeDrafter::TakeLast(std::list<Ended>::iterator ended) {
-  Said said = std::move(ended->responses.back());
-  ended->responses.pop_back();
+TreeDrafter::Said TreeDrafter::TakeFirst(std::list<Ended>::iterator ended) {
+  Said said = std::move(ended->responses.front());
+  ended->responses.pop_front();
   ended_tokens_ -= said.size();
   if (ended->responses.empty()) {
     ended_of_prompt_.erase(ended->prompt_hash);
@@ -129,9 +130,9 @@ TreeDrafter::Said TreeDrafter::TakeLast(std::list<Ended>::iterator ended) {
   return said;
 }
 
-int64_t TreeDrafter::FollowLast(std::list<Ended>::iterator ended) {
-  const Said said = TakeLast(ended);
-  // What is none of the tokens ends it; what comes before remains.
+int64_t TreeDrafter::FollowFirst(std::list<Ended>::iterator ended) {
+  const Said said = TakeFirst(ended);
+  // It fails if something resumed was no token; nothing of the response is learned then.
   if (!Mutant("ended-responses-not-followed")) {
     cache_->Add(said.prompt, said.tokens, said.age).IgnoreError();
   }
@@ -139,7 +140,7 @@ int64_t TreeDrafter::FollowLast(std::list<Ended>::iterator ended) {
 }
 
 bool TreeDrafter::CatchUp(int64_t tokens) {
-  while (!ended_.empty() && tokens > 0) tokens -= FollowLast(ended_.begin());
+  while (!ended_.empty() && tokens > 0) tokens -= FollowFirst(ended_.begin());
   return !ended_.empty();
 }
 
@@ -179,7 +180,7 @@ std::vector<TreeDrafter::Response*> TreeDrafter::FollowAll(absl::Span<const uint
     for (auto ended = ended_of_prompt_.find(response.prompt_hash);
          ended != ended_of_prompt_.end() && pass_.followed < kMostAtOnce;
          ended = ended_of_prompt_.find(response.prompt_hash)) {
-      pass_.followed += FollowLast(ended->second);
+      pass_.followed += FollowFirst(ended->second);
     }
     pass_.followed += static_cast<int64_t>(response.waiting.size());
     if (Follow(response)) {
@@ -260,8 +261,8 @@ size_t TreeDrafter::Asked(size_t responses) {
 // Forgets now and then that nothing pays: the best drafts become better as the trees grow.
 bool TreeDrafter::MayPayAtAll(int64_t decoding) {
   if (++passes_ % kDoubt == 0) return true;
-  return MayPay(decoding, most_nodes_, acceptance_.Best(),
-                seconds_a_response_ * static_cast<double>(decoding), cost_);
+  const auto asked = static_cast<double>(Asked(static_cast<size_t>(decoding)));
+  return MayPay(decoding, most_nodes_, acceptance_.Best(), seconds_a_response_ * asked, cost_);
 }
 
 // The last pass is over, and its tokens are known.
@@ -269,16 +270,20 @@ void TreeDrafter::Settle() {
   const Pass pass = std::exchange(pass_, {});
   if (pass.rows == 0) return;
   const int64_t rows = pass.decoding + pass.verified;
-  if (pass.rows <= rows + 1 + rows / kOtherRows) cost_.Note(pass.rows, pass.seconds);
-  if (!pass.asked || !cost_.known() || pass.ahead || pass.drafted_elsewhere) return;
+  const bool few_others = pass.rows <= rows + 1 + rows / kOtherRows;
+  if (few_others) cost_.Note(pass.rows, pass.seconds);
+  if (!pass.asked || !cost_.known() || pass.ahead) return;
+  if (pass.drafted_elsewhere && !few_others) return;
   // In all the time that the pass and its drafts took, also if none of these was chosen. That the
   // trees learn what was said is part of it: they need not where nothing is drafted.
   const double plain_seconds = cost_.Seconds(std::max<int64_t>(1, pass.rows - pass.verified));
   const double seconds = pass.drafted == 0
                              ? plain_seconds
                              : std::min(pass.seconds, kSlowestPass * cost_.Seconds(pass.rows));
-  const double follow_seconds = FollowingOf(pass.tokens, pass.followed, pass.follow_seconds);
-  const double draft_seconds = std::min(pass.draft_seconds, kSlowestPass * plain_seconds);
+  const double most = kSlowestPass * plain_seconds;
+  const double follow_seconds =
+      std::min(FollowingOf(pass.tokens, pass.followed, pass.follow_seconds), most);
+  const double draft_seconds = std::min(pass.draft_seconds, most);
   const double plain = static_cast<double>(pass.decoding) *
                        (seconds + follow_seconds + draft_seconds) / plain_seconds;
   // A response without a draft yields one token.
@@ -299,10 +304,9 @@ bool TreeDrafter::Rests(int64_t decoding) {
   }
   if (!MayPayAtAll(decoding)) return true;
   if (cost_.known()) return false;
-  const int64_t stage = std::min(learning_ / kLearningStage, kLastLearningStage);
-  const bool learns = learning_ % (kLearningPasses << (Mutant("learns-for-ever") ? 0 : stage)) == 0;
-  ++learning_;
-  return !learns;
+  const int64_t time = Mutant("learns-for-ever") ? kLearningSpell : kLearningTime;
+  const int64_t pass = learning_++ % time;
+  return pass >= kLearningSpell || pass % kLearningPasses != 0;
 }
 
 // Nothing paid: the more often, the longer it rests, until drafting takes next to no time.
@@ -328,14 +332,14 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
                                                   int64_t max_nodes) {
   std::vector<engine::DraftTree> trees(ids.size());
   if (ids.empty() || max_nodes < 1) return trees;
-  // The others are drafted by what they said in another life.
+  // The others, if any, are drafted by what they said in another life.
   const auto responses_here = static_cast<int64_t>(ids.size());
   pass_.drafted_elsewhere = pass_.decoding > responses_here && !Mutant("drafts-of-others-judged");
   pass_.decoding = std::max(pass_.decoding, responses_here);
   pass_.asked = true;
   most_nodes_ = max_nodes;
   const size_t asked = Asked(ids.size());
-  pass_.unasked = static_cast<int64_t>(ids.size() - asked);
+  pass_.unasked = pass_.decoding - static_cast<int64_t>(asked);
   const auto called = std::chrono::steady_clock::now();
   const std::vector<Response*> responses = FollowAll(ids.subspan(0, asked));
   const auto began = std::chrono::steady_clock::now();
@@ -351,8 +355,10 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   }
   pass_.draft_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  seconds_a_response_ +=
-      kSecondsFading * (pass_.draft_seconds / static_cast<double>(asked) - seconds_a_response_);
+  double seconds = pass_.draft_seconds / static_cast<double>(asked);
+  // A process that was stopped says nothing of drafting.
+  if (seconds_a_response_ > 0) seconds = std::min(seconds, kSlowestDraft * seconds_a_response_);
+  seconds_a_response_ += kSecondsFading * (seconds - seconds_a_response_);
   RestIfInVain();
   return trees;
 }
@@ -375,6 +381,7 @@ void TreeDrafter::End(uint64_t id) {
     Follow(response);  // Its cursor holds the tree in memory.
     return;
   }
+  if (response.waiting.empty()) return;  // It never ran.
   const auto [of_prompt, is_first] = ended_of_prompt_.try_emplace(response.prompt_hash);
   if (is_first) {
     of_prompt->second = ended_.insert(ended_.end(), Ended());
@@ -385,8 +392,8 @@ void TreeDrafter::End(uint64_t id) {
   of_prompt->second->responses.push_back(std::move(said));
   // None of them was asked for a draft, so where so many wait, drafts do not pay.
   while (ended_tokens_ > kMostEnded) {
-    Mutant("all-that-ended-is-followed") ? FollowLast(ended_.begin())
-                                         : TakeLast(ended_.begin()).size();
+    Mutant("all-that-ended-is-followed") ? FollowFirst(ended_.begin())
+                                         : TakeFirst(ended_.begin()).size();
   }
 }
 

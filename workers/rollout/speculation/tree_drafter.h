@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <memory>
 #include <unordered_map>
@@ -38,9 +39,9 @@ struct TreeDrafterStats {
 ///
 /// A token goes into its tree when a draft is wanted, and at the latest some thousand tokens later.
 /// So where drafts do not pay, many tokens go at once, and the tree comes once for all of them into
-/// the CPU's caches. Responses that ended and never had a draft wait for that, too; CatchUp follows
-/// them while nothing else is to do. If a million of their tokens wait, the oldest are forgotten.
-/// What other replicas said may be added by other threads meanwhile.
+/// the CPU's caches. Responses that ended before any of it was in a tree wait for that, too;
+/// CatchUp follows them while nothing else is to do. If a million of their tokens wait, the oldest
+/// are forgotten. What other replicas said may be added by other threads meanwhile.
 ///
 /// A full batch seldom gains from drafts. So as long as it is not known that it does, a few of its
 /// responses alone are drafted, and followed: to try costs next to nothing.
@@ -99,7 +100,7 @@ class TreeDrafter : public engine::Drafter {
   };
   struct Ended {
     uint64_t prompt_hash = 0;
-    std::vector<Said> responses;  // at least one
+    std::deque<Said> responses;  // at least one
   };
   // A forward pass, and the drafts that were made for it.
   struct Pass {
@@ -116,8 +117,8 @@ class TreeDrafter : public engine::Drafter {
     double seconds = 0;
   };
   bool Follow(Response& response);
-  Said TakeLast(std::list<Ended>::iterator ended);
-  int64_t FollowLast(std::list<Ended>::iterator ended);
+  Said TakeFirst(std::list<Ended>::iterator ended);
+  int64_t FollowFirst(std::list<Ended>::iterator ended);
   void Judge(Response& response, absl::Span<const int32_t> tokens, int64_t verified);
   std::vector<Response*> FollowAll(absl::Span<const uint64_t> ids);
   void Propose(absl::Span<Response* const> responses, int64_t decoding, int64_t max_nodes);
