@@ -145,7 +145,8 @@ TEST_F(HistoryFetcherTest, AnAnswerIsOfAsManyPromptsAsAreAllowed) {
 // The data changed: the id is of another prompt now, and nobody asks for the old one.
 TEST_F(HistoryFetcherTest, ResponsesToAnotherPromptAreDropped) {
   log_->answer = [](absl::Span<const HistoryPrompt>) -> Fetched {
-    return std::vector<HistoryResponse>{{PromptOf(99), {5, 6}, 3}, {PromptOf(10), {7}, 3}};
+    // They are added from the last one on.
+    return std::vector<HistoryResponse>{{PromptOf(10), {7}, 3}, {PromptOf(99), {5, 6}, 3}};
   };
   Start();
   Ask(10);
