@@ -58,7 +58,7 @@ TEST(OutboxBudgetTest, WhoHasNoneHasTheWholeCapacity) {
   outbox->OnDone();
 }
 
-// Each message costs reads of the store. Once the caller has left, nobody would get it.
+// To make a message, the store is read. For a caller who has left, no more messages are made.
 TEST(OutboxReactorTest, ASourceIsNotAskedOnceItsCallerIsGone) {
   const auto outbox = Outbox::Make(1000 * kEventBytes);
   int asked = 0;

@@ -139,15 +139,8 @@ class HybridWorker {
 
   v1::Task MakeGenerate(uint64_t version, uint32_t sample = 0, int tokens = 12) {
     v1::Task task = Make("rollout", "generate");
-    v1::Generate* generate = task.mutable_generate();
-    generate->set_prompt("1+2=");
-    generate->set_seed(5);
-    generate->set_sample_index(sample);
-    generate->set_policy_version(version);
-    generate->set_temperature(1);
-    generate->set_top_p(1);
-    generate->set_max_new_tokens(tokens);
-    generate->set_max_prompt_length(16);
+    *task.mutable_generate() = policy::TinyGenerate(version, sample);
+    task.mutable_generate()->set_max_new_tokens(tokens);
     return task;
   }
   /// Eight responses, all at once.

@@ -2,10 +2,12 @@
 #ifndef BATON_WORKERS_POLICY_POLICY_TESTING_H_
 #define BATON_WORKERS_POLICY_POLICY_TESTING_H_
 
+#include <cstdint>
 #include <string>
 
 #include "absl/synchronization/notification.h"
 #include "baton/v1/job_spec.pb.h"
+#include "baton/v1/worker_service.pb.h"
 
 namespace baton::policy {
 
@@ -30,6 +32,20 @@ inline v1::JobSpec TinySpec() {
   spec.mutable_actor()->set_lr(1e-2);
   spec.mutable_trainer()->set_total_training_steps(10);
   return spec;
+}
+
+/// A response of that job, of 12 tokens at most.
+inline v1::Generate TinyGenerate(uint64_t version, uint32_t sample) {
+  v1::Generate generate;
+  generate.set_prompt("1+2=");
+  generate.set_seed(5);
+  generate.set_sample_index(sample);
+  generate.set_policy_version(version);
+  generate.set_temperature(1);
+  generate.set_top_p(1);
+  generate.set_max_new_tokens(12);
+  generate.set_max_prompt_length(16);
+  return generate;
 }
 
 /// Of a call that is never cancelled.

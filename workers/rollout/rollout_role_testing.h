@@ -61,15 +61,7 @@ class RolloutRoleTest : public ::testing::Test {
   }
   v1::Task MakeGenerate(uint64_t version, uint32_t sample = 0) {
     v1::Task task = Make("generate");
-    v1::Generate* generate = task.mutable_generate();
-    generate->set_prompt("1+2=");
-    generate->set_seed(5);
-    generate->set_sample_index(sample);
-    generate->set_policy_version(version);
-    generate->set_temperature(1);
-    generate->set_top_p(1);
-    generate->set_max_new_tokens(12);
-    generate->set_max_prompt_length(16);
+    *task.mutable_generate() = policy::TinyGenerate(version, sample);
     return task;
   }
   static std::vector<int32_t> Tokens(const v1::TaskResult& result, int column) {

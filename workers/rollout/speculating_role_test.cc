@@ -179,7 +179,7 @@ TEST_F(SpeculatingRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
   const v1::TaskResult whole = Run(MakeGenerate(0, 1));
   EXPECT_EQ(guess.finish_reason(), whole.finish_reason());
   EXPECT_EQ(guess.metrics().at("tokens"), static_cast<double>(Tokens(whole, 1).size()));
-  // What it costs to run ahead is nobody's.
+  // Its result tells no cost of drafts: they belong to no response of the job.
   EXPECT_EQ(guess.metrics().count("spec/draft_seconds"), 0u);
 
   // Real work, and then other weights, come while many are under way.
@@ -230,7 +230,7 @@ TEST_F(SpeculatingRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
   EXPECT_TRUE(controller_.WaitForResult(last.task_token()).has_value());
   Assign();
   EXPECT_EQ(Run(ahead(0, 1)).status().code(), static_cast<int>(absl::StatusCode::kUnimplemented))
-      << "nobody would profit";
+      << "without trees nothing is to be run ahead";
 }
 
 // The share of drafted tokens that were drawn, if a replica with these trees made the response.

@@ -209,7 +209,7 @@ TEST(AcceptanceTest, FadesForEver) {
 TEST(AcceptanceTest, TheBestIsOneUntilEnoughWasTried) {
   Acceptance acceptance;
   const auto best = [&] {
-    for (int i = 0; i < 64; ++i) acceptance.Fade();  // It is looked for now and then.
+    for (int i = 0; i < 64; ++i) acceptance.Fade();  // The best is kept for 64 passes.
     return acceptance.Best();
   };
   EXPECT_EQ(best(), 1);

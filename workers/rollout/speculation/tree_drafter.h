@@ -92,7 +92,7 @@ class TreeDrafter : public engine::Drafter {
     engine::DraftTree draft;                 // the nodes of `proposal` that were chosen …
     std::vector<NodeEvidence> evidence;      // … and what was known of them
   };
-  // A whole response of which nothing is in a tree.
+  // A response that has ended. None of its tokens is in a tree yet.
   struct Said {
     std::vector<int32_t> prompt, tokens;
     int64_t age = 0;  // as above

@@ -233,7 +233,8 @@ TEST_F(TreeDrafterTest, WhatWasDraftedIsFollowedWhenItEnds) {
   EXPECT_EQ(drafter_.cache().stats().tokens, 10);
 }
 
-// A prompt of which very much was said at rest: one pass does not wait for all of it.
+// 100 responses to a prompt ended while nothing was drafted. They do not all enter the tree in one
+// pass, for the pass would wait for that.
 TEST_F(TreeDrafterTest, APassFollowsOnlySomeOfWhatEnded) {
   LetDraftsPay();
   for (int i = 0; i < 100; ++i) Remember(Count(100, 1000));
@@ -264,7 +265,8 @@ TEST_F(TreeDrafterTest, WhereNothingCanBeLearnedItIsTriedLessAndLess) {
   EXPECT_THAT(late, Gt(0)) << "batches may change";
 }
 
-// One of twelve is drafted here; the others have drafts that somebody else made.
+// Of twelve responses in a pass the drafter makes a draft for one. The drafts of the others come
+// from the controller.
 TEST_F(TreeDrafterTest, APassWithDraftsOfOthersSaysNothing) {
   LetDraftsPay();
   Remember(Count(100, 300));
