@@ -21,6 +21,7 @@ namespace baton {
 namespace {
 
 constexpr int kReport = 3;  // in the child: where a failure is told
+constexpr int kPassed = kSpawnPassedFd;
 
 enum class Failure : int { kDirectory, kProgram, kOther };
 
@@ -35,8 +36,10 @@ struct Prepared {
   const SpawnOptions& options;
   std::vector<char*> arguments, environment;
   pid_t parent = 0;
-  int streams[3] = {-1, -1, -1};  // above kReport
-  int report = -1;                // above kReport
+  // All above kPassed.
+  int streams[3] = {-1, -1, -1};
+  int report = -1;
+  int passed = -1;  // -1: none
 };
 
 /// As execve wants them; they point into `words`.
@@ -75,7 +78,11 @@ bool LimitTo(__rlimit_resource resource, uint64_t most) {
     if (::dup2(prepared.streams[fd], fd) < 0) GiveUp(prepared.report, Failure::kOther);
   }
   if (::dup3(prepared.report, kReport, O_CLOEXEC) < 0) GiveUp(prepared.report, Failure::kOther);
-  if (!Mutant("spawn-leaks-descriptors")) ::close_range(kReport + 1, ~0U, 0);
+  if (prepared.passed >= 0 && ::dup2(prepared.passed, kPassed) < 0) {
+    GiveUp(kReport, Failure::kOther);
+  }
+  const int first_closed = prepared.passed >= 0 ? kPassed + 1 : kReport + 1;
+  if (!Mutant("spawn-leaks-descriptors")) ::close_range(first_closed, ~0U, 0);
   for (int number = 1; number < NSIG; ++number) {
     if (number != SIGKILL && number != SIGSTOP) ::signal(number, SIG_DFL);
   }
@@ -155,7 +162,7 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
   Descriptors mine;
   // Above the streams, so that no dup2 in the child overwrites what is still to be copied.
   const auto above = [&mine](int fd) {
-    return mine.Add(::fcntl(fd, F_DUPFD_CLOEXEC, kReport + 1));
+    return mine.Add(::fcntl(fd, F_DUPFD_CLOEXEC, kPassed + 1));
   };
   const int given[3] = {options.stdin_fd, options.stdout_fd, options.stderr_fd};
   for (int i = 0; i < 3; ++i) {
@@ -163,10 +170,14 @@ absl::StatusOr<pid_t> Spawn(const SpawnOptions& options) {
     prepared.streams[i] = from < 0 ? -1 : above(from);
     if (prepared.streams[i] < 0) return CannotStart(options, errno);
   }
+  if (options.passed_fd >= 0) {
+    prepared.passed = above(options.passed_fd);
+    if (prepared.passed < 0) return CannotStart(options, errno);
+  }
   int pipe[2] = {-1, -1};
   if (::pipe2(pipe, O_CLOEXEC) != 0) return CannotStart(options, errno);
   mine.Add(pipe[0]);
-  prepared.report = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kReport + 1);
+  prepared.report = ::fcntl(pipe[1], F_DUPFD_CLOEXEC, kPassed + 1);
   ::close(pipe[1]);
   if (prepared.report < 0) return CannotStart(options, errno);
 

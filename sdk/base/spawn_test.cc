@@ -73,6 +73,21 @@ TEST(SpawnTest, NoOtherFileReachesTheChild) {
   ::close(high);
 }
 
+TEST(SpawnTest, AFileIsPassedAndNoOtherBesideIt) {
+  const TestFolder folder;
+  folder.Write("passed", "seven");
+  const int leak = ::open(folder.path().c_str(), O_RDONLY);
+  SpawnOptions options = Shell(
+      "test \"$(cat <&4)\" = seven && test ! -e /proc/$$/fd/5 && "
+      "test ! -e /proc/$$/fd/200");
+  const int high = ::fcntl(leak, F_DUPFD, 200);
+  options.passed_fd = ::open(folder.path("passed").c_str(), O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(ExitCode(options), 0);
+  ::close(options.passed_fd);
+  ::close(leak);
+  ::close(high);
+}
+
 TEST(SpawnTest, TheEnvironmentIsThisProcesssOrTheOneGiven) {
   ::setenv("BATON_SPAWN_TEST", "here", 1);
   SpawnOptions options = Shell("test \"$BATON_SPAWN_TEST\" = here");

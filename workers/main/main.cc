@@ -111,7 +111,8 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
                  "A folder that sandboxed commands may read beside the system's and their working "
                  "directory; may be repeated");
   app.add_option("--command-memory-mb", options.command_memory_mb,
-                 "Address space of a command's process; 0: no limit")
+                 "Memory of a command's process: address space and, in the sandbox a quarter of it, "
+                 "files in /tmp; 0: no limit")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--command-cpu-seconds", options.command_cpu_seconds,

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,10 +25,11 @@ absl::Status SystemError(absl::string_view what) {
   return absl::UnavailableError(absl::StrCat("cannot ", what, ": ", std::strerror(errno)));
 }
 
-// Three pipes; [i][0] is read from.
+// Three pipes; [i][0] is read from. And a file for the child.
 class Pipes {
  public:
   ~Pipes() {
+    if (passed >= 0) close(passed);
     for (auto& pipe : fds) {
       for (const int fd : pipe) {
         if (fd >= 0) close(fd);
@@ -43,7 +45,19 @@ class Pipes {
   int Take(int pipe, int end) { return std::exchange(fds[pipe][end], -1); }
 
   int fds[3][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
+  int passed = -1;
 };
+
+/// A file in memory; the caller closes it.
+absl::StatusOr<int> FileOf(const std::string& bytes) {
+  const int fd = memfd_create("passed", MFD_CLOEXEC);
+  if (fd < 0) return SystemError("make a file in memory");
+  if (pwrite(fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) {
+    close(fd);
+    return SystemError("write a file in memory");
+  }
+  return fd;
+}
 
 }  // namespace
 
@@ -61,6 +75,10 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const CommandL
   options.death_signal = SIGKILL;
   options.memory_bytes = launch.limits.memory_bytes;
   options.cpu_seconds = launch.limits.cpu_seconds;
+  if (!launch.filter.empty()) {
+    BATON_ASSIGN_OR_RETURN(pipes.passed, FileOf(launch.filter));
+    options.passed_fd = pipes.passed;
+  }
   BATON_ASSIGN_OR_RETURN(const pid_t pid, Spawn(options));
   const int ends[3] = {pipes.Take(0, 1), pipes.Take(1, 0), pipes.Take(2, 0)};
   for (const int fd : ends) fcntl(fd, F_SETFL, O_NONBLOCK);

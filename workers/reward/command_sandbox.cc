@@ -13,9 +13,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "sdk/base/spawn.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "workers/reward/child_process.h"
+#include "workers/reward/memory_filter.h"
 
 namespace baton::reward {
 namespace {
@@ -23,6 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kTemporary[] = "/tmp";
+constexpr char kSharedMemory[] = "/dev/shm";
+constexpr uint64_t kUnlimitedTemporaryBytes = uint64_t{1} << 30;
 constexpr absl::Duration kCheckTime = absl::Seconds(10);
 // What a command may know of the worker's environment.
 constexpr const char* kPassedOn[] = {"PATH",
@@ -123,9 +127,12 @@ absl::StatusOr<std::shared_ptr<const CommandSandbox>> CommandSandbox::Create(
           absl::StrCat("--command-read: '", path, "' is not an absolute path of this machine"));
     }
   }
-  std::shared_ptr<const CommandSandbox> sandbox(new CommandSandbox(std::move(options)));
+  std::shared_ptr<CommandSandbox> sandbox(new CommandSandbox(std::move(options)));
+  if (sandbox->kind() == SandboxOptions::Kind::kBubblewrap) {
+    BATON_ASSIGN_OR_RETURN(sandbox->filter_, MakeMemoryFilter());
+  }
   BATON_RETURN_IF_ERROR(sandbox->Check());
-  return sandbox;
+  return std::shared_ptr<const CommandSandbox>(std::move(sandbox));
 }
 
 absl::Status CommandSandbox::Check() const {
@@ -161,6 +168,8 @@ absl::StatusOr<CommandLaunch> CommandSandbox::Prepare(const std::string& command
   launch.limits = options_.limits;
   if (options_.kind == SandboxOptions::Kind::kBubblewrap) {
     BATON_ASSIGN_OR_RETURN(launch.arguments, Walls(working_dir));
+    launch.filter = filter_;
+    if (launch.limits.memory_bytes > 0) launch.limits.memory_bytes -= TemporaryBytes();
   } else {
     launch.working_dir = working_dir;
   }
@@ -168,6 +177,11 @@ absl::StatusOr<CommandLaunch> CommandSandbox::Prepare(const std::string& command
   // Without the shell between, the kernel's signals and exit codes are the command's own.
   launch.arguments.push_back(IsPlainCommand(command) ? absl::StrCat("exec ", command) : command);
   return launch;
+}
+
+uint64_t CommandSandbox::TemporaryBytes() const {
+  const uint64_t memory = options_.limits.memory_bytes;
+  return memory > 0 ? memory / 4 : kUnlimitedTemporaryBytes;
 }
 
 // What is bound later lies above what is bound earlier.
@@ -192,6 +206,8 @@ absl::StatusOr<std::vector<std::string>> CommandSandbox::Walls(
                                   "--new-session",
                                   "--proc",
                                   "/proc",
+                                  "--seccomp",
+                                  absl::StrCat(kSpawnPassedFd),
                                   "--dev",
                                   "/dev"};
   const auto add = [&](std::initializer_list<std::string> words) { out.insert(out.end(), words); };
@@ -206,10 +222,10 @@ absl::StatusOr<std::vector<std::string>> CommandSandbox::Walls(
     }
   }
   for (const char* path : kSystemFiles) add({"--ro-bind-try", path, path});
-  if (options_.limits.temporary_bytes > 0) {
-    add({"--size", absl::StrCat(options_.limits.temporary_bytes)});
-  }
-  add({"--tmpfs", kTemporary});
+  // One tmpfs has all that can be written: /dev/shm must be a folder, so /tmp is the link to it.
+  // bwrap's own tmpfs of /dev has no bound.
+  add({"--size", absl::StrCat(TemporaryBytes()), "--tmpfs", kSharedMemory, "--remount-ro", "/dev",
+       "--symlink", kSharedMemory + 1, kTemporary});
   const auto show = [&](const fs::path& path) {
     add({"--ro-bind", path.string(), path.string()});
     shown.push_back(path);

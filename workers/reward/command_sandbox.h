@@ -3,9 +3,10 @@
 // Under bubblewrap a command has user, process, network and mount namespaces of its own. It sees
 // the system's programs and libraries, its working directory and the folders that the operator
 // named, all read-only, and an empty folder of its own at /tmp, which is its HOME. It sees no other
-// file: not the worker's token, not its home. It has no network, no environment but a list, and
-// limits of memory and processor time. Without a sandbox only the environment and the limits
-// remain: such a command can do whatever the worker's user can.
+// file: not the worker's token, not its home. It can write nowhere but in /tmp (where its shared
+// memory lies too), which has a bound. It has no network, no environment but a list, and limits of
+// memory and processor time. Without a sandbox only the environment and the limits remain: such a
+// command can do whatever the worker's user can.
 #ifndef BATON_WORKERS_REWARD_COMMAND_SANDBOX_H_
 #define BATON_WORKERS_REWARD_COMMAND_SANDBOX_H_
 
@@ -18,11 +19,13 @@
 
 namespace baton::reward {
 
-/// Of each process of a command and, but for the temporary folder, of each that it starts. 0: none.
+/// Of each process of a command. 0: none.
 struct CommandLimits {
-  uint64_t memory_bytes = uint64_t{4} << 30;     ///< Address space.
-  uint64_t cpu_seconds = 3600;                   ///< Then it is killed, and started again.
-  uint64_t temporary_bytes = uint64_t{1} << 30;  ///< Of /tmp, under bubblewrap.
+  /// Address space. Under bubblewrap a quarter of it is for the files in /tmp (1 GiB if there is no
+  /// limit), and the rest is the address space. A process that the command starts has an address
+  /// space of its own, and shares /tmp.
+  uint64_t memory_bytes = uint64_t{4} << 30;
+  uint64_t cpu_seconds = 3600;  ///< Of it and each process that it starts. Then that is killed.
 };
 
 struct SandboxOptions {
@@ -41,7 +44,8 @@ struct CommandLaunch {
   std::vector<std::string> arguments;    ///< The first is the program's path.
   std::vector<std::string> environment;  ///< NAME=VALUE.
   std::string working_dir;               ///< Entered before the program starts; empty: this one's.
-  CommandLimits limits;
+  CommandLimits limits;                  ///< `memory_bytes` is the address space alone.
+  std::string filter;                    ///< For the program, as descriptor kSpawnPassedFd.
 };
 
 /// Immutable; any thread.
@@ -64,9 +68,11 @@ class CommandSandbox {
  private:
   explicit CommandSandbox(SandboxOptions options) : options_(std::move(options)) {}
   absl::Status Check() const;
+  uint64_t TemporaryBytes() const;
   absl::StatusOr<std::vector<std::string>> Walls(const std::string& working_dir) const;
 
   const SandboxOptions options_;
+  std::string filter_;  // MakeMemoryFilter's; constant after Create
 };
 
 }  // namespace baton::reward

@@ -98,6 +98,85 @@ TEST_F(CommandSandboxTest, ReadsItsWorkingDirectoryAndWritesNowhereButInItsTempo
   EXPECT_FALSE(fs::exists(dir_.path("work/new")));
 }
 
+// Fills every folder that it can write in, and prints for each the bytes that it took.
+constexpr char kFiller[] = R"(
+import errno, os
+total = 0
+for folder, below, _ in os.walk('/'):
+    below[:] = [b for b in below if not (folder == '/' and b in ('proc', 'usr', 'lib', 'lib64'))]
+    path = os.path.join(folder, 'filler')
+    try:
+        file = open(path, 'wb')
+    except OSError:
+        continue
+    taken = 0
+    try:
+        while taken < 1 << 28:
+            taken += file.write(bytes(1 << 20))
+            file.flush()
+    except OSError as error:
+        assert error.errno == errno.ENOSPC, error
+    total += taken
+    print('wrote in', folder)
+print('at most 64 MiB:', total <= 64 << 20)
+)";
+
+TEST_F(CommandSandboxTest, AllThatItCanWriteIsOnePlaceWithABound) {
+  Write("work/fill.py", kFiller);
+  options_.limits.memory_bytes = uint64_t{256} << 20;  // a quarter is 64 MiB
+  SANDBOX_OR_SKIP(sandbox);
+  const Outcome outcome = Run(*sandbox, "python3 fill.py", dir_.path("work"));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("wrote in /dev/shm\n"), Not(HasSubstr("wrote in /dev\n")),
+                    HasSubstr("at most 64 MiB: True")))
+      << outcome.err;
+}
+
+// Memory that neither the address space nor /tmp counts.
+TEST_F(CommandSandboxTest, HasNoMemoryThatNoLimitCounts) {
+  SANDBOX_OR_SKIP(sandbox);
+  Write("work/hide.py", R"(
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def tried(name, result):
+    print(name, 'refused' if result < 0 else 'allowed', ctypes.get_errno())
+tried('memfd', libc.memfd_create(b'x', 0))
+tried('shm', libc.shmget(0, 4096, 0o1600))
+tried('queue', libc.msgget(0, 0o1600))
+tried('semaphores', libc.semget(0, 1, 0o1600))
+os.mkdir('/tmp/inner')
+libc.unshare(0x10000000 | 0x20000)  # user and mount namespace
+tried('mount', libc.mount(b'none', b'/tmp/inner', b'tmpfs', 0, None))
+)");
+  const Outcome outcome = Run(*sandbox, "python3 hide.py", dir_.path("work"));
+  EXPECT_EQ(outcome.out,
+            "memfd refused 38\nshm refused 38\nqueue refused 38\nsemaphores refused 38\n"
+            "mount refused 1\n")
+      << outcome.err;
+  EXPECT_THAT(Run(*CommandSandbox::None(), "python3 hide.py", dir_.path("work")).out,
+              HasSubstr("memfd allowed"));  // what it is protected from
+}
+
+// POSIX shared memory and terminals, which programs use, work all the same.
+TEST_F(CommandSandboxTest, SharesMemoryBetweenItsOwnProcesses) {
+  SANDBOX_OR_SKIP(sandbox);
+  Write("work/share.py", R"(
+import multiprocessing, os, pty, tempfile
+from multiprocessing import shared_memory
+def child(name, lock):
+    with lock:
+        shared_memory.SharedMemory(name=name).buf[0] = 7
+memory = shared_memory.SharedMemory(create=True, size=100)
+process = multiprocessing.Process(target=child, args=(memory.name, multiprocessing.Lock()))
+process.start()
+process.join()
+print(memory.buf[0], tempfile.gettempdir(), os.isatty(pty.openpty()[1]))
+memory.unlink()
+)");
+  const Outcome outcome = Run(*sandbox, "python3 share.py", dir_.path("work"));
+  EXPECT_EQ(outcome.out, "7 /tmp True\n") << outcome.err;
+}
+
 TEST_F(CommandSandboxTest, SeesNoFileOfItsUser) {
   SANDBOX_OR_SKIP(sandbox);
   const std::string command = absl::StrCat("cat ", dir_.path(), "/secret; cat /etc/shadow; ls ",
