@@ -125,9 +125,9 @@ class LeasedSegment {
 };
 
 /// Thread-safe. Outlives the writers and segments it gives out. Errors of the relay keep their
-/// reason (sdk/rpc/error.h: VERSION_SEALED, SHARED_MEMORY, CHECKSUM, INCOMPLETE,
-/// SEGMENT_NOT_FOUND, VERSION_NOT_FOUND, LEASE_NOT_FOUND, CAPABILITY); a relay that can not be
-/// reached is UNAVAILABLE naming the address.
+/// reason (sdk/rpc/error.h: VERSION_SEALED, SHARED_MEMORY, SHARED_MEMORY_SIZE, CHECKSUM,
+/// INCOMPLETE, SEGMENT_NOT_FOUND, VERSION_NOT_FOUND, LEASE_NOT_FOUND, CAPABILITY); a relay that can
+/// not be reached is UNAVAILABLE naming the address.
 class RelayClient {
  public:
   /// Connects lazily. INVALID_ARGUMENT: no address.

@@ -197,7 +197,7 @@ TEST_F(RelayClientTest, ErrorsKeepTheirReasonAndSayWhichRelay) {
   large.header = layout.header();
   large.size_bytes = layout.file_size();
   const auto refused = client_->Begin(large);
-  EXPECT_EQ(ErrorReason(refused.status()), "SHARED_MEMORY");
+  EXPECT_EQ(ErrorReason(refused.status()), "SHARED_MEMORY_SIZE");
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr(relay_->address()));
   EXPECT_TRUE(absl::IsInvalidArgument(RelayClient::Create({}).status()));
 }

@@ -65,6 +65,24 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SegmentPool::Allocate(uint64_t size_
   return file;
 }
 
+absl::Status SegmentPool::CheckCapacity(uint64_t size_bytes, uint64_t kept_bytes) const {
+  BATON_ASSIGN_OR_RETURN(const Space space, SpaceOf(options_.directory));
+  const bool limited = options_.max_bytes != 0 && options_.max_bytes < space.total_bytes;
+  const uint64_t capacity = limited ? options_.max_bytes : space.total_bytes;
+  if (size_bytes <= capacity && kept_bytes <= capacity - size_bytes) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(
+      "a segment of ", size_bytes, " bytes can never fit",
+      kept_bytes == 0 ? ""
+                      : absl::StrCat(" beside those that the job keeps (", kept_bytes, " bytes)"),
+      ": ", options_.directory, " holds ", capacity, " bytes in all",
+      limited ? " (--max-bytes)" : "",
+      "; the relay needs memory for the versions that it keeps of each job (--keep) and for the "
+      "one "
+      "being written: enlarge ",
+      limited ? "--max-bytes and " : "", options_.directory,
+      " (containers: --shm-size), or lower --keep"));
+}
+
 absl::Status SegmentPool::CheckFits(uint64_t size_bytes, uint64_t freed_bytes) const {
   const uint64_t free = free_bytes();
   if (size_bytes <= free || (size_bytes - free <= freed_bytes && !Mutant("freed-does-not-count"))) {

@@ -35,6 +35,9 @@ class SegmentPool {
   /// names the bytes needed and free; then nothing was changed.
   absl::StatusOr<std::unique_ptr<SharedFile>> Allocate(uint64_t size_bytes);
 
+  /// OUT_OF_RANGE, with what to do: `size_bytes` beside `kept_bytes` are more than the directory
+  /// and `max_bytes` hold, so whatever is freed, they never fit.
+  [[nodiscard]] absl::Status CheckCapacity(uint64_t size_bytes, uint64_t kept_bytes) const;
   /// The error that Allocate would give if `freed_bytes` were free.
   [[nodiscard]] absl::Status CheckFits(uint64_t size_bytes, uint64_t freed_bytes) const;
 

@@ -111,6 +111,24 @@ TEST_F(SegmentPoolTest, TooLargeIsAnErrorBeforeAnythingIsTouched) {
   EXPECT_EQ(pool->free_bytes(), 0u);
 }
 
+TEST_F(SegmentPoolTest, WhatCanNeverFitIsToldFromWhatDoesNotFitNow) {
+  auto pool = MakePool(/*max_bytes=*/10000);
+  auto held = pool->Allocate(9000).value();
+  EXPECT_TRUE(pool->CheckCapacity(10000, 0).ok()) << "once the other one is gone";
+  EXPECT_TRUE(pool->CheckCapacity(4000, 6000).ok());
+  const absl::Status alone = pool->CheckCapacity(10001, 0);
+  EXPECT_TRUE(absl::IsOutOfRange(alone)) << alone;
+  EXPECT_THAT(std::string(alone.message()), HasSubstr("enlarge --max-bytes"));
+  const absl::Status beside = pool->CheckCapacity(4001, 6000);
+  EXPECT_TRUE(absl::IsOutOfRange(beside)) << beside;
+  EXPECT_THAT(std::string(beside.message()),
+              HasSubstr("beside those that the job keeps (6000 bytes)"));
+  EXPECT_TRUE(absl::IsOutOfRange(pool->CheckCapacity(~uint64_t{0}, ~uint64_t{0})));
+  const absl::Status system = MakePool()->CheckCapacity(uint64_t{1} << 60, 0);
+  EXPECT_TRUE(absl::IsOutOfRange(system)) << "more than any file system has: " << system;
+  EXPECT_THAT(std::string(system.message()), HasSubstr("--shm-size"));
+}
+
 TEST_F(SegmentPoolTest, MoreThanTheDirectoryHoldsIsRefusedAtStart) {
   const auto refused = SegmentPool::Create({dir_.path(), "seg", uint64_t{1} << 62});
   ASSERT_TRUE(absl::IsResourceExhausted(refused.status())) << refused.status();

@@ -1,6 +1,7 @@
 #include "relay/segment/segment_table.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -43,9 +44,9 @@ absl::StatusOr<SegmentTable::Begun> SegmentTable::Begin(const std::string& job, 
   return begun;
 }
 
-absl::StatusOr<uint64_t> SegmentTable::CheckBegin(const std::string& job, uint64_t version,
-                                                  uint64_t size_bytes, int world_size,
-                                                  bool fork) const {
+absl::StatusOr<SegmentTable::Room> SegmentTable::CheckBegin(const std::string& job,
+                                                            uint64_t version, uint64_t size_bytes,
+                                                            int world_size, bool fork) const {
   if (job.empty()) return absl::InvalidArgumentError("job: empty");
   if (size_bytes == 0) return absl::InvalidArgumentError("size_bytes: 0");
   if (world_size < 1 || world_size > kMostRanks) {
@@ -62,15 +63,23 @@ absl::StatusOr<uint64_t> SegmentTable::CheckBegin(const std::string& job, uint64
         absl::StrCat("version ", version, " of ", job, " is older than version ",
                      newest->segment.version, ", which is sealed; go back with fork"));
   }
-  uint64_t freed = 0;
+  Room room;
+  std::map<uint64_t, uint64_t> earlier;  // sizes by version
   for (const auto& [id, record] : records_) {
-    if (record.segment.job != job) continue;
+    const SealedSegment& segment = record.segment;
+    if (segment.job != job) continue;
     const bool unsealed = record.state != State::kSealed;
-    if (unsealed || (fork && record.segment.version >= version && record.segment.leases == 0)) {
-      freed += record.segment.size_bytes;
+    if (unsealed || (fork && segment.version >= version && segment.leases == 0)) {
+      room.freed_bytes += segment.size_bytes;
+    } else if (!record.dropped && segment.version < version) {
+      earlier[segment.version] = segment.size_bytes;
     }
   }
-  return freed;
+  int kept = 0;
+  for (auto it = earlier.rbegin(); it != earlier.rend() && kept < options_.keep; ++it, ++kept) {
+    room.kept_bytes += it->second;
+  }
+  return room;
 }
 
 std::vector<RetiredSegment> SegmentTable::Keep(const std::string& job,

@@ -75,10 +75,14 @@ class SegmentTable {
   /// nothing.
   absl::StatusOr<Begun> Begin(const std::string& job, uint64_t version, uint64_t size_bytes,
                               int world_size, bool fork);
-  /// The error that Begin would give, without doing it; on success, the bytes that Begin would
-  /// free.
-  absl::StatusOr<uint64_t> CheckBegin(const std::string& job, uint64_t version, uint64_t size_bytes,
-                                      int world_size, bool fork) const;
+  /// What Begin would do to the memory of the job's earlier versions.
+  struct Room {
+    uint64_t freed_bytes = 0;
+    uint64_t kept_bytes = 0;  ///< The newest earlier versions, which stay until this one is sealed.
+  };
+  /// The error that Begin would give, without doing it.
+  absl::StatusOr<Room> CheckBegin(const std::string& job, uint64_t version, uint64_t size_bytes,
+                                  int world_size, bool fork) const;
   /// Sealed versions of the job that stay beside the newest ones until the next call for the job.
   /// Those that are not there are ignored.
   std::vector<RetiredSegment> Keep(const std::string& job, const std::vector<uint64_t>& versions);

@@ -195,7 +195,7 @@ TEST_F(SegmentTableTest, ASealedVersionIsNeverWrittenAgain) {
 TEST_F(SegmentTableTest, BeginReplacesWhatAnotherPublisherLeftUnsealed) {
   const std::string dead = Begin(1);
   ASSERT_TRUE(table_.Commit(dead, 0, kDigests).ok());
-  EXPECT_EQ(table_.CheckBegin(kJob, 1, 100, 1, false).value(), 100u);
+  EXPECT_EQ(table_.CheckBegin(kJob, 1, 100, 1, false)->freed_bytes, 100u);
   const std::string again = Begin(1);
   ASSERT_THAT(Ids(retired_), ElementsAre(dead));
   EXPECT_FALSE(retired_[0].recyclable) << "the other publisher may still write";
@@ -208,7 +208,7 @@ TEST_F(SegmentTableTest, AForkDropsThisVersionAndNewerOnes) {
   const std::string v5 = Publish(5);
   const std::string v6 = Publish(6);
   const auto reading = Acquire(6).value();
-  EXPECT_EQ(table_.CheckBegin(kJob, 5, 100, 1, true).value(), 100u) << "version 6 is leased";
+  EXPECT_EQ(table_.CheckBegin(kJob, 5, 100, 1, true)->freed_bytes, 100u) << "version 6 is leased";
   const std::string forked = Begin(5, /*fork=*/true);
   EXPECT_THAT(Ids(retired_), ElementsAre(v5));
   EXPECT_TRUE(absl::IsNotFound(Acquire(6).status())) << "nobody may find it any more";
@@ -218,6 +218,16 @@ TEST_F(SegmentTableTest, AForkDropsThisVersionAndNewerOnes) {
   ASSERT_TRUE(table_.FinishSeal(forked).ok());
   EXPECT_THAT(Versions(), ElementsAre(5));
   EXPECT_EQ(Acquire(5)->segment.segment_id, forked);
+}
+
+TEST_F(SegmentTableTest, TheNewestVersionsStayBesideTheOneThatIsWritten) {
+  EXPECT_EQ(table_.CheckBegin(kJob, 1, 100, 1, false)->kept_bytes, 0u);
+  for (const uint64_t version : {1, 2, 3}) Publish(version);
+  const auto reading = Acquire(1);  // leases end, so what only they hold is not kept for ever
+  EXPECT_EQ(table_.CheckBegin(kJob, 4, 100, 1, false)->kept_bytes, 200u);
+  EXPECT_EQ(table_.CheckBegin(kJob, 3, 100, 1, true)->kept_bytes, 100u) << "version 2";
+  EXPECT_EQ(table_.CheckBegin(kJob, 2, 100, 1, true)->kept_bytes, 0u);
+  EXPECT_EQ(table_.CheckBegin("another", 4, 100, 1, false)->kept_bytes, 0u);
 }
 
 TEST_F(SegmentTableTest, SealWantsEveryRankAndEveryTensor) {

@@ -39,6 +39,7 @@ absl::Status BeginError(const absl::Status& status) {
   return WithReason(status, {{absl::StatusCode::kAlreadyExists, "VERSION_SEALED"},
                              {absl::StatusCode::kFailedPrecondition, "VERSION_NOT_NEWER"},
                              {absl::StatusCode::kResourceExhausted, "SHARED_MEMORY"},
+                             {absl::StatusCode::kOutOfRange, "SHARED_MEMORY_SIZE"},
                              {absl::StatusCode::kNotFound, "SEGMENT_NOT_FOUND"}});
 }
 
@@ -140,12 +141,12 @@ void Relay::Begin(v1::BeginRequest request, Done<v1::BeginResponse> done) {
   }
   request.set_job(*versions);  // from here on
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
-    const auto freed =
-        table_.CheckBegin(request.job(), request.policy_version(), request.size_bytes(),
-                          request.world_size(), request.fork());
-    if (!freed.ok()) return done(BeginError(freed.status()));
-    post(file_thread_, [this, request, done, freed = *freed] {
-      absl::Status fits = pool_->CheckFits(request.size_bytes(), freed);
+    const auto room = table_.CheckBegin(request.job(), request.policy_version(),
+                                        request.size_bytes(), request.world_size(), request.fork());
+    if (!room.ok()) return done(BeginError(room.status()));
+    post(file_thread_, [this, request, done, room = *room] {
+      absl::Status fits = pool_->CheckCapacity(request.size_bytes(), room.kept_bytes);
+      if (fits.ok()) fits = pool_->CheckFits(request.size_bytes(), room.freed_bytes);
       if (!fits.ok()) return done(BeginError(fits));
       const auto tensors = CheckSegmentHeader(request.header(), request.size_bytes());
       if (!tensors.ok()) return done(tensors.status());

@@ -203,11 +203,12 @@ TEST_F(RelayServiceTest, ListsTheJobThatIsAskedFor) {
 }
 
 TEST_F(RelayServiceTest, TooLargeIsRefusedBeforeAnythingIsTouched) {
-  options_.relay.pool.max_bytes = static_cast<uint64_t>(layout_.file_size()) * 2;
+  const SafetensorsLayout huge = Layout(2000);  // less than twice as large
+  options_.relay.pool.max_bytes = static_cast<uint64_t>(layout_.file_size()) * 3;
   Start();
   Publish(1, 1);
   const auto waiting = Begin(2).value();
-  const SafetensorsLayout huge = Layout(1 << 20);
+  ASSERT_TRUE(Begin(1, false, "another job").ok());
   v1::BeginRequest request;
   request.set_job(kJob);
   request.set_policy_version(2);
@@ -223,6 +224,21 @@ TEST_F(RelayServiceTest, TooLargeIsRefusedBeforeAnythingIsTouched) {
   EXPECT_THAT(Versions(), testing::ElementsAre(1));
   ASSERT_TRUE(Fill(waiting, 2).ok()) << "the segment being written is still there";
   EXPECT_TRUE(Seal(waiting.segment_id()).ok());
+}
+
+// Else the job waits for ever, with its workers.
+TEST_F(RelayServiceTest, AVersionThatCanNeverFitIsRefusedForGood) {
+  const auto size = static_cast<uint64_t>(layout_.file_size());
+  options_.relay.pool.max_bytes = size * 2 - 1;
+  Start();
+  Publish(1, 1);
+  const absl::Status refused = Begin(2).status();
+  EXPECT_TRUE(absl::IsOutOfRange(refused)) << refused;
+  EXPECT_EQ(ErrorReason(refused), "SHARED_MEMORY_SIZE");
+  EXPECT_EQ(ErrorReason(Begin(1, false, "another job").status()), "SHARED_MEMORY")
+      << "there is room for it once the first job has ended";
+  Publish(1, 2, /*fork=*/true);
+  EXPECT_THAT(Versions(), testing::ElementsAre(1));
 }
 
 TEST_F(RelayServiceTest, AFullRelayStillTakesOverFromADeadPublisher) {

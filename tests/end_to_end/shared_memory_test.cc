@@ -35,11 +35,13 @@ class SharedMemoryTest : public ::testing::Test {
   }
 
   void SetUp() override {
-    const std::string key_file = Folder("relay.key");
-    ASSERT_TRUE(MakeKeyFile(key_file).ok());
-    key_ = ReadKeyFile("key", key_file).value();
+    ASSERT_TRUE(MakeKeyFile(Folder("relay.key")).ok());
+    key_ = ReadKeyFile("key", Folder("relay.key")).value();
+    StartRelay(kMaxBytes);
+  }
+  void StartRelay(const std::string& max_bytes) {
     Start("relay", {"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", client_.folder(),
-                    "--max-bytes", kMaxBytes, "--capability-key-file", key_file});
+                    "--max-bytes", max_bytes, "--capability-key-file", Folder("relay.key")});
     relay_address_ = processes_.at("relay")->WaitForLog("listening on ");
     ASSERT_THAT(relay_address_, HasSubstr("127.0.0.1:")) << processes_.at("relay")->Log();
     relay::RelayClientOptions options;
@@ -166,7 +168,20 @@ TEST_F(SharedMemoryTest, FullSharedMemoryWithholdsThePublishUntilThereIsRoom) {
   EXPECT_EQ(warnings, 1);
 }
 
-// What the relay of the test above asks for, it gets from the controller.
+// A wait for it would have no end, and would hold the job's workers.
+TEST_F(SharedMemoryTest, AModelThatNeverFitsFailsItsJobWithTheRemedy) {
+  processes_.erase("relay");
+  StartRelay("20000");
+  StartCluster(Folder("relay.key"));
+  ASSERT_EQ(client_.Create(Spec(), "rl").status(), absl::OkStatus());
+  ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_FAILED, absl::Seconds(60))) << Story("rl");
+  const std::string error = client_.Get("rl").error().message();
+  EXPECT_THAT(error, HasSubstr("publish failed on worker actor-0"));
+  EXPECT_THAT(error, HasSubstr("bytes can never fit"));
+  EXPECT_THAT(error, HasSubstr("--shm-size"));
+}
+
+// What the relay of the first test asks for, it gets from the controller.
 TEST_F(SharedMemoryTest, AControllerWithAnotherKeyCannotHaveItsTrainersPublish) {
   const std::string other = Folder("other.key");
   ASSERT_TRUE(MakeKeyFile(other).ok());
