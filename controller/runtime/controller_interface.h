@@ -83,8 +83,9 @@ class Subscription {
 
 /// One sample of a Prometheus family.
 struct GaugeSample {
-  std::string name;                           ///< E.g. "baton_job_step".
-  std::map<std::string, std::string> labels;  ///< E.g. {"job": "addition"}.
+  std::string name;  ///< E.g. "baton_job_step".
+  std::map<std::string, std::string>
+      labels;  ///< E.g. {"baton_job": "addition"}. Not "job" or "instance".
   double value = 0;
 };
 

@@ -21,6 +21,9 @@ namespace {
 
 // Rows that DeleteJob deletes in one commit; few, so that other commits do not wait long.
 constexpr size_t kDeletedAtOnce = 1000;
+// Prometheus gives each sample a label `job` of its own, the name of the scrape job, and would
+// store a label of that name as `exported_job`.
+constexpr char kJobLabel[] = "baton_job";
 
 }  // namespace
 
@@ -315,13 +318,13 @@ void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {
   cluster_->Post([this, jobs = std::move(jobs), done = std::move(done)] {
     std::vector<GaugeSample> samples;
     for (const v1::Job& job : jobs) {
-      const std::map<std::string, std::string> labels = {{"job", job.name()}};
+      const std::map<std::string, std::string> labels = {{kJobLabel, job.name()}};
       samples.push_back({"baton_job_state", labels, static_cast<double>(job.state())});
       samples.push_back({"baton_job_step", labels, static_cast<double>(job.step())});
       samples.push_back(
           {"baton_job_policy_version", labels, static_cast<double>(job.policy_version())});
       for (const auto& [name, value] : job.metrics()) {
-        samples.push_back({"baton_job_metric", {{"job", job.name()}, {"name", name}}, value});
+        samples.push_back({"baton_job_metric", {{kJobLabel, job.name()}, {"name", name}}, value});
       }
     }
     std::map<std::string, int> states;

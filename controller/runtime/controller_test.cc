@@ -132,6 +132,24 @@ TEST_F(ControllerTest, AQueuedJobIsCancelledAndForgotten) {
   EXPECT_EQ(Get("add").status().code(), absl::StatusCode::kNotFound);
 }
 
+// Prometheus would store its labels `job` and `instance` in place of ours.
+TEST_F(ControllerTest, MetricsNameTheirJobByALabelThatPrometheusLeavesAlone) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  const auto samples = Wait<std::vector<GaugeSample>>(
+      [&](auto done) { controller_->Metrics([done](auto samples) { done(std::move(samples)); }); });
+  ASSERT_TRUE(samples.ok());
+  int of_jobs = 0;
+  for (const GaugeSample& sample : *samples) {
+    EXPECT_EQ(sample.labels.count("job") + sample.labels.count("instance"), 0) << sample.name;
+    EXPECT_THAT(sample.name, ::testing::StartsWith("baton_"));
+    const auto job = sample.labels.find("baton_job");
+    if (job == sample.labels.end()) continue;
+    EXPECT_EQ(job->second, "projects/default/jobs/add");
+    ++of_jobs;
+  }
+  EXPECT_GE(of_jobs, 3);
+}
+
 TEST_F(ControllerTest, IsReadyWhileTheStoreTakesWrites) {
   EXPECT_TRUE(controller_->Ready().ok());
   store_->FailWith(absl::ResourceExhaustedError("the disk is full"));

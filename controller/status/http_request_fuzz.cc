@@ -96,7 +96,7 @@ class FakeController : public ::testing::StrictMock<controller::MockController> 
   absl::Status Ready() const override { return absl::OkStatus(); }
   void Metrics(std::function<void(std::vector<controller::GaugeSample>)> done) override {
     Require(project == "*", "a token of one project does not see all metrics");
-    done({{"baton_fuzzed", {{"job", "a\"b\\\n"}}, 1}});
+    done({{"baton_fuzzed", {{"baton_job", "a\"b\\\n"}}, 1}});
   }
 
  private:

@@ -41,12 +41,14 @@ std::vector<HttpRoute> MakeRoutes() {
                     "Needs no token.",
                     text,
                     {}});
-  routes.push_back({Id::kMetrics,
-                    "/metrics",
-                    "Metrics in the format of Prometheus. `baton_job_metric` is the newest value "
-                    "of each metric of a job, by name.",
-                    text,
-                    {}});
+  routes.push_back(
+      {Id::kMetrics,
+       "/metrics",
+       "Metrics in the format of Prometheus. `baton_job_metric` is the newest value "
+       "of each metric of a job, by name. The label `baton_job` is the job's full name (`job` is "
+       "Prometheus's own).",
+       text,
+       {}});
   routes.push_back(
       {Id::kOpenApi, "/api/v1/openapi.json", "This description, as OpenAPI 3.0.", json, {}});
   routes.push_back(

@@ -7,11 +7,11 @@ namespace {
 
 TEST(MetricsTextTest, OneFamilyPerNameWithItsSamplesInOrder) {
   EXPECT_EQ(MetricsText({{"baton_workers", {{"state", "ready"}}, 3},
-                         {"baton_job_step", {{"job", "projects/default/jobs/add"}}, 41},
+                         {"baton_job_step", {{"baton_job", "projects/default/jobs/add"}}, 41},
                          {"baton_workers", {{"state", "lost"}}, 1}}),
             "# HELP baton_job_step Training steps done\n"
             "# TYPE baton_job_step gauge\n"
-            "baton_job_step{job=\"projects/default/jobs/add\"} 41\n"
+            "baton_job_step{baton_job=\"projects/default/jobs/add\"} 41\n"
             "# HELP baton_workers Workers by state\n"
             "# TYPE baton_workers gauge\n"
             "baton_workers{state=\"ready\"} 3\n"

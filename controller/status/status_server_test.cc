@@ -137,12 +137,12 @@ TEST_F(StatusServerTest, ReadyTellsWhatTheStoreSays) {
 TEST_F(StatusServerTest, MetricsArePrometheusText) {
   EXPECT_CALL(controller_, Metrics(_))
       .WillOnce([](std::function<void(std::vector<controller::GaugeSample>)> done) {
-        done({{"baton_job_step", {{"job", "a"}}, 7}});
+        done({{"baton_job_step", {{"baton_job", "a"}}, 7}});
       });
   auto answer = Get("/metrics");
   EXPECT_EQ(answer.result_int(), 200u);
   EXPECT_EQ(answer[http::field::content_type], "text/plain; version=0.0.4; charset=utf-8");
-  EXPECT_THAT(answer.body(), HasSubstr("baton_job_step{job=\"a\"} 7\n"));
+  EXPECT_THAT(answer.body(), HasSubstr("baton_job_step{baton_job=\"a\"} 7\n"));
 }
 
 TEST_F(StatusServerTest, ListsJobs) {
