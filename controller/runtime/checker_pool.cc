@@ -23,7 +23,7 @@ absl::Status CallerIsGone() { return absl::CancelledError("the caller is gone");
 }  // namespace
 
 CheckerPool::CheckerPool(Options options)
-    : options_(std::move(options)), queue_(std::max(1, options_.processes - 1)) {
+    : options_(std::move(options)), queue_(std::max(1, (options_.processes - 1) / 2)) {
   if (options_.program.empty()) return;
   for (int i = 0; i < options_.processes; ++i) threads_.emplace_back([this] { Work(); });
   threads_.emplace_back([this] { Look(); });

@@ -18,13 +18,14 @@
 namespace baton::controller {
 
 /// Checks run in a few long-lived processes. A process is started when it is needed and ended when
-/// it has been idle for a while. Projects take turns, and no project may use all processes, so slow
-/// checks of a project delay mainly that project. Thread-safe.
+/// it has been idle for a while. Projects take turns, and no two projects may use all processes, so
+/// slow checks of two projects delay no third one. Thread-safe.
 class CheckerPool {
  public:
   struct Options {
     std::string program;  ///< Empty: Post is never called.
-    int processes = 3;  ///< At most so many at once. A project may use all but one, and at least 1.
+    /// At most so many at once. A project may use fewer than half of them, and at least one.
+    int processes = 5;
     /// `limit` bounds one check once it has a process; `queue_limit` bounds its wait before. Their
     /// sum is less than a client's deadline for the call (10 minutes).
     absl::Duration limit = absl::Minutes(6);

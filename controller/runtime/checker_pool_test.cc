@@ -122,6 +122,20 @@ TEST_F(CheckerPoolTest, SlowChecksOfAProjectDelayNoOtherProject) {
   EXPECT_EQ(begun_, 4);
 }
 
+TEST_F(CheckerPoolTest, SlowChecksOfTwoProjectsDelayNoThirdOne) {
+  Start();
+  for (const char* model : {"slow1", "slow2", "slow3"}) {
+    Post("a", model);
+    Post("b", absl::StrCat(model, "b"));
+  }
+  ASSERT_TRUE(Until([&] { return begun_ == 4; }));
+  const auto other = Post("c", "m");
+  ASSERT_TRUE(Await(other));
+  EXPECT_TRUE(other->status.ok()) << other->status;
+  EXPECT_EQ(begun_, 5);
+  folder_.Write("go", "");
+}
+
 // A slow check holds the only process for longer than others may wait, and is not ended by that.
 TEST_F(CheckerPoolTest, WhatWaitsForTooLongIsRefusedWithTheCause) {
   options_.processes = 1;

@@ -52,7 +52,7 @@ struct ControllerOptions {
   /// processes at once (checker_pool.h).
   std::string checker;
   absl::Duration check_limit = absl::Minutes(6);
-  int check_processes = 3;
+  int check_processes = 5;
   ClusterOptions cluster;
   JobCoreOptions core;
   absl::Duration tick = absl::Milliseconds(250);
