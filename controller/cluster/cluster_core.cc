@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "controller/cluster/explain_queue.h"
 #include "controller/cluster/match_workers.h"
+#include "controller/cluster/reservations.h"
 #include "controller/cluster/stuck_jobs.h"
 
 namespace baton::controller {
@@ -48,6 +49,7 @@ ClusterEffects ClusterCore::OnTick(absl::Time now) {
   cluster_.workers.EndLeases(now, effects);
   // Also within a turn: worker slots are rearranged once free workers have theirs.
   changed_ = false;
+  MarkReserving(cluster_, now);
   examined_ += MatchWorkers(cluster_, effects);
   Rearrange(cluster_, now, effects);
   Yield(cluster_, now, effects);
@@ -65,7 +67,11 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
     const WorkerNeed* before = cluster_.needs.Find(job);
     const bool blocked = before != nullptr && !before->hints.blocking.empty();
     const absl::Time since = blocked ? before->since : now;
-    cluster_.needs.Put(job, {priority, order, active, missing, needs, hints, since});
+    const bool waits_on = before != nullptr && !before->active && !active;
+    const absl::Time queued = waits_on ? before->queued : now;
+    const bool reserves = waits_on && before->reserves;
+    cluster_.needs.Put(job,
+                       {priority, order, active, missing, needs, hints, since, queued, reserves});
   }
   Match(effects);
   return effects;

@@ -4,7 +4,8 @@
 // share it, which are named together, joined by "+". Jobs are served by priority, then by order of
 // submission; a job that starts gets everything it asked for at once or nothing, so two
 // half-started jobs never wait for each other, and a job that does not fit leaves what is free to
-// those behind it. A running job that lost a worker is served before any job that has not started.
+// those behind it, until it has waited for so long that free workers are kept for it
+// (reservations.h). A running job that lost a worker is served before any job that has not started.
 //
 // A worker's lease is renewed by its heartbeats. When its stream breaks, the job keeps it until
 // the lease ends: the same process may come back. After a controller restart, the workers that

@@ -21,6 +21,9 @@ struct ClusterOptions {
   /// A job that cannot go on waits so long before another one that cannot go on either gives it its
   /// workers.
   absl::Duration yield_after = absl::Seconds(60);
+  /// A job that waits to start keeps the free workers that it could use from jobs of its priority
+  /// or a lower one once it has waited so long (reservations.h).
+  absl::Duration reserve_after = absl::Minutes(5);
   /// Options of `baton up` -> how many workers it started by them, where it started this
   /// controller: advice then names these options. Empty: it did not.
   std::map<std::string, int> up_workers;

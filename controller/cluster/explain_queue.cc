@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "controller/cluster/need_queue.h"
+#include "controller/cluster/reservations.h"
 #include "controller/cluster/stuck_jobs.h"
 #include "sdk/base/up_workers.h"
 #include "sdk/messages/times.h"
@@ -150,6 +151,32 @@ std::string Remedy(const std::vector<WorkerCounts>& lacking,
   return absl::StrJoin(remedies, "; ");
 }
 
+// Free workers that are kept for this job, or for others from this job.
+void ExplainReservations(const ClusterParts& cluster, const std::string& job,
+                         const WorkerNeed& need, std::vector<std::string>* parts) {
+  if (need.active) return;
+  int64_t unused = 0;
+  std::map<std::string, int> kept;  // by the job that they are kept for
+  for (const auto& [id, reservation] : ReserveWorkers(cluster, &unused)) {
+    const ClusterWorker& worker = cluster.workers.all().at(id);
+    const bool wanted =
+        std::any_of(need.missing.begin(), need.missing.end(), [&](const auto& roles) {
+          return Fits(worker, ProjectId(job), RolesOfWorkerSlot(roles.first), need.needs);
+        });
+    if (wanted && (reservation.job == job || !reservation.Admits(job, need))) {
+      ++kept[reservation.job];
+    }
+  }
+  for (const auto& [holder, count] : kept) {
+    const std::string workers =
+        absl::StrCat(count, count == 1 ? " free worker is" : " free workers are", " reserved for ");
+    parts->push_back(holder == job
+                         ? absl::StrCat(workers, "it")
+                         : absl::StrCat(workers, NameForThoseOf(ProjectId(job), holder),
+                                        ", which has waited longer and needs more at once"));
+  }
+}
+
 void ExplainWorkers(const ClusterParts& cluster, const std::string& job, const WorkerNeed& need,
                     absl::Time now, v1::Wait* wait) {
   int wanted = 0;
@@ -214,6 +241,7 @@ void ExplainWorkers(const ClusterParts& cluster, const std::string& job, const W
     parts.push_back(absl::StrCat(wanted, " are needed together, and ", free,
                                  free == 1 ? " is free" : " are free"));
   }
+  ExplainReservations(cluster, job, need, &parts);
   wait->set_cause(absl::StrJoin(parts, "; "));
 }
 

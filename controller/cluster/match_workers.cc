@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "controller/cluster/choose_workers.h"
 #include "controller/cluster/need_queue.h"
+#include "controller/cluster/reservations.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -47,22 +50,27 @@ class Matching {
  public:
   /// Both must outlive it.
   Matching(ClusterParts* cluster, ClusterEffects* effects)
-      : cluster_(*cluster), effects_(*effects), supply_(CountSupply(cluster->workers)) {}
+      : cluster_(*cluster),
+        effects_(*effects),
+        supply_(CountSupply(cluster->workers)),
+        reserved_(ReserveWorkers(*cluster, &examined_)) {}
 
   void Run();
   int64_t examined() const { return examined_; }
 
  private:
   int HeldBy(const std::string& project) const;
-  int FreeWith(const std::string& project, const NeedQueue::Line& line, const std::string& roles);
-  bool MayServe(const std::string& project, const NeedQueue::Line& line, int room);
+  std::vector<std::string> FreeFor(const std::string& job) const;
+  int FreeWith(const std::string& job, const NeedQueue::Line& line, const std::string& roles);
+  bool MayServe(const std::string& job, const NeedQueue::Line& line, int room);
   std::vector<Place> Places();
   bool Serve(const std::string& job);
 
   ClusterParts& cluster_;
   ClusterEffects& effects_;
-  Supply supply_;
   int64_t examined_ = 0;
+  Supply supply_;
+  Reservations reserved_;  // of `supply_`
 };
 
 int Matching::HeldBy(const std::string& project) const {
@@ -70,29 +78,44 @@ int Matching::HeldBy(const std::string& project) const {
   return held == supply_.held.end() ? 0 : held->second;
 }
 
-int Matching::FreeWith(const std::string& project, const NeedQueue::Line& line,
+// The free workers that are not kept for others.
+std::vector<std::string> Matching::FreeFor(const std::string& job) const {
+  const WorkerNeed& need = *cluster_.needs.Find(job);
+  if (reserved_.empty() || need.active || Mutant("reservation-is-passed")) return supply_.free;
+  std::vector<std::string> out;
+  for (const std::string& id : supply_.free) {
+    const auto reserved = reserved_.find(id);
+    if (reserved == reserved_.end() || reserved->second.Admits(job, need)) out.push_back(id);
+  }
+  return out;
+}
+
+int Matching::FreeWith(const std::string& job, const NeedQueue::Line& line,
                        const std::string& roles) {
+  const std::string project = ProjectId(job);
+  const auto count = [&](const std::vector<std::string>& free) {
+    examined_ += static_cast<int64_t>(free.size());
+    const std::vector<std::string> all = RolesOfWorkerSlot(roles);
+    return static_cast<int>(std::count_if(free.begin(), free.end(), [&](const std::string& id) {
+      return Fits(cluster_.workers.all().at(id), project, all, line.needs);
+    }));
+  };
+  if (!reserved_.empty()) return count(FreeFor(job));
   const auto [there, unknown] =
       supply_.free_with.try_emplace({supply_.bound ? project : "", line.needs, roles}, 0);
-  if (!unknown) return there->second;
-  examined_ += static_cast<int64_t>(supply_.free.size());
-  const std::vector<std::string> all = RolesOfWorkerSlot(roles);
-  there->second = static_cast<int>(
-      std::count_if(supply_.free.begin(), supply_.free.end(), [&](const std::string& id) {
-        return Fits(cluster_.workers.all().at(id), project, all, line.needs);
-      }));
+  if (unknown) there->second = count(supply_.free);
   return there->second;
 }
 
-// False: Serve would change nothing for a job of this line.
-bool Matching::MayServe(const std::string& project, const NeedQueue::Line& line, int room) {
+// False: Serve would change nothing for a job of this line, whose first one is `job`.
+bool Matching::MayServe(const std::string& job, const NeedQueue::Line& line, int room) {
   ++examined_;
   if (!line.active && line.worker_slots() > std::min(room, static_cast<int>(supply_.free.size()))) {
     return false;
   }
   bool all = true, any = false;
   for (const auto& [roles, count] : line.missing) {
-    const int free = FreeWith(project, line, roles);
+    const int free = FreeWith(job, line, roles);
     all = all && free >= count;
     any = any || (count > 0 && free > 0);
   }
@@ -109,8 +132,8 @@ std::vector<Place> Matching::Places() {
     if (room == 0) continue;
     const double share = cluster_.quotas.ShareOf(project, held);
     for (const auto& [line, jobs] : lines) {
-      if (!MayServe(project, line, room)) continue;
       const auto& [priority, order, job] = *jobs.begin();
+      if (!MayServe(job, line, room)) continue;
       places.push_back({{!line.active, priority, share, order, job}});
     }
   }
@@ -121,41 +144,18 @@ std::vector<Place> Matching::Places() {
 // Gives a job all that it lacks, or, once it has started, what there is. False: nothing was given.
 bool Matching::Serve(const std::string& job) {
   WorkerNeed need = *cluster_.needs.Find(job);
-  std::vector<std::pair<std::string, std::string>> chosen;  // worker, roles
-  std::set<std::string> taken;
   const auto room =
       static_cast<size_t>(cluster_.quotas.RoomOf(ProjectId(job), HeldBy(ProjectId(job))));
-  // Worker slots of many roles first: what plays one role alone would not do for them.
-  std::vector<std::pair<std::string, int>> worker_slots(need.missing.begin(), need.missing.end());
-  std::stable_sort(worker_slots.begin(), worker_slots.end(), [](const auto& a, const auto& b) {
-    return RolesOfWorkerSlot(a.first).size() > RolesOfWorkerSlot(b.first).size();
-  });
-  for (const auto& [roles, count] : worker_slots) {
-    int found = 0;
-    const std::vector<std::string> all = RolesOfWorkerSlot(roles);
-    // A worker that let a deadline pass comes last. Among the others the one that plays the fewest
-    // other roles is taken first, so that versatile workers stay free.
-    std::vector<std::tuple<int, int, std::string>> candidates;
-    examined_ += static_cast<int64_t>(supply_.free.size());
-    for (const std::string& id : supply_.free) {
-      const ClusterWorker& worker = cluster_.workers.all().at(id);
-      if (taken.count(id) > 0 || !Fits(worker, ProjectId(job), all, need.needs)) continue;
-      candidates.emplace_back(worker.silences, worker.hello.methods_size(), id);
-    }
-    std::sort(candidates.begin(), candidates.end());
-    for (const auto& [silences, methods, id] : candidates) {
-      if (found == count || chosen.size() == room) break;
-      chosen.emplace_back(id, roles);
-      taken.insert(id);
-      ++found;
-    }
-    if (found < count && !need.active) return false;
-  }
-  for (const auto& [id, roles] : chosen) {
+  const auto chosen =
+      ChooseWorkers(cluster_.workers, FreeFor(job), ProjectId(job), need, room, &examined_);
+  if (!chosen.has_value()) return false;
+  std::set<std::string> taken;
+  for (const auto& [id, roles] : *chosen) {
+    taken.insert(id);
     cluster_.workers.Grant(id, job, roles, need.needs, effects_);
     --need.missing[roles];
   }
-  supply_.held[ProjectId(job)] += static_cast<int>(chosen.size());
+  supply_.held[ProjectId(job)] += static_cast<int>(chosen->size());
   supply_.free.erase(std::remove_if(supply_.free.begin(), supply_.free.end(),
                                     [&](const std::string& id) { return taken.count(id) > 0; }),
                      supply_.free.end());
@@ -168,7 +168,8 @@ bool Matching::Serve(const std::string& job) {
   } else {
     cluster_.needs.Put(job, std::move(need));
   }
-  return !chosen.empty();
+  if (!reserved_.empty()) reserved_ = ReserveWorkers(cluster_, &examined_);
+  return !chosen->empty();
 }
 
 // Serving a job changes the shares of the projects, so the next job is chosen anew each time. A

@@ -40,7 +40,9 @@ struct WorkerNeed {
   std::map<std::string, int> missing;  ///< Roles of a worker slot -> count.
   RoleNeeds needs;                     ///< What a worker must offer in each role.
   WorkerSlotHints hints;
-  absl::Time since;  ///< The job has lacked a slot that it needs, or workers moved for it.
+  absl::Time since;       ///< The job has lacked a slot that it needs, or workers moved for it.
+  absl::Time queued;      ///< It has waited to start.
+  bool reserves = false;  ///< It has waited so long that free workers are kept for it.
 };
 
 /// Not thread-safe.

@@ -209,6 +209,7 @@ class Controller : public ControllerInterface {
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
   int64_t UploadLimitOf(const std::string& project) const;
+  Violations CheckPriority(const v1::JobSpec& effective, const std::string& project) const;
   /// The limits of an admitted job. If the project's own limit was lowered since, the job may
   /// exceed it, but not the controller's limit.
   DataLimits DataLimitsOf(const std::string& job) const;

@@ -45,6 +45,7 @@ void Controller::CheckAll(const Submitted& submission, bool keeps, Then then) {
   Violations& out = submission->violations;
   v1::JobSpec* effective = submission->effective();
   CheckStepSize(*effective, submission->dataflow(), LimitsOf(submission->request.project()), &out);
+  AddTo(&out, CheckPriority(*effective, submission->request.project()));
   AddTo(&out, CheckFiles(effective, submission.get()));
   const Then end = [this, submission, then = std::move(then)](absl::Status looked) {
     if (looked.ok()) CheckLast(submission.get());

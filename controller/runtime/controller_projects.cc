@@ -1,11 +1,13 @@
 // Controller: quotas and shares of projects.
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/spec.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -31,6 +33,10 @@ absl::Status Check(const v1::Project& project) {
   }
   for (const int64_t limit : {project.max_step_responses(), project.max_step_tokens()}) {
     if (limit < 0) return wrong("a limit of a step is at least 1, or 0 for the controller's own");
+  }
+  if (project.has_max_priority() && std::abs(project.max_priority()) > kMaxPriority) {
+    return wrong(absl::StrCat("max_priority is ", project.max_priority(), ", not -", kMaxPriority,
+                              " to ", kMaxPriority));
   }
   if (project.max_upload_bytes() < 0) {
     return wrong("the limit of uploads is at least 1 byte, or 0 for the controller's own");
@@ -88,6 +94,18 @@ StepLimits Controller::LimitsOf(const std::string& project) const {
   if (own.max_step_responses() > 0) limits.responses = own.max_step_responses();
   if (own.max_step_tokens() > 0) limits.tokens = own.max_step_tokens();
   return limits;
+}
+
+Controller::Violations Controller::CheckPriority(const v1::JobSpec& effective,
+                                                 const std::string& project) const {
+  const v1::Project own = ProjectNamed(project);
+  if (!own.has_max_priority() || effective.priority() <= own.max_priority()) return {};
+  v1::FieldViolation violation;
+  violation.set_field("spec.priority");
+  violation.set_description(absl::StrCat(effective.priority(), " is above ", own.max_priority(),
+                                         ", the highest priority of project ", project,
+                                         " (`baton project set ", project, " --max-priority`)"));
+  return {violation};
 }
 
 int64_t Controller::UploadLimitOf(const std::string& project) const {

@@ -150,6 +150,28 @@ TEST_F(ControllerTest, MetricsNameTheirJobByALabelThatPrometheusLeavesAlone) {
   EXPECT_GE(of_jobs, 3);
 }
 
+// A job of a higher priority is served before those of all projects.
+TEST_F(ControllerTest, TheProjectBoundsThePriorityOfItsJobs) {
+  v1::JobSpec spec = Spec();
+  spec.set_priority(6);
+  EXPECT_TRUE(Create(spec, "before").ok());
+  v1::Project project;
+  project.set_project("default");
+  const auto set = [&](int most) {
+    project.set_max_priority(most);
+    return Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).status();
+  };
+  EXPECT_EQ(ErrorReason(set(1001)), "PROJECT_SPEC");
+  ASSERT_TRUE(set(5).ok());
+  const absl::Status refused = Create(spec, "above").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("spec.priority: 6 is above 5"));
+  spec.set_priority(5);
+  EXPECT_TRUE(Create(spec, "at").ok());
+  ASSERT_TRUE(set(-3).ok());
+  EXPECT_FALSE(Create(Spec(), "default").ok()) << "0 is above -3";
+}
+
 TEST_F(ControllerTest, IsReadyWhileTheStoreTakesWrites) {
   EXPECT_TRUE(controller_->Ready().ok());
   store_->FailWith(absl::ResourceExhaustedError("the disk is full"));

@@ -565,7 +565,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   CheckTrainer(effective, check);
   CheckTrainMix(effective, &out.violations);
   CheckEnding(effective, &out.violations);
-  BATON_NUMBER("", effective, priority, 0, -1000, 1000);
+  BATON_NUMBER("", effective, priority, 0, -kMaxPriority, kMaxPriority);
   out.dataflow = spec.has_dataflow() ? spec.dataflow() : MakeDataflow(*effective);
   const bool known = spec.has_dataflow() || out.dataflow.update_size() > 0;  // the preset
   if (spec.kind() == v1::JOB_KIND_RL && known) {

@@ -12,6 +12,9 @@
 
 namespace baton::controller {
 
+/// Of JobSpec.priority; the lowest is its negative.
+inline constexpr int kMaxPriority = 1000;
+
 struct CheckedSpec {
   v1::JobSpec effective;                       ///< Every default filled in.
   v1::Dataflow dataflow;                       ///< The preset's graph.

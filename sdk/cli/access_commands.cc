@@ -1,6 +1,7 @@
 // token and project: who may do what, and how much of it.
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
@@ -108,12 +109,13 @@ int ListProjects(const GlobalOptions& options) {
     return kOk;
   }
   Table table({"PROJECT", "WEIGHT", "JOBS", "WORKERS", "WATCHES", "STEP RESPONSES", "STEP TOKENS",
-               "UPLOAD BYTES"});
+               "UPLOAD BYTES", "PRIORITY"});
   for (const v1::Project& project : list->projects()) {
     table.Add({project.project(), absl::StrCat(project.weight()), Limit(project.max_jobs()),
                Limit(project.max_workers()), Limit(project.max_watches()),
                Limit(project.max_step_responses()), Limit(project.max_step_tokens()),
-               Limit(project.max_upload_bytes())});
+               Limit(project.max_upload_bytes()),
+               project.has_max_priority() ? absl::StrCat(project.max_priority()) : "-"});
   }
   std::printf("%s", list->projects().empty()
                         ? "no project was set: each has weight 1 and no limit\n"
@@ -154,6 +156,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
     std::string name;
     int weight = 1, jobs = 0, workers = 0, watches = 0;
     int64_t responses = 0, tokens = 0, upload_bytes = 0;
+    std::optional<int> priority;
   };
   auto p = std::make_shared<ProjectFlags>();
   set->add_option("project", p->name, "Its name")->required();
@@ -169,6 +172,9 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
                   "Tokens that these may have together; 0: the controller's own limit");
   set->add_option("--max-upload-bytes", p->upload_bytes,
                   "Bytes of its uploaded files together; 0: the controller's own limit");
+  set->add_option("--max-priority", p->priority,
+                  "The highest priority that its jobs may have, -1000 to 1000 (default: 1000)")
+      ->check(CLI::Range(-1000, 1000));
   set->callback([=] {
     v1::Project message;
     message.set_project(p->name);
@@ -179,6 +185,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
     message.set_max_step_responses(p->responses);
     message.set_max_step_tokens(p->tokens);
     message.set_max_upload_bytes(p->upload_bytes);
+    if (p->priority.has_value()) message.set_max_priority(*p->priority);
     *code = SetProject(*options, message);
   });
   auto* projects =
