@@ -4,9 +4,10 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "boost/asio/basic_waitable_timer.hpp"
 #include "boost/asio/post.hpp"
-#include "boost/asio/steady_timer.hpp"
 #include "boost/asio/strand.hpp"
+#include "sdk/base/clock.h"
 #include "sdk/base/low_priority.h"
 
 namespace baton::controller {
@@ -20,8 +21,8 @@ class AsioStrand : public Executor {
   void Post(Work work) override { gate_->Post(strand_, std::move(work)); }
 
   void PostAfter(absl::Duration delay, Work work) override {
-    auto timer =
-        std::make_shared<boost::asio::steady_timer>(strand_, absl::ToChronoNanoseconds(delay));
+    auto timer = std::make_shared<boost::asio::basic_waitable_timer<BootClock>>(
+        strand_, absl::ToChronoNanoseconds(delay));
     // The timer owns everything that it needs, because this executor may be destroyed before it
     // fires.
     timer->async_wait([gate = gate_, strand = strand_, timer,

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/low_priority.h"
 #include "sdk/rpc/error.h"
 
@@ -61,7 +61,7 @@ void CheckerPool::Post(const std::string& project, CheckerProcess::Request reque
                        CallerGone gone, Callback<v1::ValidateJobResponse> done) {
   auto waiting = std::make_unique<Waiting>(
       Waiting{project, std::move(request), std::move(begin), std::move(gone),
-              absl::Now() + options_.queue_limit, std::move(done)});
+              BootNow() + options_.queue_limit, std::move(done)});
   absl::MutexLock lock(&mu_);
   if (stopping_) return;
   queue_.Push(project, std::move(waiting));
@@ -114,7 +114,7 @@ void CheckerPool::RunOne(std::unique_ptr<Waiting> next, Idle process) {
         absl::StrCat("was not done within ", absl::FormatDuration(options_.limit)));
   }
   if (++process.checks >= options_.checks) process.process->End();
-  process.since = absl::Now();
+  process.since = BootNow();
   bool stopped = false;
   {
     absl::MutexLock lock(&mu_);
@@ -130,7 +130,7 @@ void CheckerPool::RunOne(std::unique_ptr<Waiting> next, Idle process) {
 
 absl::Time CheckerPool::NextLook() const {
   absl::Time next = absl::InfiniteFuture();
-  if (queue_.waiting() > 0) next = absl::Now() + kAskWaiting;
+  if (queue_.waiting() > 0) next = BootNow() + kAskWaiting;
   for (const Idle& idle : idle_) next = std::min(next, idle.since + options_.idle);
   return next;
 }
@@ -143,9 +143,9 @@ void CheckerPool::Look() {
     {
       absl::MutexLock lock(&mu_);
       if (stopping_) return;
-      changed_.WaitWithDeadline(&mu_, NextLook());
+      changed_.WaitWithTimeout(&mu_, NextLook() - BootNow());
       if (stopping_) return;
-      const absl::Time now = absl::Now();
+      const absl::Time now = BootNow();
       left = queue_.Remove([now](const auto& w) { return now >= w->deadline || IsGone(w->gone); });
       const auto stay = std::stable_partition(idle_.begin(), idle_.end(), [&](const Idle& idle) {
         return now < idle.since + options_.idle;

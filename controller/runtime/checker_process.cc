@@ -14,8 +14,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "sdk/base/check_protocol.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/spawn.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
@@ -32,7 +32,7 @@ absl::Status AwaitReady(int fd, short events, absl::Time deadline,
                         const std::function<bool()>& stopped) {
   while (true) {
     if (stopped()) return absl::CancelledError("was ended");
-    const auto left = absl::ToInt64Milliseconds(deadline - absl::Now());
+    const auto left = absl::ToInt64Milliseconds(deadline - BootNow());
     if (left <= 0) return absl::DeadlineExceededError("was not done in time");
     pollfd waited = {fd, events, 0};
     if (::poll(&waited, 1, static_cast<int>(std::min<int64_t>(left, 100))) > 0) {
@@ -183,7 +183,7 @@ absl::StatusOr<v1::ValidateJobResponse> CheckerProcess::Exchange(
 
 absl::StatusOr<v1::ValidateJobResponse> CheckerProcess::Check(
     const Request& request, absl::Duration limit, const std::function<bool()>& stopped) {
-  const absl::Time deadline = absl::Now() + limit;
+  const absl::Time deadline = BootNow() + limit;
   while (true) {
     errors_.Clear();
     BATON_RETURN_IF_ERROR(Start());

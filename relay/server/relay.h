@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "baton/v1/relay_service.pb.h"
-#include "boost/asio/steady_timer.hpp"
+#include "boost/asio/basic_waitable_timer.hpp"
 #include "boost/asio/thread_pool.hpp"
 #include "relay/segment/segment_pool.h"
 #include "relay/segment/segment_table.h"
@@ -110,7 +110,7 @@ class Relay {
 
   boost::asio::thread_pool file_thread_{1};
   boost::asio::thread_pool strand_{1};
-  boost::asio::steady_timer timer_{strand_};
+  boost::asio::basic_waitable_timer<BootClock> timer_{strand_};
 };
 
 }  // namespace baton::relay

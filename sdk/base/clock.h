@@ -28,6 +28,13 @@ struct BootClock {
   }
 };
 
+/// What deadlines and durations inside a process are measured with: the wall clock may be set, and
+/// the steady clock stands still while the machine sleeps. Compare it with other values of this
+/// function alone; its date means nothing.
+inline absl::Time BootNow() {
+  return absl::UnixEpoch() + absl::FromChrono(BootClock::now().time_since_epoch());
+}
+
 /// Thread-safe.
 class Clock {
  public:

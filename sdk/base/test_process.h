@@ -18,6 +18,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/spawn.h"
 
 namespace baton {
@@ -87,9 +88,9 @@ class TestProcess {
 
  private:
   static bool Poll(const std::function<bool()>& done, absl::Duration limit) {
-    const absl::Time end = absl::Now() + limit;
+    const absl::Time end = BootNow() + limit;
     while (!done()) {
-      if (absl::Now() > end) return false;
+      if (BootNow() > end) return false;
       absl::SleepFor(absl::Milliseconds(5));
     }
     return true;

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/clock.h"
 #include "sdk/cli/backup_archive.h"
 #include "sdk/cli/options.h"
 
@@ -22,8 +22,8 @@ class BackupProgress {
   void Add(int64_t files, int64_t bytes) {
     files_ += files;
     bytes_ += bytes;
-    if (!shown_ || absl::Now() < next_) return;
-    next_ = absl::Now() + absl::Milliseconds(500);
+    if (!shown_ || BootNow() < next_) return;
+    next_ = BootNow() + absl::Milliseconds(500);
     absl::FPrintF(stderr, "\r%d files, %s ", files_, Megabytes());
   }
   void End() {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/spec_paths.h"
 #include "sdk/cli/table.h"
@@ -187,11 +188,11 @@ constexpr absl::Duration kGrantedWithin = absl::Seconds(1);
 
 // Says why the job does not start, and what to do about it; nothing when it starts.
 void SayWhatItWaitsFor(Client& client, const std::string& job) {
-  const absl::Time end = absl::Now() + kGrantedWithin;
+  const absl::Time end = BootNow() + kGrantedWithin;
   while (true) {
     const auto now = client.GetJob(job);
     if (!now.ok() || now->state() != v1::Job::STATE_QUEUED) return;
-    if (absl::Now() >= end) break;
+    if (BootNow() >= end) break;
     absl::SleepFor(absl::Milliseconds(50));
   }
   const auto why = client.ExplainJob(job);

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/spawn.h"
 
@@ -70,7 +71,7 @@ absl::Status Supervisor::Launch(Child& child, absl::Time now) {
 }
 
 absl::Status Supervisor::Start() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = BootNow();
   for (Child& child : children_) {
     const absl::Status status = Launch(child, now);
     if (!status.ok()) {
@@ -110,14 +111,14 @@ void Supervisor::Stop(absl::Duration grace) {
   AwaitEnd(grace);
   for (Child& child : children_) {
     child.spec.command = std::exchange(child.spec.clean_up, {});
-    if (!child.spec.command.empty()) Launch(child, absl::Now()).IgnoreError();
+    if (!child.spec.command.empty()) Launch(child, BootNow()).IgnoreError();
   }
   AwaitEnd(kCleanUp);
 }
 
 // Kills what is left after `grace`.
 void Supervisor::AwaitEnd(absl::Duration grace) {
-  const absl::Time end = absl::Now() + grace;
+  const absl::Time end = BootNow() + grace;
   bool killed = false;
   while (true) {
     bool any = false;
@@ -131,7 +132,7 @@ void Supervisor::AwaitEnd(absl::Duration grace) {
       }
     }
     if (!any) return;
-    if (!killed && absl::Now() > end) {
+    if (!killed && BootNow() > end) {
       for (Child& child : children_) {
         if (child.pid > 0) ::kill(-child.pid, SIGKILL);
       }
@@ -145,7 +146,8 @@ std::vector<ProcessState> Supervisor::States() const {
   std::vector<ProcessState> states;
   for (const Child& child : children_) {
     states.push_back({child.spec.name, child.pid, child.restarts,
-                      absl::ToUnixSeconds(child.started), child.spec.log});
+                      absl::ToUnixSeconds(absl::Now() - (BootNow() - child.started)),
+                      child.spec.log});
   }
   return states;
 }

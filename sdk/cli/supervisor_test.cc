@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/test_folder.h"
 
 namespace baton::cli {
@@ -23,7 +23,7 @@ class SupervisorTest : public ::testing::Test {
   }
   static bool Eventually(const std::function<bool()>& done) {
     absl::Notification never;
-    for (const absl::Time end = absl::Now() + absl::Seconds(10); absl::Now() < end;) {
+    for (const absl::Time end = BootNow() + absl::Seconds(10); BootNow() < end;) {
       if (done()) return true;
       never.WaitForNotificationWithTimeout(absl::Milliseconds(5));
     }
@@ -41,7 +41,7 @@ TEST_F(SupervisorTest, AKilledChildIsStartedAgain) {
   ASSERT_TRUE(Eventually([&] { return Read("a.log") == "hello\n"; }));
   ASSERT_EQ(::kill(first, SIGKILL), 0);
   EXPECT_TRUE(Eventually([&] {
-    supervisor.Poll(absl::Now());
+    supervisor.Poll(BootNow());
     return supervisor.States()[0].pid != first && supervisor.States()[0].pid != 0;
   }));
   EXPECT_EQ(supervisor.States()[0].restarts, 1);
@@ -51,12 +51,12 @@ TEST_F(SupervisorTest, AKilledChildIsStartedAgain) {
 TEST_F(SupervisorTest, AChildThatKeepsDyingIsStartedLessOften) {
   Supervisor supervisor({Shell("a", "exit 1")});
   ASSERT_TRUE(supervisor.Start().ok());
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = BootNow();
   ASSERT_TRUE(Eventually([&] {
-    supervisor.Poll(absl::Now());
+    supervisor.Poll(BootNow());
     return supervisor.restarts() == 3;
   }));
-  EXPECT_GE(absl::Now() - begin, absl::Milliseconds(1400));  // 0 + 0.5 + 1 s
+  EXPECT_GE(BootNow() - begin, absl::Milliseconds(1400));  // 0 + 0.5 + 1 s
 }
 
 TEST_F(SupervisorTest, StopEndsTheWholeGroupOfEveryChild) {

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/clock.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/up_workers.h"
 #include "sdk/cli/options.h"
@@ -132,9 +133,9 @@ absl::Status WaitUntilReady(const GlobalOptions& options, const ClusterState& st
   GlobalOptions local = options;
   local.controller = state.controller;
   auto client = MakeClient(local);
-  const absl::Time end = absl::Now() + kReady;
-  while (absl::Now() < end && g_stop == 0) {
-    supervisor.Poll(absl::Now());
+  const absl::Time end = BootNow() + kReady;
+  while (BootNow() < end && g_stop == 0) {
+    supervisor.Poll(BootNow());
     for (const ProcessState& process : supervisor.States()) {
       if (process.restarts < 3) continue;
       return absl::UnavailableError(absl::StrCat(process.name, " does not start. Its log (",
@@ -211,7 +212,7 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
     std::fflush(stdout);
   }
   while (g_stop == 0) {
-    if (supervisor.Poll(absl::Now())) {
+    if (supervisor.Poll(BootNow())) {
       state.processes = supervisor.States();
       const absl::Status ignored = WriteStateFile(state_dir, state);
       if (!ignored.ok()) std::fprintf(stderr, "baton: %s\n", ignored.ToString().c_str());
@@ -225,8 +226,8 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
 
 // The caller of a detached supervisor waits for its word.
 int WaitForSupervisor(const std::string& state_dir, pid_t supervisor, const UpFlags& flags) {
-  const absl::Time end = absl::Now() + kReady + absl::Seconds(15);
-  while (absl::Now() < end) {
+  const absl::Time end = BootNow() + kReady + absl::Seconds(15);
+  while (BootNow() < end) {
     const auto state = ReadStateFile(state_dir);
     const bool ours = state.ok() && state->supervisor == supervisor;
     if (ours && state->ready) {
@@ -310,9 +311,9 @@ int Down(const GlobalOptions& options) {
     return kOk;
   }
   ::kill(state->supervisor, SIGTERM);
-  const absl::Time end = absl::Now() + kGrace + absl::Seconds(10);
+  const absl::Time end = BootNow() + kGrace + absl::Seconds(10);
   while (IsUp(state_dir)) {
-    if (absl::Now() > end) {
+    if (BootNow() > end) {
       std::fprintf(stderr, "baton: the supervisor (pid %d) does not stop\n", state->supervisor);
       return kFailed;
     }

@@ -13,8 +13,8 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/base/clock.h"
 #include "sdk/cli/interrupt_notice.h"
 #include "sdk/cli/learning_summary.h"
 #include "sdk/cli/options.h"
@@ -149,10 +149,10 @@ class Watch {
         quiet_ = past_.size();
         if (json_) continue;
         view_.OnTick();
-        ask = view_.WantsReason() && absl::Now() - asked >= kAskEvery;
+        ask = view_.WantsReason() && BootNow() - asked >= kAskEvery;
       }
       if (!ask) continue;
-      asked = absl::Now();
+      asked = BootNow();
       const auto answer = client_.ExplainJob(name_);
       absl::MutexLock lock(&mu_);
       if (answer.ok() && !stopped_) view_.OnExplained(*answer);

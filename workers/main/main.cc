@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/log.h"
 #include "workers/main/check_command.h"
@@ -110,9 +110,10 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
   app.add_option("--command-read", options.command_read,
                  "A folder that sandboxed commands may read beside the system's and their working "
                  "directory; may be repeated");
-  app.add_option("--command-memory-mb", options.command_memory_mb,
-                 "Memory of a command's process: address space and, in the sandbox a quarter of it, "
-                 "files in /tmp; 0: no limit")
+  app.add_option(
+         "--command-memory-mb", options.command_memory_mb,
+         "Memory of a command's process: address space and, in the sandbox a quarter of it, "
+         "files in /tmp; 0: no limit")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--command-cpu-seconds", options.command_cpu_seconds,
@@ -264,7 +265,7 @@ int RunGenerate(const baton::GenerateOptions& options) {
 int RunGenerateFile(const baton::GenerateOptions& options) {
   absl::Time start, told;
   const auto tell = [&](const baton::BatchProgress& done, int64_t total) {
-    const absl::Time now = absl::Now();
+    const absl::Time now = baton::BootNow();
     if (done.tokens == 0) start = told = now;
     if (now - told < absl::Seconds(5) && done.prompts < total) return;
     told = now;

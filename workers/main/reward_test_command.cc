@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/clock.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
 #include "sdk/data_set/data_set.h"
@@ -197,9 +198,9 @@ absl::Status ScoreAll(reward::RewardFunction* function, std::vector<Case>* cases
     threads.emplace_back([&, t] {
       for (size_t i = next++; i < cases->size(); i = next++) {
         Case& one = (*cases)[i];
-        const absl::Time begin = absl::Now();
+        const absl::Time begin = BootNow();
         auto result = function->Score(one.input);
-        one.seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+        one.seconds = absl::ToDoubleSeconds(BootNow() - begin);
         if (result.ok()) {
           one.result = *std::move(result);
         } else {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 
 namespace baton::parallel {
 namespace {
@@ -18,7 +18,7 @@ auto Guarded(const std::string& what, absl::Time since, absl::Duration timeout, 
   try {
     return call();
   } catch (const std::exception& error) {
-    throw CollectiveError(StatusOfC10d(error, what, absl::Now() - since, timeout));
+    throw CollectiveError(StatusOfC10d(error, what, BootNow() - since, timeout));
   }
 }
 
@@ -35,7 +35,7 @@ class PendingWork : public engine::PendingCollective {
   const c10::intrusive_ptr<c10d::Work> work_;
   const std::string what_;
   const absl::Duration timeout_;
-  const absl::Time since_ = absl::Now();
+  const absl::Time since_ = BootNow();
 };
 
 }  // namespace
@@ -67,7 +67,7 @@ std::unique_ptr<engine::PendingCollective> GlooCommunicator::StartAllReduce(
     Tensor tensor, engine::Reduction reduction) {
   const std::string what =
       absl::StrCat(options_.name, ": all-reduce of ", tensor.numel(), " elements");
-  return Guarded(what, absl::Now(), options_.timeout, [&] {
+  return Guarded(what, BootNow(), options_.timeout, [&] {
     std::vector<Tensor> tensors = {std::move(tensor)};
     c10d::AllreduceOptions options;
     options.reduceOp =
@@ -81,7 +81,7 @@ void GlooCommunicator::AllGather(Tensor mine, Tensor all) {
   if (all.numel() == 0) return;
   const std::string what =
       absl::StrCat(options_.name, ": all-gather of ", all.numel(), " elements");
-  Guarded(what, absl::Now(), options_.timeout, [&] {
+  Guarded(what, BootNow(), options_.timeout, [&] {
     const Tensor flat = all.view({-1});
     std::vector<std::vector<Tensor>> outputs(1);
     for (int r = 0; r < options_.size; ++r) {
@@ -96,7 +96,7 @@ void GlooCommunicator::Broadcast(Tensor tensor, int root) {
   if (tensor.numel() == 0) return;
   const std::string what =
       absl::StrCat(options_.name, ": broadcast of ", tensor.numel(), " elements from rank ", root);
-  Guarded(what, absl::Now(), options_.timeout, [&] {
+  Guarded(what, BootNow(), options_.timeout, [&] {
     std::vector<Tensor> tensors = {std::move(tensor)};
     c10d::BroadcastOptions options;
     options.rootRank = root;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/status_macros.h"
 #include "workers/parallel/gloo_communicator.h"
 
@@ -81,7 +82,7 @@ StorePtr Connect(const GroupAddress& a) {
 absl::Status WaitForAll(const GroupAddress& a, c10d::Store& store) {
   const auto key = [](int rank) { return absl::StrCat("rank ", rank); };
   store.set(key(a.rank), std::vector<uint8_t>{1});
-  const absl::Time deadline = absl::Now() + a.timeout;
+  const absl::Time deadline = BootNow() + a.timeout;
   std::vector<int> missing(static_cast<size_t>(a.world_size()));
   std::iota(missing.begin(), missing.end(), 0);
   while (true) {
@@ -92,7 +93,7 @@ absl::Status WaitForAll(const GroupAddress& a, c10d::Store& store) {
     if (a.cancelled && a.cancelled()) {
       return absl::CancelledError(absl::StrCat("rank ", a.rank, ": joining was cancelled"));
     }
-    if (absl::Now() > deadline) {
+    if (BootNow() > deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", a.rank, " of ", a.world_size(), ": no word of rank ",
                        absl::StrJoin(missing, ", "), " within ", absl::FormatDuration(a.timeout),
@@ -161,7 +162,7 @@ RankGroups::~RankGroups() = default;
 absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Join(const GroupAddress& address) {
   BATON_RETURN_IF_ERROR(Check(address));
   if (address.world_size() > 1) IgnoreBrokenPipes();
-  const absl::Time since = absl::Now();
+  const absl::Time since = BootNow();
   auto impl = std::make_unique<Impl>();
   try {
     if (address.world_size() > 1) {
@@ -172,7 +173,7 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Join(const GroupAddress&
     }
   } catch (const std::exception& error) {
     return StatusOfC10d(error, absl::StrCat("rank ", address.rank, ": reaching ", address.store),
-                        absl::Now() - since, address.timeout);
+                        BootNow() - since, address.timeout);
   }
   std::unique_ptr<RankGroups> groups(new RankGroups(address, std::move(impl)));
   std::vector<int> tensor_ranks, data_ranks;
@@ -202,7 +203,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> RankGroups::NewGroup(absl::string_
     return absl::InvalidArgumentError(
         absl::StrCat("rank ", address_.rank, " is not one of group \"", name, "\""));
   }
-  const absl::Time since = absl::Now();
+  const absl::Time since = BootNow();
   const std::string what = absl::StrCat("rank ", address_.rank, ", group \"", name, "\"");
   try {
     GlooCommunicator::Options options;
@@ -215,7 +216,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> RankGroups::NewGroup(absl::string_
     impl_->counters.push_back(group->counter());
     return group;
   } catch (const std::exception& error) {
-    return StatusOfC10d(error, absl::StrCat(what, ": joining"), absl::Now() - since,
+    return StatusOfC10d(error, absl::StrCat(what, ": joining"), BootNow() - since,
                         address_.timeout);
   }
 }

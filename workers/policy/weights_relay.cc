@@ -16,11 +16,11 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
 #include "relay/client/relay_client.h"
 #include "relay/segment/shared_file.h"
 #include "relay/weights/file_io.h"
 #include "relay/weights/mapped_file.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
@@ -39,7 +39,7 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 /// Repeats `call` while the relay cannot be reached.
 absl::Status WhileUnavailable(const absl::Notification& cancelled,
                               absl::FunctionRef<absl::Status()> call) {
-  const absl::Time give_up = absl::Now() + kPatience;
+  const absl::Time give_up = BootNow() + kPatience;
   bool told = false;
   if (cancelled.HasBeenNotified()) return absl::CancelledError("cancelled before it began");
   while (true) {
@@ -47,7 +47,7 @@ absl::Status WhileUnavailable(const absl::Notification& cancelled,
     // A relay that stops cancels its calls; this one was not cancelled here.
     const bool stops = absl::IsCancelled(status) && !cancelled.HasBeenNotified();
     if (!absl::IsUnavailable(status) && !stops) return status;
-    if (absl::Now() >= give_up) {
+    if (BootNow() >= give_up) {
       return Annotate(status, absl::StrCat("not reached for ", absl::FormatDuration(kPatience),
                                            "; is baton-relay running?"));
     }

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/spawn.h"
 #include "sdk/base/status_macros.h"
 
@@ -97,14 +97,14 @@ void ChildProcess::CloseStdin() {
 }
 
 bool ChildProcess::WaitFor(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = BootNow() + timeout;
   while (!reaped_) {
     // It is not reaped here: until Kill has ended the group, the number must stay taken.
     siginfo_t info;
     info.si_pid = 0;
     if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) break;
     if (info.si_pid == pid_) break;
-    if (absl::Now() >= deadline) return false;
+    if (BootNow() >= deadline) return false;
     poll(nullptr, 0, 1);
   }
   return true;

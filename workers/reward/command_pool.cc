@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/utf8.h"
 #include "workers/reward/command_slot.h"
@@ -155,9 +155,9 @@ class CommandPool::Loop {
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
-    StartProcesses(absl::Now());
+    StartProcesses(BootNow());
     while (TakeIncoming()) {
-      const absl::Time now = absl::Now();
+      const absl::Time now = BootNow();
       SettleCancelled();
       ExpireOldest(now);
       TellSilence(now);
@@ -296,7 +296,7 @@ class CommandPool::Loop {
     }
     int timeout_ms = -1;
     if (until != absl::InfiniteFuture()) {
-      const absl::Duration left = std::max(until - absl::Now(), absl::ZeroDuration());
+      const absl::Duration left = std::max(until - BootNow(), absl::ZeroDuration());
       timeout_ms = static_cast<int>(std::min<int64_t>(
           absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))), 60'000));
     }
@@ -356,14 +356,14 @@ class CommandPool::Loop {
     const bool was_oldest = request == slot->outstanding.begin();
     CommandRequest answered = *request;
     slot->outstanding.erase(request);
-    if (was_oldest && !Mutant("window-clock-not-reset")) slot->oldest_since = absl::Now();
+    if (was_oldest && !Mutant("window-clock-not-reset")) slot->oldest_since = BootNow();
     if (slot->outstanding.empty()) slot->alone = false;
     slot->has_answered = ever_answered_ = true;
     slot->answered.push_back(answered.id);
     if (slot->answered.size() > kAnsweredIds) slot->answered.pop_front();
     if (!Mutant("faults-never-forgiven")) slot->faults = faults_in_a_row_ = 0;
     if (!trouble_.empty() &&
-        (absl::Now() >= last_fault_ + options_.calm) != Mutant("calm-before-its-time")) {
+        (BootNow() >= last_fault_ + options_.calm) != Mutant("calm-before-its-time")) {
       Tell("");
       restarts_ = 0;
     }
@@ -405,7 +405,7 @@ class CommandPool::Loop {
   void CountFault(CommandSlot* slot, const std::string& text) {
     ++slot->faults;
     if (++faults_in_a_row_ == 1) first_fault_ = text;
-    last_fault_ = absl::Now();
+    last_fault_ = BootNow();
     ++restarts_;
     Tell(WithRestarts(text));
     // The first restart is at once; then each waits twice as long.
@@ -414,7 +414,7 @@ class CommandPool::Loop {
       wait =
           std::min(kLongestBackOff, kFirstBackOff * (int64_t{1} << std::min(slot->faults - 2, 20)));
     }
-    slot->start_after = absl::Now() + wait;
+    slot->start_after = BootNow() + wait;
     const int most = ever_answered_ ? options_.max_faults
                                     : std::min(options_.max_faults, options_.max_first_faults);
     if (faults_in_a_row_ < most * options_.processes || !broken_.ok()) return;
@@ -448,10 +448,10 @@ class CommandPool::Loop {
     for (CommandSlot& slot : slots_) {
       if (slot.running()) slot.process()->CloseStdin();
     }
-    const absl::Time deadline = absl::Now() + kShutdownGrace;
+    const absl::Time deadline = BootNow() + kShutdownGrace;
     for (CommandSlot& slot : slots_) {
       if (!slot.running()) continue;
-      const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+      const absl::Duration left = std::max(deadline - BootNow(), absl::ZeroDuration());
       (void)slot.Stop(left, options_.stderr_sink);
     }
   }

@@ -6,7 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
@@ -35,7 +35,7 @@ absl::Status CommandSlot::Start(const CommandOptions& options) {
   BATON_ASSIGN_OR_RETURN(process_, ChildProcess::Start(launch));
   has_answered = stderr_ended = false;
   answered.clear();
-  started = absl::Now();
+  started = BootNow();
   to_write_.clear();
   if (!Mutant("partial-line-stays")) partial_.clear();
   stderr_partial_.clear();

@@ -16,11 +16,11 @@
 namespace baton::reward {
 namespace {
 
-struct Rule {
+struct ForbiddenCall {
   const char* name;
   int error;
 };
-constexpr Rule kForbidden[] = {
+constexpr ForbiddenCall kForbidden[] = {
     {"memfd_create", ENOSYS}, {"memfd_secret", ENOSYS}, {"shmget", ENOSYS}, {"msgget", ENOSYS},
     {"semget", ENOSYS},       {"mount", EPERM},         {"fsopen", EPERM},  {"fsmount", EPERM},
     {"open_tree", EPERM},     {"move_mount", EPERM}};
@@ -55,11 +55,11 @@ absl::StatusOr<std::string> MakeMemoryFilter() {
     const int code = seccomp_arch_add(filter.get(), SCMP_ARCH_X86);
     if (code != 0) return FilterError("32-bit programs", code);
   }
-  for (const Rule& rule : kForbidden) {
-    const int number = seccomp_syscall_resolve_name(rule.name);
+  for (const ForbiddenCall& call : kForbidden) {
+    const int number = seccomp_syscall_resolve_name(call.name);
     if (number == __NR_SCMP_ERROR) continue;  // a call that this libseccomp is too old to know
-    const int code = seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(rule.error), number, 0);
-    if (code != 0) return FilterError(rule.name, code);
+    const int code = seccomp_rule_add(filter.get(), SCMP_ACT_ERRNO(call.error), number, 0);
+    if (code != 0) return FilterError(call.name, code);
   }
   const int fd = memfd_create("filter", MFD_CLOEXEC);
   if (fd < 0) return FilterError("memfd_create", -errno);

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 
@@ -260,11 +260,11 @@ void GeneratorLoop::RunLoad(Command& command) {
 }
 
 void GeneratorLoop::Step() {
-  const absl::Time began = absl::Now();
+  const absl::Time began = BootNow();
   const int64_t drafted = generator_->stats().drafts.rows;
   if (drafter_ != nullptr) drafter_->SetAhead(running_.size() == ahead_);
   auto updates = generator_->Step();
-  const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
+  const double seconds = absl::ToDoubleSeconds(BootNow() - began);
   if (!updates.ok()) {
     for (const auto& [id, generation] : running_) generation.context->Finish(updates.status());
     running_.clear();
