@@ -14,6 +14,7 @@
 #include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/tables.h"
+#include "controller/runtime/trash.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -158,17 +159,16 @@ absl::Status BackupSet::List() {
   return absl::OkStatus();
 }
 
+// A caller who goes away ends the backup on a thread that serves others.
 BackupSet::~BackupSet() {
-  std::error_code code;
-  fs::remove_all(folder_, code);
+  MoveToTrash(fs::path(folder_).parent_path(), folder_).IgnoreError();  // else the next start does
 }
 
 void RemoveUnfinishedBackups(const std::string& data_root) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(data_root, code)) {
     if (!absl::StartsWith(entry.path().filename().string(), kBackupPrefix)) continue;
-    std::error_code ignored;
-    fs::remove_all(entry.path(), ignored);
+    MoveToTrash(data_root, entry.path()).IgnoreError();
   }
 }
 

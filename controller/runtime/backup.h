@@ -16,7 +16,7 @@
 
 namespace baton::controller {
 
-/// The destructor removes its folder. Thread-compatible; all methods block on the disk.
+/// The destructor moves its folder to the trash (trash.h). Thread-compatible; all methods block on the disk.
 class BackupSet : public BackupFiles {
  public:
   /// RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE (BACKUP_OVERTAKEN): jobs deleted checkpoints
@@ -36,7 +36,7 @@ class BackupSet : public BackupFiles {
   std::vector<BackupFile> files_;
 };
 
-/// Deletes what backups of an earlier process left behind.
+/// Moves to the trash what backups of an earlier process left behind.
 void RemoveUnfinishedBackups(const std::string& data_root);
 
 }  // namespace baton::controller

@@ -16,8 +16,10 @@
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/path_guard.h"
+#include "controller/runtime/trash.h"
 #include "controller/spec/role_names.h"
 #include "google/protobuf/util/json_util.h"
+#include "sdk/base/log.h"
 #include "sdk/base/relative_path.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/messages/times.h"
@@ -127,10 +129,13 @@ absl::StatusOr<std::string> CheckpointFiles::Prepare(int64_t step, uint64_t inca
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(root_, code)) {
     const bool other = entry.path() != path;
-    if (other && entry.path().extension() == ".tmp") fs::remove_all(entry.path(), code);
+    if (other && entry.path().extension() == ".tmp") {
+      MoveToTrash(data_root_, entry.path()).IgnoreError();  // the next save tries again
+    }
   }
   for (const auto& entry : fs::directory_iterator(path, code)) {
-    if (OwnerOf(entry.path()) == role) fs::remove_all(entry.path(), code);
+    if (OwnerOf(entry.path()) != role) continue;
+    BATON_RETURN_IF_ERROR(MoveToTrash(data_root_, entry.path()));
   }
   BATON_RETURN_IF_ERROR(MakeFolder(path));
   return path.string();
@@ -163,7 +168,7 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   }
   BATON_RETURN_IF_ERROR(SyncFolders(temporary));
   std::error_code code;
-  fs::remove_all(path, code);  // of steps that were rolled back
+  BATON_RETURN_IF_ERROR(MoveToTrash(data_root_, path));  // of steps that were rolled back
   fs::rename(temporary, path, code);
   if (code) return FileError("cannot rename to", path, code);
   BATON_RETURN_IF_ERROR(SyncFolder(root_));
@@ -183,14 +188,12 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
 }
 
 void CheckpointFiles::Delete(const v1::Checkpoint& checkpoint) const {
-  // Rename the folder first. A call that links its files checks the name afterwards: if the name is
-  // still there, no file was missing. Prepare removes what a crash leaves; for an ended job,
-  // CleanJobFolders does.
-  std::error_code code;
-  const std::string nameless = checkpoint.path() + kDeletedCheckpoint;
-  fs::remove_all(nameless, code);
-  fs::rename(checkpoint.path(), nameless, code);
-  fs::remove_all(code ? checkpoint.path() : nameless, code);
+  // The folder loses its name before its files go. A call that links its files checks the name
+  // afterwards: if the name is still there, no file was missing.
+  const absl::Status moved = MoveToTrash(data_root_, checkpoint.path());
+  if (moved.ok()) return;
+  Log(LogLevel::kWarn, "a checkpoint that is no longer wanted stays",
+      {{"path", checkpoint.path()}, {"error", moved.message()}});
 }
 
 }  // namespace baton::controller

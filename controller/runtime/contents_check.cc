@@ -1,4 +1,5 @@
 #include "controller/runtime/contents_check.h"
+#include "controller/runtime/trash.h"
 
 #include <stdlib.h>
 
@@ -56,10 +57,10 @@ std::vector<v1::FieldViolation> Unfiltered(const v1::JobSpec& effective, absl::s
 
 }  // namespace
 
-// A folder for the files of the checking program; removed with this object.
+// A folder for the files of the checking program; it goes to the trash with this object.
 class ContentsCheck::Scratch {
  public:
-  explicit Scratch(const std::string& data_root) {
+  explicit Scratch(const std::string& data_root) : data_root_(data_root) {
     std::string pattern = absl::StrCat(data_root, "/", kCheckFolderPrefix, "XXXXXX");
     if (::mkdtemp(pattern.data()) != nullptr) path_ = pattern;
   }
@@ -68,12 +69,12 @@ class ContentsCheck::Scratch {
   Scratch& operator=(const Scratch&) = delete;
   const std::string& path() const { return path_; }
   void Remove() {
-    std::error_code code;
-    if (!path_.empty()) fs::remove_all(path_, code);
+    if (!path_.empty()) MoveToTrash(data_root_, path_).IgnoreError();  // else the next start does
     path_.clear();
   }
 
  private:
+  const std::string data_root_;
   std::string path_;
 };
 
@@ -241,8 +242,7 @@ void RemoveCheckFolders(const std::string& data_root) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(data_root, code)) {
     if (!absl::StartsWith(entry.path().filename().string(), kCheckFolderPrefix)) continue;
-    std::error_code ignored;
-    fs::remove_all(entry.path(), ignored);
+    MoveToTrash(data_root, entry.path()).IgnoreError();
   }
 }
 

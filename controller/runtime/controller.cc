@@ -43,6 +43,7 @@ Controller::Controller(ControllerOptions options)
   LowerPoolPriority(options_.disk_threads,
                     [this](auto work) { boost::asio::post(disk_, std::move(work)); });
   LowerPoolPriority(1, [this](auto work) { boost::asio::post(remover_, std::move(work)); });
+  LowerPoolPriority(1, [this](auto work) { boost::asio::post(backups_, std::move(work)); });
 }
 
 absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
@@ -57,8 +58,8 @@ void Controller::Backup(Callback<std::shared_ptr<BackupFiles>> done) {
     return done(MakeError(absl::StatusCode::kFailedPrecondition, "BACKUP_RUNNING",
                           "another backup is being sent; try again when it has ended"));
   }
-  OnDisk<std::shared_ptr<BackupFiles>>(
-      std::move(done), [this]() -> absl::StatusOr<std::shared_ptr<BackupFiles>> {
+  OnPool<std::shared_ptr<BackupFiles>>(
+      backups_, std::move(done), [this]() -> absl::StatusOr<std::shared_ptr<BackupFiles>> {
         auto set = BackupSet::Make(options_.data_root, *store_);
         if (!set.ok()) {
           *backup_held_ = false;
@@ -72,6 +73,7 @@ void Controller::Backup(Callback<std::shared_ptr<BackupFiles>> done) {
 }
 
 absl::Status Controller::Restore() {
+  trash_ = std::make_unique<TrashRemover>(options_.data_root);
   RemoveUnfinishedBackups(options_.data_root);
   RemoveCheckFolders(options_.data_root);
   BATON_RETURN_IF_ERROR(MoveRoot(*store_, options_.data_root));
@@ -146,6 +148,8 @@ Controller::~Controller() {
   contents_.Stop();
   data_readers_.Join();
   remover_.join();
+  backups_.join();
+  trash_.reset();
   store_.reset();  // no thread commits any more; waits for accepted commits
   for (const auto& [job, order] : jobs_.TakeAll()) job->Abandon();
 }

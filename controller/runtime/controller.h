@@ -34,6 +34,7 @@
 #include "controller/runtime/path_guard.h"
 #include "controller/runtime/restore_marks.h"
 #include "controller/runtime/submission.h"
+#include "controller/runtime/trash.h"
 #include "controller/runtime/uploads.h"
 #include "controller/runtime/waiting_submissions.h"
 #include "controller/spec/step_size.h"
@@ -180,14 +181,21 @@ class Controller : public ControllerInterface {
   void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on the cluster's strand
   bool JobNamesUpload(const std::string& project, const std::string& path) const;
 
-  void Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
-              const Callback<v1::Job>& done);
+  void DeleteRows(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+                  const Callback<v1::Job>& done);
+  void DeleteLast(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+                  const Callback<v1::Job>& done);
   absl::Status FinishRemovals();
   absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name, size_t limit);
   absl::Status ReadRequests();
   template <typename T>
   void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
-    gate_.Post(disk_.get_executor(),
+    OnPool(disk_, std::move(done), std::move(work));
+  }
+  template <typename T>
+  void OnPool(boost::asio::thread_pool& pool, Callback<T> done,
+              std::function<absl::StatusOr<T>()> work) {
+    gate_.Post(pool.get_executor(),
                [done = std::move(done), work = std::move(work)] { done(work()); });
   }
 
@@ -232,7 +240,9 @@ class Controller : public ControllerInterface {
   DataReaders data_readers_;  // of submissions; separate, so that jobs do not wait for them
   ContentsCheck contents_;
   WaitingSubmissions waiting_;
-  boost::asio::thread_pool remover_{1};  // removes uploads that no job names
+  boost::asio::thread_pool remover_{1};  // removes uploads that no job names, and old requests
+  boost::asio::thread_pool backups_{1};  // links all files, as long as that takes
+  std::unique_ptr<TrashRemover> trash_;
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission_;  // on disk_
 
   // On admission_: calls whose job is not committed yet, by request key.

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/whole_controller_testing.h"
@@ -140,7 +141,19 @@ TEST_F(ControllerDeleteTest, ADeletionThatWasNotCommittedIsNone) {
   EXPECT_FALSE(fs::exists(FolderOf("add")));
 }
 
-// The power fails while files are removed, when the folder has lost its name already.
+// A controller died before it had removed the files of deleted jobs.
+TEST_F(ControllerDeleteTest, WhatIsLeftInTheTrashGoesAfterAStart) {
+  controller_.reset();
+  WriteText(folder_.path("trash/1-add/checkpoints/step-2/actor/model"), "weights");
+  Start();
+  const absl::Time limit = absl::Now() + absl::Seconds(20);
+  while (!fs::is_empty(folder_.path("trash")) && absl::Now() < limit) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_TRUE(fs::is_empty(folder_.path("trash")));
+}
+
+// Earlier releases removed files where they were, and the power failed meanwhile.
 TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
   PutJob("add");
   WriteText(folder_.path("jobs/default/.deleted-gone/checkpoints/step-2/actor/model"), "weights");

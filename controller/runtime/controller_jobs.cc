@@ -80,7 +80,7 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
                                   absl::StrCat("job '", job->name(), "' is being deleted"),
                                   {{"job", job->name()}}));
           }
-          gate_.Post(admission_, [this, job, extra, gone] { Delete(job, extra, gone); });
+          executors_.PostRead([this, job, extra, gone] { DeleteRows(job, extra, gone); });
         });
       },
       [done = std::move(done)](const absl::StatusOr<v1::Job>& gone) {
@@ -93,8 +93,10 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
 // find the old job's rows or files, or lose its own to their removal. The job's own row is deleted
 // last. So if the controller dies before, it still has the job, and the deletion can be repeated.
 // If it dies after, the next start removes the rest of the folder (FinishRemovals).
-void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
-                        const Callback<v1::Job>& done) {
+//
+// The threads that read lists look for the rows: admission does not wait while they read many.
+void Controller::DeleteRows(const std::shared_ptr<JobRuntime>& job,
+                            const JobRuntime::ExtraRow& extra, const Callback<v1::Job>& done) {
   auto rows = RowsOf(job->name(), kDeletedAtOnce);
   if (!rows.ok()) {
     job->Unretire();
@@ -106,10 +108,16 @@ void Controller::Delete(const std::shared_ptr<JobRuntime>& job, const JobRuntime
         job->Unretire();
         return done(status);
       }
-      gate_.Post(admission_, [this, job, extra, done] { Delete(job, extra, done); });
+      executors_.PostRead([this, job, extra, done] { DeleteRows(job, extra, done); });
     });
     return;
   }
+  gate_.Post(admission_, [this, job, extra, done] { DeleteLast(job, extra, done); });
+}
+
+// On admission_. What it costs does not depend on what the job has stored.
+void Controller::DeleteLast(const std::shared_ptr<JobRuntime>& job,
+                            const JobRuntime::ExtraRow& extra, const Callback<v1::Job>& done) {
   std::vector<store::Write> last = {{kJobTable, job->name(), std::nullopt},
                                     {kSpecTable, job->name(), std::nullopt},
                                     {kRestoreTable, job->name(), std::nullopt}};
@@ -165,7 +173,7 @@ absl::Status Controller::FinishRemovals() {
         removal.ParseFromString(stored.value)) {
       const std::string folder = JobFolderOf(options_.data_root, stored.key);
       if (IsMarkedDeleted(folder, removal.uid())) {
-        const absl::Status removed = RemoveJobFolder(folder);
+        const absl::Status removed = RemoveJobFolder(options_.data_root, folder);
         Log(removed.ok() ? LogLevel::kInfo : LogLevel::kWarn,
             removed.ok() ? "removed the folder of a deleted job"
                          : "the folder of a deleted job stays until the next start",

@@ -14,6 +14,7 @@ namespace {
 constexpr absl::Duration kRequestsKept = absl::Hours(24);
 constexpr absl::Duration kLookForOldRequests = absl::Minutes(30);
 constexpr size_t kLongestRequestId = 256;
+constexpr size_t kRequestsAtOnce = 1000;
 
 absl::Status ReusedBy(const std::string& request_id, const std::string& method,
                       const std::string& job) {
@@ -112,17 +113,23 @@ void Controller::ForgetOldRequests() {
   const absl::Time now = clock_.Now();
   if (now - requests_looked_at_ < kLookForOldRequests) return;
   requests_looked_at_ = now;
-  gate_.Post(disk_.get_executor(), [this, now] {
-    const auto rows = store_->Scan(kRequestTable, {});
-    if (!rows.ok()) return;
-    std::vector<store::Write> old;
-    for (const store::Row& stored : *rows) {
-      store::v1::RequestRow row;
-      if (!row.ParseFromString(stored.value) || row.method().empty()) continue;
-      if (absl::FromUnixSeconds(row.time()) + kRequestsKept > now) continue;
-      old.push_back({kRequestTable, stored.key, std::nullopt});
+  gate_.Post(remover_.get_executor(), [this, now] {
+    store::ScanOptions scan;
+    scan.limit = kRequestsAtOnce;
+    while (!gate_.closed()) {
+      const auto rows = store_->Scan(kRequestTable, scan);
+      if (!rows.ok()) return;
+      std::vector<store::Write> old;
+      for (const store::Row& stored : *rows) {
+        store::v1::RequestRow row;
+        if (!row.ParseFromString(stored.value) || row.method().empty()) continue;
+        if (absl::FromUnixSeconds(row.time()) + kRequestsKept > now) continue;
+        old.push_back({kRequestTable, stored.key, std::nullopt});
+      }
+      if (!old.empty()) store_->Commit(std::move(old), [](const absl::Status&) {});
+      if (rows->size() < scan.limit) return;
+      scan.begin = rows->back().key + std::string(1, '\0');
     }
-    if (!old.empty()) store_->Commit(std::move(old), [](const absl::Status&) {});
   });
 }
 

@@ -66,7 +66,7 @@ class DiskJobFiles : public JobFiles {
     checkpoints_.Delete(checkpoint);
   }
 
-  absl::Status RemoveAll() override { return RemoveJobFolder(folder_); }
+  absl::Status RemoveAll() override { return RemoveJobFolder(data_root_, folder_); }
 
   std::shared_ptr<void> MarkRestoring() override {
     if (marks_ == nullptr) return nullptr;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/trash.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kStagingPrefix[] = ".staging-";
-constexpr char kDeletedPrefix[] = ".deleted-";
 // In a folder that already has its job's name before the job's row is committed. Lists what was
 // staged.
 constexpr char kUncommitted[] = ".uncommitted";
@@ -74,21 +74,19 @@ bool IsLeftover(const fs::path& folder) {
          HoldsOf(folder) == LinesOf(folder / kUncommitted);
 }
 
-void RemoveLeftover(const fs::path& folder) {
-  std::error_code code;
-  fs::remove_all(folder, code);
-  Log(code ? LogLevel::kWarn : LogLevel::kInfo,
-      code ? "what an unfinished call left stays" : "removed what an unfinished call left",
-      {{"folder", folder.string()}});
+void RemoveLeftover(const fs::path& data_root, const fs::path& folder) {
+  const absl::Status moved = MoveToTrash(data_root, folder);
+  Log(moved.ok() ? LogLevel::kInfo : LogLevel::kWarn,
+      moved.ok() ? "removed what an unfinished call left" : "what an unfinished call left stays",
+      {{"folder", folder.string()}, {"error", moved.message()}});
 }
 
-void RemoveDeletedCheckpoints(const fs::path& job_folder) {
+void RemoveDeletedCheckpoints(const fs::path& data_root, const fs::path& job_folder) {
   const auto entries = ListFolder(job_folder / "checkpoints");
   if (!entries.ok()) return;
   for (const fs::directory_entry& entry : *entries) {
-    std::error_code code;
-    if (absl::EndsWith(entry.path().filename().string(), kDeletedCheckpoint)) {
-      fs::remove_all(entry.path(), code);
+    if (absl::EndsWith(entry.path().filename().string(), kDeletedSuffix)) {
+      MoveToTrash(data_root, entry.path()).IgnoreError();
     }
   }
 }
@@ -100,13 +98,12 @@ std::string JobFolderOf(const std::string& data_root, const std::string& job) {
   return absl::StrCat(data_root, "/jobs/", rest);
 }
 
-StagedFolder::StagedFolder(fs::path project_folder, const std::string& uid)
-    : staging_(std::move(project_folder) / absl::StrCat(kStagingPrefix, uid)) {}
+StagedFolder::StagedFolder(const fs::path& project_folder, const std::string& uid)
+    : data_root_(project_folder.parent_path().parent_path()),
+      staging_(project_folder / absl::StrCat(kStagingPrefix, uid)) {}
 
 StagedFolder::~StagedFolder() {
-  if (!staged_) return;
-  std::error_code code;
-  fs::remove_all(staging_, code);
+  if (staged_) MoveToTrash(data_root_, staging_).IgnoreError();  // the next start tries again
 }
 
 fs::path StagedFolder::Stage(const std::string& name) {
@@ -171,30 +168,27 @@ bool IsMarkedDeleted(const fs::path& folder, const std::string& uid) {
   return in.good() && text == uid;
 }
 
-absl::Status RemoveJobFolder(const fs::path& folder) {
+absl::Status RemoveJobFolder(const std::string& data_root, const fs::path& folder) {
   std::error_code code;
   if (!fs::exists(fs::symlink_status(folder, code))) return absl::OkStatus();
-  const std::string name = absl::StrCat(kDeletedPrefix, folder.filename().string());
-  fs::path doomed = folder.parent_path() / name;
-  // Of an earlier job of this name. If the removal fails, another name is used.
-  fs::remove_all(doomed, code);
-  for (int i = 1; fs::exists(fs::symlink_status(doomed, code)); ++i) {
-    doomed = folder.parent_path() / absl::StrCat(name, "-", i);
-  }
+  const fs::path doomed =
+      folder.parent_path() / absl::StrCat(kDeletedPrefix, folder.filename().string());
+  BATON_RETURN_IF_ERROR(MoveToTrash(data_root, doomed));  // of an earlier job of this name
   fs::rename(folder, doomed, code);
   if (code) return CannotRename(folder, doomed, code);
-  // Before the mark is removed, because a power cut may undo the rename.
+  // Before anything removes the mark in it, because a power cut may undo the rename.
   BATON_RETURN_IF_ERROR(SyncFolder(folder.parent_path()));
-  fs::remove_all(doomed, code);
-  if (code) {
+  const absl::Status moved = MoveToTrash(data_root, doomed);
+  if (!moved.ok()) {
     Log(LogLevel::kWarn, "the files of a deleted job stay until the next start",
-        {{"folder", doomed.string()}, {"error", code.message()}});
+        {{"folder", doomed.string()}, {"error", moved.message()}});
   }
   return absl::OkStatus();
 }
 
 void CleanJobFolders(const fs::path& jobs, const std::function<bool(const std::string&)>& known) {
   std::error_code code;
+  const fs::path data_root = jobs.parent_path();
   const auto projects = ListFolder(jobs);
   if (!projects.ok()) return;
   for (const fs::directory_entry& project : *projects) {
@@ -208,12 +202,12 @@ void CleanJobFolders(const fs::path& jobs, const std::function<bool(const std::s
     for (const fs::path& folder : folders) {
       const std::string name = folder.filename().string();
       if (absl::StartsWith(name, kStagingPrefix) || absl::StartsWith(name, kDeletedPrefix)) {
-        RemoveLeftover(folder);
+        RemoveLeftover(data_root, folder);
       } else if (known(absl::StrCat(project.path().filename().string(), "/", name))) {
         Committed(folder);
-        RemoveDeletedCheckpoints(folder);
+        RemoveDeletedCheckpoints(data_root, folder);
       } else if (IsLeftover(folder)) {
-        RemoveLeftover(folder);
+        RemoveLeftover(data_root, folder);
       }
     }
   }

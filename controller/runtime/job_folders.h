@@ -31,8 +31,8 @@ std::string JobFolderOf(const std::string& data_root, const std::string& job);
 class StagedFolder {
  public:
   /// `project_folder`: `<data root>/jobs/PROJECT`. `uid`: of the new job.
-  StagedFolder(std::filesystem::path project_folder, const std::string& uid);
-  /// Removes the staged files, unless Keep moved them.
+  StagedFolder(const std::filesystem::path& project_folder, const std::string& uid);
+  /// Moves the staged files to the trash (trash.h), unless Keep moved them.
   ~StagedFolder();
   StagedFolder(const StagedFolder&) = delete;
   StagedFolder& operator=(const StagedFolder&) = delete;
@@ -48,7 +48,7 @@ class StagedFolder {
  private:
   absl::Status KeepBeside(const std::filesystem::path& folder);
 
-  const std::filesystem::path staging_;
+  const std::filesystem::path data_root_, staging_;
   bool staged_ = false;
 };
 
@@ -63,21 +63,18 @@ absl::Status MarkDeleted(const std::filesystem::path& folder, const std::string&
 /// Whether MarkDeleted marked this folder for this uid.
 bool IsMarkedDeleted(const std::filesystem::path& folder, const std::string& uid);
 /// Call after the deletion is committed: renames the folder to `jobs/PROJECT/.deleted-JOB`, which
-/// frees its name, and removes its contents. What cannot be removed now is removed at the next
-/// start. UNAVAILABLE, INTERNAL: the folder still has its name, or may have it again after a power
+/// frees its name, and moves it to the trash (trash.h). The cost does not depend on what the folder
+/// holds. UNAVAILABLE, INTERNAL: the folder still has its name, or may have it again after a power
 /// cut; nothing was removed.
-absl::Status RemoveJobFolder(const std::filesystem::path& folder);
+absl::Status RemoveJobFolder(const std::string& data_root, const std::filesystem::path& folder);
 
-/// Removes what unfinished calls have left below `jobs`: staging folders, folders that
+/// Moves to the trash what unfinished calls have left below `jobs`: staging folders, folders that
 /// RemoveJobFolder renamed, and folders with a job's name that hold only staged files, if `known`
 /// says that there is no such job ("PROJECT/JOB"). In folders of known jobs it removes checkpoints
-/// that CheckpointFiles::Delete renamed but did not remove, because an ended job saves no further
+/// that an earlier release renamed but did not remove, because an ended job saves no further
 /// checkpoint, which would remove them.
 void CleanJobFolders(const std::filesystem::path& jobs,
                      const std::function<bool(const std::string& job)>& known);
-
-/// Suffix of a checkpoint's folder while its files are being deleted.
-inline constexpr char kDeletedCheckpoint[] = ".deleted.tmp";
 
 /// A complete checkpoint on disk.
 struct FoundCheckpoint {

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/trash.h"
 #include "controller/runtime/upload_path.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/file_error.h"
@@ -116,8 +117,7 @@ Uploads::Incoming::Incoming(std::unique_ptr<File> file) : file_(std::move(file))
 
 Uploads::Incoming::~Incoming() {
   file_->uploads->Release(file_->project, file_->reserved, file_->unreserved);
-  std::error_code code;
-  fs::remove(file_->temporary, code);
+  MoveToTrash(file_->uploads->data_root_, file_->temporary).IgnoreError();  // none if it was kept
 }
 
 int64_t Uploads::Incoming::size_bytes() const { return file_->size; }
@@ -182,7 +182,7 @@ absl::Status Uploads::Open() {
       }
     }
   }
-  for (const fs::path& path : unfinished) fs::remove(path, code);
+  for (const fs::path& path : unfinished) MoveToTrash(data_root_, path).IgnoreError();
   return absl::OkStatus();
 }
 
@@ -322,7 +322,9 @@ int64_t Uploads::RemoveIfOld(const std::string& path, const std::string& project
   absl::MutexLock lock(&mu_);
   struct stat found {};
   if (::lstat(absolute.c_str(), &found) != 0 || !S_ISREG(found.st_mode)) return -1;
-  if (absl::TimeFromTimespec(found.st_mtim) >= young || ::unlink(absolute.c_str()) != 0) return -1;
+  if (absl::TimeFromTimespec(found.st_mtim) >= young) return -1;
+  // Renamed only: the removal of a large file takes long, and every upload waits for this lock.
+  if (!MoveToTrash(data_root_, absolute).ok()) return -1;
   const fs::path folder = fs::path(absolute).parent_path();
   // Folders with other files stay.
   if (::rmdir(folder.c_str()) == 0 && !project.empty()) ::rmdir(folder.parent_path().c_str());

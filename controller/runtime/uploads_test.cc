@@ -47,11 +47,13 @@ class UploadsTest : public ::testing::Test {
   }
   void Write(const std::string& path, const std::string& bytes) const { root_.Write(path, bytes); }
   std::string Read(const std::string& path) const { return root_.Read(path); }
+  /// Without those that are in the trash.
   std::vector<std::string> Files() const {
     std::vector<std::string> out;
     for (const auto& entry : fs::recursive_directory_iterator(root_.path())) {
-      if (entry.is_directory()) continue;
-      out.push_back(entry.path().lexically_relative(root_.path()).string());
+      const fs::path path = entry.path().lexically_relative(root_.path());
+      if (entry.is_directory() || *path.begin() == "trash") continue;
+      out.push_back(path.string());
     }
     return out;
   }
