@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -181,6 +182,8 @@ class Controller : public ControllerInterface {
   void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on the cluster's strand
   bool JobNamesUpload(const std::string& project, const std::string& path) const;
 
+  void Resume(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+              const Callback<v1::Job>& done);
   void DeleteRows(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                   const Callback<v1::Job>& done);
   void DeleteLast(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
@@ -213,7 +216,7 @@ class Controller : public ControllerInterface {
 
   // controller_projects.cc.
   absl::Status ReadProjects();
-  absl::Status CheckJobQuota(const std::string& project) const;
+  absl::Status CheckJobQuota(const std::string& project) const;  // on admission_
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
   int64_t UploadLimitOf(const std::string& project) const;
@@ -248,6 +251,7 @@ class Controller : public ControllerInterface {
   // On admission_: calls whose job is not committed yet, by request key.
   std::map<std::string, Admitting> admitting_;
   std::map<std::string, SteerUnderWay> steering_;  // the same for the other methods
+  std::multiset<std::string> resuming_;            // jobs, once for each call
 
   std::unique_ptr<ClusterRuntime> cluster_;  // on cluster_thread_
 

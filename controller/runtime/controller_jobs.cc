@@ -13,6 +13,7 @@
 #include "controller/runtime/tables.h"
 #include "controller/runtime/take_over.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -50,13 +51,36 @@ void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
 }
 
 void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done) {
-  const auto job = FindJob(request.name());
-  if (job.ok() && IsTerminal((*job)->state())) {  // one more unfinished job
-    const absl::Status quota = CheckJobQuota(access::ProjectOf((*job)->name()));
+  OncePerRequest(
+      {"ResumeJob", request.name(), request.request_id()},
+      [this](const std::shared_ptr<JobRuntime>& job, JobRuntime::ExtraRow extra,
+             Callback<v1::Job> resumed) {
+        gate_.Post(admission_, [this, job, extra = std::move(extra), resumed = std::move(resumed)] {
+          Resume(job, extra, resumed);
+        });
+      },
+      std::move(done));
+}
+
+// On admission_, where every call that makes an unfinished job is counted. A job that is being
+// resumed counts from here on: its state changes only when the turn is committed.
+void Controller::Resume(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+                        const Callback<v1::Job>& done) {
+  const std::string& name = job->name();
+  if (IsTerminal(job->state()) && resuming_.count(name) == 0) {  // one more unfinished job
+    const absl::Status quota = CheckJobQuota(access::ProjectOf(name));
     if (!quota.ok()) return done(quota);
   }
-  Steer({"ResumeJob", request.name(), request.request_id()}, ResumeRequested{}, CheckResume,
-        std::move(done));
+  if (!Mutant("resumed-job-not-counted")) resuming_.insert(name);
+  job->PostAndDescribe(ResumeRequested{}, CheckResume, extra,
+                       [this, name, done](absl::StatusOr<v1::Job> resumed) {
+                         gate_.Post(admission_, [this, name, done, resumed = std::move(resumed)] {
+                           if (const auto it = resuming_.find(name); it != resuming_.end()) {
+                             resuming_.erase(it);
+                           }
+                           done(resumed);
+                         });
+                       });
 }
 
 void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobResponse> done) {

@@ -129,7 +129,7 @@ absl::Status Controller::CheckJobQuota(const std::string& project) const {
   const std::string prefix = FullJobName("", project);
   int unfinished = 0;
   for (const auto& [job, order] : jobs_.Below(prefix)) {
-    if (!IsTerminal(job->state())) ++unfinished;
+    if (!IsTerminal(job->state()) || resuming_.count(job->name()) > 0) ++unfinished;
   }
   if (unfinished < limit) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_JOBS",

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
+#include "controller/runtime/given_checkpoint_testing.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/whole_controller_testing.h"
 #include "gmock/gmock.h"
@@ -141,6 +142,53 @@ TEST_F(RequestsTest, TheCallThatMadeAReplayGoesWithItAfterARestart) {
       Wait<v1::DeleteJobResponse>([&](auto done) { controller_->DeleteJob(erase, done); }).ok());
   EXPECT_FALSE(store_->Get(kRequestTable, "default/replay")->has_value());
   EXPECT_TRUE(store_->Get(kRequestTable, "default/stop")->has_value());
+}
+
+// Until their turns are committed, the jobs still say that they have ended; they count all the
+// same.
+TEST_F(RequestsTest, ParallelResumesKeepToTheLimitOfJobs) {
+  constexpr int kJobs = 6;
+  for (int i = 0; i < kJobs; ++i) {
+    const std::string id = "job-" + std::to_string(i);
+    ASSERT_TRUE(Create(Spec(), id).ok());
+    v1::CancelJobRequest cancel;
+    cancel.set_name(id);
+    ASSERT_TRUE(Wait<v1::Job>([&](auto done) { controller_->CancelJob(cancel, done); }).ok());
+  }
+  controller_.reset();
+  for (int i = 0; i < kJobs; ++i) {
+    GiveCheckpoint(*store_, FullJobName("job-" + std::to_string(i)));
+  }
+  Start();
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_jobs(1);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
+  store_->FailWith(absl::ResourceExhaustedError("disk full"));
+  absl::Notification answered[kJobs];
+  absl::Status answers[kJobs];
+  for (int i = 0; i < kJobs; ++i) {
+    v1::ResumeJobRequest resume;
+    resume.set_name("job-" + std::to_string(i));
+    if (i % 2 == 0) resume.set_request_id("resume-" + std::to_string(i));
+    controller_->ResumeJob(resume, [&, i](const absl::StatusOr<v1::Job>& answer) {
+      answers[i] = answer.status();
+      answered[i].Notify();
+    });
+  }
+  // These are admitted behind them, and need no store: all six are judged while none is committed.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ErrorReason(Create(Spec(), "", std::string(257, 'x')).status()), "REQUEST_ID");
+  }
+  store_->FailWith(absl::OkStatus());
+  int resumed = 0;
+  for (int i = 0; i < kJobs; ++i) {
+    answered[i].WaitForNotification();
+    resumed += answers[i].ok() ? 1 : 0;
+    if (!answers[i].ok()) EXPECT_EQ(ErrorReason(answers[i]), "QUOTA_JOBS") << answers[i];
+  }
+  EXPECT_EQ(resumed, 1);
+  EXPECT_EQ(ErrorReason(Create(Spec(), "one-more").status()), "QUOTA_JOBS");
 }
 
 // What is not committed is not shown: neither by a refusal nor by an explanation.
