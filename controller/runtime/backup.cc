@@ -13,6 +13,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/trash.h"
 #include "controller/store/sqlite_store.h"
@@ -79,8 +80,7 @@ absl::Status KeepAll(const fs::path& data_root, const fs::path& folder) {
 
 // Removes the linked folders of jobs that were deleted meanwhile, because they would block the
 // jobs' names. Folders of jobs that the store does not know stay if they still exist.
-void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
-                     const std::vector<store::Row>& rows) {
+void DropDeletedJobs(const fs::path& data_root, const fs::path& folder, store::Store& copy) {
   using Entries = std::vector<fs::directory_entry>;
   const auto projects = ListFolder(folder / "jobs");
   for (const fs::directory_entry& project : projects.value_or(Entries())) {
@@ -88,8 +88,8 @@ void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
     for (const fs::directory_entry& job : jobs.value_or(Entries())) {
       const std::string name = absl::StrCat("projects/", project.path().filename().string(),
                                             "/jobs/", job.path().filename().string());
-      const bool known = std::any_of(rows.begin(), rows.end(),
-                                     [&](const store::Row& row) { return row.key == name; });
+      const auto row = copy.Get(kJobTable, name);
+      const bool known = !row.ok() || row->has_value();
       std::error_code gone;
       const fs::path at = data_root / job.path().lexically_relative(folder);
       if (known || fs::symlink_status(at, gone).type() != fs::file_type::not_found) continue;
@@ -101,21 +101,23 @@ void DropDeletedJobs(const fs::path& data_root, const fs::path& folder,
 // Whether every checkpoint that the copied rows name was linked.
 absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path& folder) {
   BATON_ASSIGN_OR_RETURN(const auto copy, store::SqliteStore::Open(folder / "baton.db"));
-  BATON_ASSIGN_OR_RETURN(const auto rows, copy->Scan(kJobTable, {}));
-  DropDeletedJobs(data_root, folder, rows);
-  for (const store::Row& stored : rows) {
+  DropDeletedJobs(data_root, folder, *copy);
+  bool all = true;
+  const auto look = [&](const store::Row& stored) {
     store::v1::JobRow row;
-    if (!row.ParseFromString(stored.value)) continue;  // the controller does not read it either
+    if (!row.ParseFromString(stored.value)) return true;  // the controller does not read it either
     std::vector<store::Write> unused;
-    if (!ReadCheckpoints(*copy, stored.key, &row, &unused).ok()) continue;
+    if (!ReadCheckpoints(*copy, stored.key, &row, &unused).ok()) return true;
     for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
       const fs::path path = fs::path(checkpoint.path()).lexically_relative(data_root);
       if (path.empty() || *path.begin() == "..") continue;  // it was never below this data root
       std::error_code code;
-      if (!fs::exists(folder / path / "files.json", code)) return false;
+      if (!fs::exists(folder / path / "files.json", code)) return all = false;
     }
-  }
-  return true;
+    return true;
+  };
+  BATON_RETURN_IF_ERROR(ScanInPieces(*copy, kJobTable, {}, look));
+  return all;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "controller/core/job_state.h"
 #include "controller/runtime/cluster_session.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
@@ -120,7 +121,15 @@ void ClusterRuntime::Do(const ClusterGrant& grant) {
   Log(LogLevel::kInfo, "worker granted",
       {{"worker", grant.worker}, {"job", grant.job}, {"roles", grant.roles}});
   const auto job = jobs_->Find(grant.job);
-  if (job != nullptr) job->Post(WorkerGranted{grant.worker, grant.roles, grant.credits});
+  if (job == nullptr) return TakeBack(grant.job, grant.worker);
+  job->Post(WorkerGranted{grant.worker, grant.roles, grant.credits});
+}
+
+// The job ended and left memory, or was deleted, while it was about to get the worker.
+void ClusterRuntime::TakeBack(const std::string& job, const std::string& worker) {
+  if (Mutant("worker-of-a-gone-job-lost")) return;
+  core_.OnLeave(job);
+  Return(job, ReturnWorker{worker});
 }
 
 void ClusterRuntime::Do(const ClusterLost& lost) {
@@ -137,7 +146,7 @@ void ClusterRuntime::Do(const ClusterYield& yield) {
 
 void ClusterRuntime::Do(const ClusterBack& back) {
   const auto job = jobs_->Find(back.job);
-  if (job == nullptr) return;
+  if (job == nullptr) return TakeBack(back.job, back.worker);
   WorkerBack event;
   event.worker = back.worker;
   for (const v1::RoleHeld& held : back.hello.roles_held()) {

@@ -46,7 +46,7 @@ class ClusterRuntimeTest : public testing::Test {
     std::shared_ptr<PlainStream> stream = std::make_shared<PlainStream>();
     std::unique_ptr<WorkerSession> session;
   };
-  Attached Attach(const std::string& worker) {
+  Attached Attach(const std::string& worker, bool generates = false) {
     Attached attached;
     attached.session = cluster_->Attach(attached.stream);
     v1::WorkerMessage message;
@@ -54,6 +54,12 @@ class ClusterRuntimeTest : public testing::Test {
     message.mutable_hello()->set_instance_id("a");
     message.mutable_hello()->set_protocol_min(1);
     message.mutable_hello()->set_protocol_max(1);
+    if (generates) {
+      v1::MethodCredits* method = message.mutable_hello()->add_methods();
+      method->set_role("rollout");
+      method->set_method("generate");
+      method->set_credits(8);
+    }
     attached.session->OnMessage(message);
     thread_.Settle();
     return attached;
@@ -112,6 +118,20 @@ TEST_F(ClusterRuntimeTest, WhatAnOldStreamSaysLateChangesNothing) {
   after.session->OnMessage(Heartbeat());
   EXPECT_EQ(after.stream->sent.size(), 3u);
   EXPECT_EQ(after.stream->closed, "");
+}
+
+// The job ended, and left memory, while its grant was on its way. Nothing else would ever give the
+// worker back.
+TEST_F(ClusterRuntimeTest, AWorkerOfAJobThatIsGoneIsFree) {
+  const Attached worker = Attach("w", /*generates=*/true);
+  cluster_->Post([this] {
+    cluster_->Apply(cluster_->core().OnNeed("projects/default/jobs/gone", 0, 1, false,
+                                            {{"rollout", 1}}, cluster_->now()));
+  });
+  thread_.Settle();
+  const std::vector<v1::Worker> workers = cluster_->core().workers().List(cluster_->now());
+  ASSERT_EQ(workers.size(), 1u);
+  EXPECT_EQ(workers[0].job(), "");
 }
 
 TEST_F(ClusterRuntimeTest, ADrainOutlivesTheController) {

@@ -7,7 +7,7 @@
 #include "boost/asio/post.hpp"
 #include "controller/access/caller.h"
 #include "controller/runtime/backup.h"
-#include "controller/runtime/job_restorer.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/move_root.h"
 #include "controller/runtime/take_over.h"
 #include "sdk/base/log.h"
@@ -87,9 +87,10 @@ absl::Status Controller::Restore() {
   context_.job_payload_bytes = options_.job_payload_bytes;
   context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
   context_.relay_key = options_.relay_key;
-  context_.find_job = [this](const std::string& name) -> std::optional<FoundJob> {
-    const std::shared_ptr<JobRuntime> job = jobs_.Find(name);
-    return job == nullptr ? std::nullopt : std::make_optional(job->AsFound());
+  context_.find_job = [this](const std::string& name, RuntimeContext::FoundIt found) {
+    WithJob(
+        name, [found](const absl::Status&) { found(std::nullopt); },
+        [found](const std::shared_ptr<JobRuntime>& job) { found(job->AsFound()); });
   };
   cluster_ = std::make_unique<ClusterRuntime>(&context_, options_.cluster,
                                               NewAsioStrand(&gate_, &cluster_thread_), &jobs_);
@@ -103,15 +104,26 @@ absl::Status Controller::Restore() {
       std::make_unique<DiskFiles>(options_.data_root, marks_.get(),
                                   [this](const std::string& job) { return DataLimitsOf(job); });
   context_.files = files_.get();
-  JobRestorer restorer(&context_, store_.get(),
-                       {options_.quarantine, options_.unquarantine, marks_->left()});
-  BATON_ASSIGN_OR_RETURN(const auto restored, restorer.Restore(&jobs_));
+  OrderCheck order;
+  JobRestorer::Options how;
+  how.quarantine = options_.quarantine;
+  how.unquarantine = options_.unquarantine;
+  how.died_in = marks_->left();
+  how.leave_ended = true;
+  how.seen = [this, &order](const std::string& job, int64_t number) {
+    order.Add(job, number);
+    ended_->Count(job, 1);
+  };
+  restorer_ = std::make_unique<JobRestorer>(&context_, store_.get(), std::move(how));
+  ended_ = std::make_unique<EndedJobs>(&context_, &jobs_, restorer_.get());
+  BATON_ASSIGN_OR_RETURN(const auto restored, restorer_->Restore(&jobs_));
+  BATON_ASSIGN_OR_RETURN(const bool ordered, order.Agrees(*store_));
+  if (!ordered) BATON_RETURN_IF_ERROR(WriteOrder(*store_));
   BATON_RETURN_IF_ERROR(FinishRemovals());
   CleanJobFolders(options_.data_root + "/jobs", [this](const std::string& job) {
     const size_t slash = job.find('/');
-    return jobs_.Has(FullJobName(job.substr(slash + 1), job.substr(0, slash)));
+    return ended_->Exists(FullJobName(job.substr(slash + 1), job.substr(0, slash)));
   });
-  BATON_RETURN_IF_ERROR(ReadRequests());
   for (const auto& job : restored) {
     cluster_->Expect(*job);
     job->Start({}, nullptr);
@@ -125,6 +137,7 @@ absl::Status Controller::Restore() {
 
 void Controller::Tick() {
   cluster_->Tick();
+  executors_.PostRead([this] { ended_->DropIdle(); });
   ForgetOldRequests();
   RemoveUnnamedUploadsWhenDue(cluster_->now());
   timer_.expires_after(absl::ToChronoMilliseconds(options_.tick));
@@ -151,6 +164,7 @@ Controller::~Controller() {
   backups_.join();
   trash_.reset();
   store_.reset();  // no thread commits any more; waits for accepted commits
+  ended_.reset();  // with the calls that wait for ended jobs: they may hold others
   for (const auto& [job, order] : jobs_.TakeAll()) job->Abandon();
 }
 

@@ -28,7 +28,9 @@
 #include "controller/runtime/controller_options.h"
 #include "controller/runtime/data_readers.h"
 #include "controller/runtime/disk_files.h"
+#include "controller/runtime/ended_jobs.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/runtime/job_restorer.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/job_table.h"
 #include "controller/runtime/known_calls.h"
@@ -39,6 +41,7 @@
 #include "controller/runtime/uploads.h"
 #include "controller/runtime/waiting_submissions.h"
 #include "controller/spec/step_size.h"
+#include "sdk/rpc/page.h"
 
 namespace baton::controller {
 
@@ -100,8 +103,22 @@ class Controller : public ControllerInterface {
   void Tick();  // on the cluster's strand
 
   // controller_jobs.cc.
-  /// A job that is in the store.
-  absl::StatusOr<std::shared_ptr<JobRuntime>> FindJob(const std::string& name) const;
+  /// Calls `then` with the job, or `refused` with the reason that there is none. An ended job is
+  /// read from its rows first (ended_jobs.h).
+  template <typename Refused>
+  void WithJob(const std::string& name, Refused refused,
+               std::function<void(const std::shared_ptr<JobRuntime>&)> then) const {
+    ended_->Find(FullJobName(name), [name, refused = std::move(refused), then = std::move(then)](
+                                        const absl::StatusOr<std::shared_ptr<JobRuntime>>& job) {
+      if (absl::IsNotFound(job.status())) return refused(NoSuchJob(name));
+      if (!job.ok()) return refused(job.status());
+      then(*job);
+    });
+  }
+  absl::StatusOr<v1::ListJobsResponse> ReadJobs(const v1::ListJobsRequest& request,
+                                                const Page& page, int64_t before);
+  bool Shows(const std::string& job) const;  // blocks
+  void CheckpointsOf(const std::string& name, Callback<std::vector<v1::Checkpoint>> done);
   bool AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                     const std::string& request_key, const Callback<v1::Job>& done);
   /// Answers a call whose answer does not depend on its files. False: the files must be read.
@@ -189,8 +206,6 @@ class Controller : public ControllerInterface {
   void DeleteLast(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                   const Callback<v1::Job>& done);
   absl::Status FinishRemovals();
-  absl::StatusOr<std::vector<store::Write>> RowsOf(const std::string& name, size_t limit);
-  absl::Status ReadRequests();
   template <typename T>
   void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
     OnPool(disk_, std::move(done), std::move(work));
@@ -216,7 +231,10 @@ class Controller : public ControllerInterface {
 
   // controller_projects.cc.
   absl::Status ReadProjects();
-  absl::Status CheckJobQuota(const std::string& project) const;  // on admission_
+  // On admission_: jobs whose calls meet there count at once.
+  absl::Status CheckNewJob(const std::string& project) const;
+  absl::Status CheckJobQuota(const std::string& project) const;
+  int64_t Unfinished(const std::string& project) const;
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
   int64_t UploadLimitOf(const std::string& project) const;
@@ -235,7 +253,9 @@ class Controller : public ControllerInterface {
   std::unique_ptr<DiskFiles> files_;
   RuntimeContext context_;
 
-  JobTable jobs_;
+  JobTable jobs_;  // those that run, and few others
+  std::unique_ptr<JobRestorer> restorer_;
+  std::unique_ptr<EndedJobs> ended_;
   Gate gate_;
   boost::asio::thread_pool cluster_thread_{1};  // separate, so that heartbeats do not wait for jobs
   boost::asio::thread_pool disk_;
@@ -267,7 +287,6 @@ class Controller : public ControllerInterface {
       std::make_shared<std::atomic<bool>>(false);
 
   mutable absl::Mutex mu_;
-  std::map<std::string, std::vector<std::string>> requests_of_ ABSL_GUARDED_BY(mu_);  // by job
   std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // with settings
 };
 

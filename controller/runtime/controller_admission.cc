@@ -11,6 +11,7 @@
 #include "controller/runtime/data_files.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/model_config.h"
 #include "controller/runtime/plan_placement.h"
 #include "controller/runtime/tables.h"
@@ -228,6 +229,7 @@ void Controller::Read(const Submitted& submission) {
 bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::string& project,
                               const std::string& request_key, const Callback<v1::Job>& done) {
   std::shared_ptr<JobRuntime> job;
+  absl::StatusOr<v1::Job> ended = absl::NotFoundError("");
   store::v1::RequestRow row;
   const auto reused = [&request](const std::string& what) {
     return MakeError(
@@ -249,20 +251,22 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
       return true;
     }
     job = jobs_.Get(row.job()).job;
-    if (job == nullptr) return false;
+    if (job == nullptr) ended = ended_->Describe(row.job());
+    if (job == nullptr && absl::IsNotFound(ended.status())) return false;  // it was deleted
   }
   if (row.has_checkpoint() && row.checkpoint() != request.checkpoint()) {
     const std::string from =
         row.checkpoint().empty() ? "a spec" : absl::StrCat("checkpoint ", row.checkpoint());
-    done(reused(absl::StrCat("made job '", job->name(), "' from ", from)));
+    done(reused(absl::StrCat("made job '", row.job(), "' from ", from)));
     return true;
   }
   if (row.has_changes() &&
       !google::protobuf::util::MessageDifferencer::Equals(row.changes(), request.changes())) {
-    done(reused(absl::StrCat("made job '", job->name(), "' with other changes")));
+    done(reused(absl::StrCat("made job '", row.job(), "' with other changes")));
     return true;
   }
-  job->Describe([request, project, done](absl::StatusOr<v1::Job> first) {
+  const auto answer = [request, project, done](absl::StatusOr<v1::Job> first) {
+    if (!first.ok()) return done(first.status());
     const bool same =
         (!request.checkpoint().empty() ||
          google::protobuf::util::MessageDifferencer::Equals(first->spec(), request.spec())) &&
@@ -272,7 +276,12 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
                    absl::StrCat("request_id '", request.request_id(), "' made job '", first->name(),
                                 "' of another spec; give each job its own"),
                    {{"job", first->name()}}));
-  });
+  };
+  if (job != nullptr) {
+    job->Describe(answer);
+  } else {
+    answer(std::move(ended));
+  }
   return true;
 }
 
@@ -332,7 +341,7 @@ bool Controller::AnswerWithoutFiles(Submission& submission) {
   if (!request.request_id().empty() && AnswerRepeat(request, project, key, submission.done)) {
     return true;
   }
-  if (const absl::Status quota = CheckJobQuota(project); !quota.ok()) return answer(quota);
+  if (const absl::Status quota = CheckNewJob(project); !quota.ok()) return answer(quota);
   if (!request.checkpoint().empty() && request.has_spec()) {
     return answer(absl::InvalidArgumentError("give a spec or a checkpoint, not both"));
   }
@@ -383,15 +392,16 @@ void Controller::Launch(JobCore core, int64_t order, Admitted call, std::vector<
   const auto runtime = std::make_shared<JobRuntime>(&context_, std::move(core), 1,
                                                     /*stored=*/false);
   jobs_.Add(runtime, order);
+  ended_->Count(runtime->name(), 1);
   const std::string& name = runtime->name();
   const std::string request_key = absl::StrCat(access::ProjectOf(name), "/", call.request_id);
   if (!call.request_id.empty()) {
     call.row.set_job(name);
     extra.push_back({kRequestTable, request_key, call.row.SerializeAsString()});
     admitting_[request_key] = {runtime, std::move(call.row)};
-    absl::MutexLock lock(&mu_);
-    requests_of_[name].push_back(request_key);
   }
+  const std::string& made_by = call.request_id.empty() ? call.request_id : request_key;
+  for (store::Write& write : RowsOfOrder(name, order, made_by)) extra.push_back(std::move(write));
   runtime->Start(std::move(extra), [this, runtime, request_key, done = std::move(done)] {
     // Before the caller learns of the job: from now on no start may remove its folder as
     // unfinished.

@@ -97,15 +97,14 @@ std::vector<v1::FieldViolation> Controller::CheckSeed(const Submission& submissi
   const std::string seed = SeedJob(submission.checked.effective);
   if (seed.empty()) return {};
   const std::string name = FullJobName(seed, submission.request.project());
-  const std::shared_ptr<JobRuntime> job = jobs_.Find(name);
+  const auto job = ended_->Describe(name);
   const std::string field = "spec.rollout.speculation.seed_from";
-  if (job == nullptr) {
+  if (!job.ok()) {
     return {Violation(field, absl::StrCat("there is no job '", name,
                                           "'; name one of this project (`baton jobs` lists them), "
                                           "or remove seed_from"))};
   }
-  const std::string why =
-      WhyOtherPrompts(submission.checked.effective, job->AsFound().submitted->effective_spec());
+  const std::string why = WhyOtherPrompts(submission.checked.effective, job->effective_spec());
   if (why.empty() || Mutant("seed-of-other-data")) return {};
   return {Violation(field, absl::StrCat("job '", name, "' had other prompts: ", why,
                                         "; name a job over the same data, or remove seed_from"))};

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "controller/runtime/delete_job.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/whole_controller_testing.h"
@@ -151,6 +152,41 @@ TEST_F(ControllerDeleteTest, WhatIsLeftInTheTrashGoesAfterAStart) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   EXPECT_TRUE(fs::is_empty(folder_.path("trash")));
+}
+
+// While no controller runs.
+TEST_F(ControllerDeleteTest, AStoredJobIsDeleted) {
+  PutJob("add");
+  ASSERT_TRUE(Create(Spec(), "waits").ok());
+  PutJob("other");
+  controller_.reset();
+  const auto erase = [&](const std::string& id) {
+    return DeleteStoredJob(*store_, folder_.path(), id);
+  };
+  EXPECT_EQ(ErrorReason(erase("gone")), "JOB_NOT_FOUND");
+  EXPECT_EQ(ErrorReason(erase("waits")), "JOB_ACTIVE");
+  ASSERT_TRUE(erase("add").ok());
+  EXPECT_FALSE(fs::exists(FolderOf("add")));
+  EXPECT_TRUE(fs::is_empty(folder_.path("trash")));
+  EXPECT_THAT(Removals(), IsEmpty());
+  for (const char* table : {kJobTable, kSpecTable, kEventTable, kLogTable, kOrderTable}) {
+    const auto rows = store_->Scan(table, {});
+    for (const store::Row& row : *rows) {
+      EXPECT_EQ(row.key.find("jobs/add"), std::string::npos) << table;
+      EXPECT_EQ(row.value.find("jobs/add\n"), std::string::npos) << table;
+    }
+  }
+  // One that kept controllers from starting.
+  store::v1::RestoreRow aside;
+  aside.set_quarantine("it was set aside by hand");
+  store_->Commit({{kRestoreTable, "projects/default/jobs/waits", aside.SerializeAsString()}},
+                 [](const absl::Status&) {});
+  EXPECT_TRUE(erase("projects/default/jobs/waits").ok());
+  Start();
+  EXPECT_EQ(ErrorReason(Get("add").status()), "JOB_NOT_FOUND");
+  EXPECT_TRUE(Get("other").ok());
+  EXPECT_TRUE(fs::exists(FolderOf("other") / "checkpoints/step-2/job.json"));
+  EXPECT_TRUE(Create(Spec(), "add").ok());
 }
 
 // Earlier releases removed files where they were, and the power failed meanwhile.

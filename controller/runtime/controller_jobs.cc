@@ -5,9 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/checkpoint_choice.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/delete_job.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/steering_checks.h"
 #include "controller/runtime/tables.h"
@@ -26,18 +28,45 @@ constexpr size_t kDeletedAtOnce = 1000;
 // store a label of that name as `exported_job`.
 constexpr char kJobLabel[] = "baton_job";
 
+// A subscription to an ended job, which is read from its rows first.
+class LateSubscription : public Subscription {
+ public:
+  using Subscribe = std::function<std::unique_ptr<Subscription>()>;
+  struct State {
+    absl::Mutex mu;
+    bool over ABSL_GUARDED_BY(mu) = false;
+    std::unique_ptr<Subscription> begun ABSL_GUARDED_BY(mu);
+
+    void Begin(const Subscribe& subscribe) {
+      absl::MutexLock lock(&mu);
+      if (!over) begun = subscribe();
+    }
+  };
+
+  explicit LateSubscription(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  ~LateSubscription() override {
+    absl::MutexLock lock(&state_->mu);
+    state_->over = true;
+    state_->begun = nullptr;
+  }
+
+ private:
+  const std::shared_ptr<State> state_;
+};
+
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<JobRuntime>> Controller::FindJob(const std::string& name) const {
-  if (auto job = jobs_.Find(FullJobName(name))) return job;
-  return MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
-                   absl::StrCat("no job '", name, "'; `baton jobs` lists them"), {{"job", name}});
-}
-
 void Controller::GetJob(v1::GetJobRequest request, Callback<v1::Job> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  done((*job)->Snapshot());
+  const std::string name = FullJobName(request.name());
+  if (const auto job = jobs_.Find(name)) return done(job->Snapshot());
+  executors_.PostRead([this, name, given = request.name(), done = std::move(done)] {
+    auto job = ended_->Describe(name);
+    if (absl::IsNotFound(job.status())) return done(NoSuchJob(given));
+    if (!absl::IsDataLoss(job.status())) return done(std::move(job));
+    // It is shown as set aside.
+    WithJob(name, done,
+            [done](const std::shared_ptr<JobRuntime>& aside) { done(aside->Snapshot()); });
+  });
 }
 
 void Controller::CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) {
@@ -121,7 +150,7 @@ void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobR
 // The threads that read lists look for the rows: admission does not wait while they read many.
 void Controller::DeleteRows(const std::shared_ptr<JobRuntime>& job,
                             const JobRuntime::ExtraRow& extra, const Callback<v1::Job>& done) {
-  auto rows = RowsOf(job->name(), kDeletedAtOnce);
+  auto rows = DeletionsBelow(*store_, job->name(), kDeletedAtOnce);
   if (!rows.ok()) {
     job->Unretire();
     return done(rows.status());
@@ -142,23 +171,13 @@ void Controller::DeleteRows(const std::shared_ptr<JobRuntime>& job,
 // On admission_. What it costs does not depend on what the job has stored.
 void Controller::DeleteLast(const std::shared_ptr<JobRuntime>& job,
                             const JobRuntime::ExtraRow& extra, const Callback<v1::Job>& done) {
-  std::vector<store::Write> last = {{kJobTable, job->name(), std::nullopt},
-                                    {kSpecTable, job->name(), std::nullopt},
-                                    {kRestoreTable, job->name(), std::nullopt}};
-  store::v1::RemovalRow removal;
-  removal.set_uid(job->uid());
-  last.push_back({kRemovalTable, job->name(), removal.SerializeAsString()});
+  const int64_t order = jobs_.Get(job->name()).order;
+  std::vector<store::Write> last = LastDeletions(*store_, job->name(), job->uid(), order);
   if (const absl::Status marked =
           MarkDeleted(JobFolderOf(options_.data_root, job->name()), job->uid());
       !marked.ok()) {
     Log(LogLevel::kWarn, "if the controller dies now, the folder of a deleted job stays",
         {{"job", job->name()}, {"error", marked.message()}});
-  }
-  {
-    absl::MutexLock lock(&mu_);
-    for (const std::string& key : requests_of_[job->name()]) {
-      last.push_back({kRequestTable, key, std::nullopt});
-    }
   }
   if (extra) last.push_back(extra(v1::Job()));
   store_->Commit(std::move(last), [this, job, done](absl::Status status) {
@@ -176,10 +195,7 @@ void Controller::DeleteLast(const std::shared_ptr<JobRuntime>& job,
             {{"job", job->name()}, {"error", removed.message()}});
       }
       jobs_.Erase(job->name());
-      {
-        absl::MutexLock lock(&mu_);
-        requests_of_.erase(job->name());
-      }
+      ended_->Count(job->name(), -1);
       job_deleted_ = true;
       done(v1::Job());
     });
@@ -193,7 +209,7 @@ absl::Status Controller::FinishRemovals() {
   std::vector<store::Write> over;
   for (const store::Row& stored : rows) {
     store::v1::RemovalRow removal;
-    if (!jobs_.Has(stored.key) && access::ValidResource(stored.key) &&
+    if (access::ValidResource(stored.key) && !ended_->Exists(stored.key) &&
         removal.ParseFromString(stored.value)) {
       const std::string folder = JobFolderOf(options_.data_root, stored.key);
       if (IsMarkedDeleted(folder, removal.uid())) {
@@ -210,53 +226,8 @@ absl::Status Controller::FinishRemovals() {
   return over.empty() ? absl::OkStatus() : CommitNow(*store_, std::move(over));
 }
 
-// Deletions of at most `limit` rows below a job's name; empty: no rows are left.
-absl::StatusOr<std::vector<store::Write>> Controller::RowsOf(const std::string& name,
-                                                             size_t limit) {
-  std::vector<store::Write> writes;
-  for (const char* table :
-       {kEventTable, kMetricTable, kCheckpointTable, kTrajectoryTable, kBatchTable, kLogTable}) {
-    if (writes.size() == limit) break;
-    store::ScanOptions scan = NumberRange(name, 0);
-    scan.limit = limit - writes.size();
-    BATON_ASSIGN_OR_RETURN(auto rows, store_->Scan(table, scan));
-    for (const store::Row& row : rows) writes.push_back({table, row.key, std::nullopt});
-  }
-  return writes;
-}
-
-// Finds the request that made each job, and forgets requests of jobs that do not exist any more.
-absl::Status Controller::ReadRequests() {
-  store::ScanOptions scan;
-  scan.limit = kDeletedAtOnce;
-  while (true) {
-    BATON_ASSIGN_OR_RETURN(const auto rows, store_->Scan(kRequestTable, scan));
-    std::vector<store::Write> forgotten;
-    for (const store::Row& stored : rows) {
-      store::v1::RequestRow row;
-      const bool whole = row.ParseFromString(stored.value);
-      // Requests that changed a job are kept for their day: a late repeat must not change the next
-      // job of the same name.
-      const bool made = row.method().empty() || row.method() == kCreateReplay;
-      if (whole && !made) continue;
-      BATON_ASSIGN_OR_RETURN(const auto job, store_->Get(kJobTable, row.job()));
-      if (whole && job.has_value()) {
-        absl::MutexLock lock(&mu_);
-        requests_of_[row.job()].push_back(stored.key);
-      } else {
-        forgotten.push_back({kRequestTable, stored.key, std::nullopt});
-      }
-    }
-    if (!forgotten.empty()) store_->Commit(std::move(forgotten), [](const absl::Status&) {});
-    if (rows.size() < scan.limit) return absl::OkStatus();
-    scan.begin = rows.back().key + std::string(1, '\0');
-  }
-}
-
 void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
                                   Callback<v1::ExportCheckpointResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
   if (!absl::StartsWith(request.directory(), "/")) {
     return done(MakeError(absl::StatusCode::kInvalidArgument, "EXPORT_DIRECTORY",
                           absl::StrCat("directory '", request.directory(),
@@ -273,11 +244,12 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
                                "' is not one of: float32, bfloat16, float16; without one the "
                                "weights have the type of the model the job began with")));
   }
-  const absl::Status open =
-      paths_.CheckExport(request.directory(), access::ProjectOf((*job)->name()));
+  const std::string name = FullJobName(request.name());
+  const absl::Status open = paths_.CheckExport(request.directory(), access::ProjectOf(name));
   if (!open.ok()) return done(open);
-  (*job)->Checkpoints([this, request, name = (*job)->name(),
+  CheckpointsOf(name, [this, request, name,
                        done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+    if (!all.ok()) return done(all.status());
     const std::string which = request.best()        ? "best"
                               : request.step() == 0 ? ""
                                                     : absl::StrCat(request.step());
@@ -292,37 +264,56 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
   });
 }
 
+bool Controller::Shows(const std::string& job) const {
+  const auto live = jobs_.Get(job).job;
+  return live == nullptr ? ended_->Exists(job) : live->visible();
+}
+
+void Controller::CheckpointsOf(const std::string& name,
+                               Callback<std::vector<v1::Checkpoint>> done) {
+  WithJob(name, done, [done](const std::shared_ptr<JobRuntime>& job) { job->Checkpoints(done); });
+}
+
 void Controller::ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  (*job)->Explain([this, name = (*job)->name(),
-                   done = std::move(done)](absl::StatusOr<v1::ExplainJobResponse> answer) {
-    if (!answer.ok()) return done(std::move(answer));
-    cluster_->Post([this, name, done, answer = *std::move(answer)]() mutable {
-      cluster_->core().Explain(name, cluster_->now(), &answer);
-      done(std::move(answer));
+  const auto explain = [this, done](const std::shared_ptr<JobRuntime>& job) {
+    job->Explain([this, name = job->name(), done](absl::StatusOr<v1::ExplainJobResponse> answer) {
+      if (!answer.ok()) return done(std::move(answer));
+      cluster_->Post([this, name, done, answer = *std::move(answer)]() mutable {
+        cluster_->core().Explain(name, cluster_->now(), &answer);
+        done(std::move(answer));
+      });
     });
-  });
+  };
+  WithJob(request.name(), done, explain);
 }
 
 std::unique_ptr<Subscription> Controller::WatchJob(v1::WatchJobRequest request,
                                                    std::shared_ptr<EventSink> sink) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) {
-    sink->OnEnd(job.status());
-    return nullptr;
-  }
-  return (*job)->Watch(request.after_revision(), std::move(sink));
+  const int64_t after = request.after_revision();
+  if (const auto job = jobs_.Find(FullJobName(request.name()))) return job->Watch(after, sink);
+  const auto state = std::make_shared<LateSubscription::State>();
+  WithJob(
+      request.name(), [sink](const absl::Status& status) { sink->OnEnd(status); },
+      [state, after, sink](const std::shared_ptr<JobRuntime>& job) {
+        state->Begin([&] { return job->Watch(after, sink); });
+      });
+  return std::make_unique<LateSubscription>(state);
 }
 
 std::unique_ptr<Subscription> Controller::ReadLogs(v1::ReadLogsRequest request,
                                                    std::shared_ptr<LogSink> sink) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) {
-    sink->OnEnd(job.status());
-    return nullptr;
+  const int64_t after = request.after_sequence();
+  const bool follow = request.follow();
+  if (const auto job = jobs_.Find(FullJobName(request.name()))) {
+    return job->ReadLogs(after, follow, sink);
   }
-  return (*job)->ReadLogs(request.after_sequence(), request.follow(), std::move(sink));
+  const auto state = std::make_shared<LateSubscription::State>();
+  WithJob(
+      request.name(), [sink](const absl::Status& status) { sink->OnEnd(status); },
+      [state, after, follow, sink](const std::shared_ptr<JobRuntime>& job) {
+        state->Begin([&] { return job->ReadLogs(after, follow, sink); });
+      });
+  return std::make_unique<LateSubscription>(state);
 }
 
 std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
@@ -330,16 +321,18 @@ std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> 
 }
 
 void Controller::FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) {
-  auto job = FindJob(request.job());
-  if (!job.ok()) return done(job.status());
-  (*job)->FetchBatch(request, std::move(done));
+  const auto fetch = [request, done](const std::shared_ptr<JobRuntime>& job) {
+    job->FetchBatch(request, done);
+  };
+  WithJob(request.job(), done, fetch);
 }
 
 void Controller::FetchHistory(v1::FetchHistoryRequest request,
                               Callback<std::shared_ptr<HistoryPart>> done) {
-  auto job = FindJob(request.job());
-  if (!job.ok()) return done(job.status());
-  (*job)->FetchHistory(request, std::move(done));
+  const auto fetch = [request, done](const std::shared_ptr<JobRuntime>& job) {
+    job->FetchHistory(request, done);
+  };
+  WithJob(request.job(), done, fetch);
 }
 
 void Controller::Metrics(std::function<void(std::vector<GaugeSample>)> done) {

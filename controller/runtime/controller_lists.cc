@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -19,29 +20,10 @@ namespace {
 
 // A message holds 64 MiB; the rest goes to the next page.
 constexpr size_t kMaxPageBytes = 32u << 20;
-constexpr size_t kRowsAtOnce = 500;
 // by one call with filters; the rest goes to the next page
 constexpr size_t kMostRowsLookedAt = 20'000;
 constexpr int kMostItems = 1000;
 constexpr int kMostSteps = 100'000;
-
-// Passes rows to `take`, in pieces, until it returns false or no rows are left.
-absl::Status ScanPieces(store::Store& store, const char* table, store::ScanOptions scan,
-                        const std::function<bool(const store::Row&)>& take) {
-  scan.limit = kRowsAtOnce;
-  while (true) {
-    BATON_ASSIGN_OR_RETURN(const auto rows, store.Scan(table, scan));
-    for (const store::Row& row : rows) {
-      if (!take(row)) return absl::OkStatus();
-    }
-    if (rows.size() < scan.limit) return absl::OkStatus();
-    if (scan.reverse) {
-      scan.end = rows.back().key;
-    } else {
-      scan.begin = rows.back().key + std::string(1, '\0');  // the smallest key after it
-    }
-  }
-}
 
 // The start of a page in a list with descending numbers: the first number below this.
 absl::StatusOr<int64_t> NumberBefore(const Page& page) {
@@ -104,7 +86,7 @@ absl::Status ChooseTrajectories(store::Store& store, const v1::ListTrajectoriesR
     scan.end = NumberKey(reader.job->name(), static_cast<uint64_t>(serial));
   }
   size_t looked_at = 0;
-  return ScanPieces(store, kTrajectoryTable, scan, [&](const store::Row& stored) {
+  return ScanInPieces(store, kTrajectoryTable, scan, [&](const store::Row& stored) {
     const uint64_t serial = KeyNumber(stored.key);
     store::v1::TrajectoryRow row;
     const bool wanted =
@@ -143,7 +125,7 @@ absl::StatusOr<v1::ListMetricsResponse> ReadMetrics(store::Store& store, const s
   size_t bytes = 0;
   const store::ScanOptions scan =
       NumberRange(job, from_first ? 0 : static_cast<uint64_t>(after) + 1);
-  BATON_RETURN_IF_ERROR(ScanPieces(store, kMetricTable, scan, [&](const store::Row& row) {
+  BATON_RETURN_IF_ERROR(ScanInPieces(store, kMetricTable, scan, [&](const store::Row& row) {
     v1::StepMetrics metrics;
     if (!metrics.ParseFromString(row.value)) return true;
     const int last = answer.steps_size() - 1;
@@ -164,83 +146,152 @@ absl::StatusOr<v1::ListMetricsResponse> ReadMetrics(store::Store& store, const s
   return answer;
 }
 
+// Adds jobs to a page, the newest first, until it is full.
+class JobsPage {
+ public:
+  JobsPage(const v1::ListJobsRequest& request, const Page& page) : request_(request), page_(page) {}
+
+  bool Wants(v1::Job::State state) const {
+    const auto& states = request_.states();
+    return states.empty() || std::find(states.begin(), states.end(), state) != states.end();
+  }
+  bool WantsEnded() const {
+    const auto& states = request_.states();
+    return states.empty() || std::any_of(states.begin(), states.end(), [](int state) {
+             return IsTerminal(static_cast<v1::Job::State>(state));
+           });
+  }
+  // False: the page is full.
+  bool Add(int64_t order, v1::Job job) {
+    const size_t size = job.ByteSizeLong();
+    if (answer_.jobs_size() == page_.size() || bytes_ > kMaxPageBytes ||
+        (answer_.jobs_size() > 0 && bytes_ + size > kMaxPageBytes)) {
+      return End(last_);
+    }
+    bytes_ += size;
+    last_ = order;
+    *answer_.add_jobs() = std::move(job);
+    return true;
+  }
+  // The next page begins behind the job of this order.
+  bool End(int64_t order) {
+    answer_.set_next_page_token(page_.TokenAfter(order));
+    return false;
+  }
+  v1::ListJobsResponse Take() { return std::move(answer_); }
+
+ private:
+  const v1::ListJobsRequest& request_;
+  const Page& page_;
+  v1::ListJobsResponse answer_;
+  size_t bytes_ = 0;
+  int64_t last_ = 0;
+};
+
+// A job whose rows are damaged is listed all the same.
+v1::Job EndedJob(const EndedJobs& jobs, const std::string& name) {
+  auto job = jobs.Describe(name);
+  if (job.ok()) return *std::move(job);
+  v1::Job damaged;
+  if (!absl::IsDataLoss(job.status())) return damaged;  // it was deleted meanwhile
+  damaged.set_name(name);
+  damaged.set_state(v1::Job::STATE_FAILED);
+  *damaged.mutable_error() = ToProto(job.status());
+  return damaged;
+}
+
 }  // namespace
 
-void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) {
+// Jobs in memory, and rows of the others.
+absl::StatusOr<v1::ListJobsResponse> Controller::ReadJobs(const v1::ListJobsRequest& request,
+                                                          const Page& page, int64_t before) {
   const std::string project = request.project().empty() ? "default" : request.project();
-  const std::string prefix = project == "-" ? "" : FullJobName("", project);
+  const bool all = project == "-";
+  std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
+  for (const auto& [job, order] : jobs_.Below(all ? "" : FullJobName("", project))) {
+    if (order < before && job->visible()) found.emplace_back(order, job);
+  }
+  std::sort(found.rbegin(), found.rend());
+  JobsPage jobs(request, page);
+  size_t next = 0;
+  // Adds those in memory whose order is at least `order`. False: the page is full.
+  const auto add_found = [&](int64_t order) {
+    for (; next < found.size() && found[next].first >= order; ++next) {
+      const auto& [at, job] = found[next];
+      if (jobs.Wants(job->state()) && !jobs.Add(at, job->Snapshot())) return false;
+    }
+    return true;
+  };
+  bool full = false;
+  size_t looked_at = 0;
+  const auto add_row = [&](const store::Row& row) {
+    const auto order = static_cast<int64_t>(KeyNumber(row.key));
+    full = !add_found(order);
+    const bool in_memory = next > 0 && found[next - 1].first == order;
+    if (full || in_memory) return !full;
+    if (++looked_at > kMostRowsLookedAt) {
+      full = !jobs.End(order + 1);
+      return false;
+    }
+    v1::Job job = EndedJob(*ended_, JobOfOrder(row));
+    full = !job.name().empty() && jobs.Wants(job.state()) && !jobs.Add(order, std::move(job));
+    return !full;
+  };
+  if (jobs.WantsEnded()) {
+    BATON_RETURN_IF_ERROR(
+        ScanInPieces(*store_, kOrderTable, OrderedJobs(all ? "*" : project, before), add_row));
+  }
+  if (!full) add_found(0);
+  return jobs.Take();
+}
+
+void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) {
   const auto page = Page::Read(request, 100, kMostItems);
   if (!page.ok()) return done(page.status());
   const auto before = NumberBefore(*page);
   if (!before.ok()) return done(before.status());
-  std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
-  for (const auto& [job, order] : jobs_.Below(prefix)) {
-    if (order < *before && job->visible()) found.emplace_back(order, job);
-  }
-  std::sort(found.rbegin(), found.rend());
-  v1::ListJobsResponse answer;
-  size_t bytes = 0;
-  int64_t last = 0;
-  for (const auto& [order, job] : found) {
-    const auto& states = request.states();
-    if (!states.empty() && std::find(states.begin(), states.end(), job->state()) == states.end()) {
-      continue;
-    }
-    if (answer.jobs_size() == page->size() || bytes > kMaxPageBytes) {
-      answer.set_next_page_token(page->TokenAfter(last));
-      break;
-    }
-    v1::Job snapshot = job->Snapshot();
-    const size_t size = snapshot.ByteSizeLong();
-    if (answer.jobs_size() > 0 && bytes + size > kMaxPageBytes) {
-      answer.set_next_page_token(page->TokenAfter(last));
-      break;
-    }
-    bytes += size;
-    last = order;
-    *answer.add_jobs() = std::move(snapshot);
-  }
-  done(std::move(answer));
+  executors_.PostRead([this, request = std::move(request), page = *page, before = *before,
+                       done = std::move(done)] { done(ReadJobs(request, page, before)); });
 }
 
 void Controller::ListMetrics(v1::ListMetricsRequest request,
                              Callback<v1::ListMetricsResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
   auto page = Page::Read(request, kMostItems, kMostSteps);
   if (!page.ok()) return done(page.status());
   executors_.PostRead(
-      [this, name = (*job)->name(), request = std::move(request), page = *std::move(page),
-       done = std::move(done)] { done(ReadMetrics(*store_, name, request, page)); });
+      [this, request = std::move(request), page = *std::move(page), done = std::move(done)] {
+        const std::string name = FullJobName(request.name());
+        if (!Shows(name)) return done(NoSuchJob(request.name()));
+        done(ReadMetrics(*store_, name, request, page));
+      });
 }
 
 void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
                                   Callback<v1::ListTrajectoriesResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
   auto page = Page::Read(request, 20, kMostItems);
   if (!page.ok()) return done(page.status());
   auto reader = std::make_shared<PayloadReader>(*std::move(page));
-  reader->job = *job;
   reader->with_columns = request.with_columns();
-  reader->done = std::move(done);
-  executors_.PostRead([this, reader, request = std::move(request)] {
-    const absl::Status status = ChooseTrajectories(*store_, request, *reader);
-    if (!status.ok()) return reader->done(status);
-    reader->Next(0);
+  reader->done = done;
+  WithJob(request.name(), done, [this, reader, request](const std::shared_ptr<JobRuntime>& job) {
+    reader->job = job;
+    executors_.PostRead([this, reader, request] {
+      const absl::Status status = ChooseTrajectories(*store_, request, *reader);
+      if (!status.ok()) return reader->done(status);
+      reader->Next(0);
+    });
   });
 }
 
 void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
                                  Callback<v1::ListCheckpointsResponse> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
   auto page = Page::Read(request, kMostItems, kMostItems);
   if (!page.ok()) return done(page.status());
   const auto before = NumberBefore(*page);
   if (!before.ok()) return done(before.status());
-  (*job)->Checkpoints([page = *std::move(page), before = *before,
-                       done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+  CheckpointsOf(request.name(), [page = *std::move(page), before = *before, done = std::move(done)](
+                                    absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+    if (!all.ok()) return done(all.status());
     v1::ListCheckpointsResponse answer;
     for (auto it = all->rbegin(); it != all->rend(); ++it) {  // newest first
       if (it->step() >= before) continue;

@@ -1,6 +1,7 @@
 // Controller: the models that a submission names. A job gets its own copies of models in folders of
 // other jobs: hard links, which take no space.
 #include <filesystem>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -11,6 +12,7 @@
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/model_config.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/hub_name.h"
@@ -39,18 +41,18 @@ absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
       problem, "; ", hint.empty() ? "give a Hugging Face directory, or job:NAME" : hint));
 }
 
-// "; did you mean 'add'?": the job of the same project with the nearest name. Empty: no name is
-// near.
+// "; did you mean 'add'?": of the project's newest jobs, the one with the nearest name. Empty: no
+// name is near.
 static std::string NearJob(store::Store& store, const std::string& name) {
+  constexpr size_t kMostKnown = 1000;
   const size_t cut = name.rfind('/') + 1;
-  store::ScanOptions project;
-  project.begin = name.substr(0, cut);
-  project.end = project.begin;
-  ++project.end.back();
-  const auto rows = store.Scan(kJobTable, project);
+  store::ScanOptions newest =
+      OrderedJobs(access::ProjectOf(name), std::numeric_limits<int64_t>::max());
+  newest.limit = kMostKnown;
+  const auto rows = store.Scan(kOrderTable, newest);
   if (!rows.ok()) return "";
   std::vector<std::string> known;
-  for (const store::Row& row : *rows) known.push_back(row.key.substr(cut));
+  for (const store::Row& row : *rows) known.push_back(JobOfOrder(row).substr(cut));
   const std::string* nearest = Nearest(name.substr(cut), known);
   return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
 }

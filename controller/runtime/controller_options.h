@@ -38,6 +38,8 @@ struct ControllerOptions {
   uint64_t job_payload_bytes = kJobPayloadBytes;
   /// Limit of uploads for a project without its own limit; 0: no limit.
   int64_t max_upload_bytes = int64_t{64} << 30;
+  /// Limit of jobs that have ended, for a project without its own limit; 0: no limit.
+  int64_t max_ended_jobs = 10'000;
   /// Uploads that no job names are removed at this age, and searched for at this interval.
   absl::Duration unnamed_uploads_kept = absl::Hours(24);
   absl::Duration look_for_unnamed_uploads = absl::Hours(1);

@@ -8,6 +8,7 @@
 #include "controller/runtime/controller.h"
 #include "controller/runtime/tables.h"
 #include "controller/spec/spec.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -37,6 +38,9 @@ absl::Status Check(const v1::Project& project) {
   if (project.has_max_priority() && std::abs(project.max_priority()) > kMaxPriority) {
     return wrong(absl::StrCat("max_priority is ", project.max_priority(), ", not -", kMaxPriority,
                               " to ", kMaxPriority));
+  }
+  if (project.max_ended_jobs() < 0) {
+    return wrong("the limit of ended jobs is at least 1, or 0 for the controller's own");
   }
   if (project.max_upload_bytes() < 0) {
     return wrong("the limit of uploads is at least 1 byte, or 0 for the controller's own");
@@ -122,15 +126,34 @@ DataLimits Controller::DataLimitsOf(const std::string& job) const {
   return limits;
 }
 
+int64_t Controller::Unfinished(const std::string& project) const {
+  int64_t unfinished = 0;
+  for (const auto& [job, order] : jobs_.Below(FullJobName("", project))) {
+    if (!IsTerminal(job->state()) || resuming_.count(job->name()) > 0) ++unfinished;
+  }
+  return unfinished;
+}
+
+// RESOURCE_EXHAUSTED also when as many of its jobs have ended as may be kept.
+absl::Status Controller::CheckNewJob(const std::string& project) const {
+  BATON_RETURN_IF_ERROR(CheckJobQuota(project));
+  const int64_t own = ProjectNamed(project).max_ended_jobs();
+  const int64_t limit = own > 0 ? own : options_.max_ended_jobs;
+  const int64_t ended = ended_->JobsOf(project) - Unfinished(project);
+  if (limit == 0 || ended < limit || Mutant("ended-jobs-without-limit")) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, "QUOTA_ENDED_JOBS",
+      absl::StrCat("project ", project, " has ", ended, " jobs that have ended, of at most ", limit,
+                   "; delete those that are not needed any more, for example with `baton jobs "
+                   "prune --older-than 30d`, or have the limit raised with `baton project set ",
+                   project, " --max-ended-jobs N`"));
+}
+
 // RESOURCE_EXHAUSTED when the project has as many unfinished jobs as it may.
 absl::Status Controller::CheckJobQuota(const std::string& project) const {
   const int limit = ProjectNamed(project).max_jobs();
   if (limit == 0) return absl::OkStatus();
-  const std::string prefix = FullJobName("", project);
-  int unfinished = 0;
-  for (const auto& [job, order] : jobs_.Below(prefix)) {
-    if (!IsTerminal(job->state()) || resuming_.count(job->name()) > 0) ++unfinished;
-  }
+  const int64_t unfinished = Unfinished(project);
   if (unfinished < limit) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_JOBS",
                    absl::StrCat("project ", project, " has ", unfinished,

@@ -81,9 +81,7 @@ void Controller::CreateReplay(v1::CreateReplayRequest request, Callback<v1::Repl
 }
 
 void Controller::PlanReplayOf(const std::shared_ptr<ReplayCall>& call) {
-  auto source = FindJob(call->request.name());
-  if (!source.ok()) return call->Refuse(source.status());
-  if (const absl::Status quota = CheckJobQuota(call->project); !quota.ok()) {
+  if (const absl::Status quota = CheckNewJob(call->project); !quota.ok()) {
     return call->Refuse(quota);
   }
   // It reads up to kMostReplayBytes into memory, so a project has few of them at a time.
@@ -104,13 +102,17 @@ void Controller::PlanReplayOf(const std::shared_ptr<ReplayCall>& call) {
     if (!linked.ok()) return call->Refuse(linked);
     gate_.Post(admission_, [this, call] { AdmitReplay(call); });
   };
-  (*source)->Checkpoints([this, call, plan, job = *source](auto checkpoints) {
-    if (!checkpoints.ok()) return call->Refuse(checkpoints.status());
-    call->source = {job->Snapshot(), *std::move(checkpoints),
-                    JobFolderOf(options_.data_root, job->name())};
-    data_readers_.Post(
-        call->project, [] { return uint64_t{0}; }, plan);
-  });
+  const auto read = [this, call, plan](const std::shared_ptr<JobRuntime>& job) {
+    job->Checkpoints([this, call, plan, job](auto checkpoints) {
+      if (!checkpoints.ok()) return call->Refuse(checkpoints.status());
+      call->source = {job->Snapshot(), *std::move(checkpoints),
+                      JobFolderOf(options_.data_root, job->name())};
+      data_readers_.Post(
+          call->project, [] { return uint64_t{0}; }, plan);
+    });
+  };
+  WithJob(
+      call->request.name(), [call](const absl::Status& none) { call->Refuse(none); }, read);
 }
 
 // On admission_. A call whose request id is known gets the first call's replay, once that is
@@ -137,20 +139,25 @@ bool Controller::AnswerKnownReplay(const std::shared_ptr<ReplayCall>& call) {
     reused();
     return true;
   }
-  const std::shared_ptr<JobRuntime> made = jobs_.Get(row.job()).job;
-  if (made == nullptr) return false;  // it was deleted
-  made->Describe([this, call, made, reused](const absl::StatusOr<v1::Job>& job) {
+  if (!ended_->Exists(row.job())) return false;  // it was deleted
+  const auto answer = [this, call, reused](const absl::StatusOr<v1::Job>& job) {
     if (!job.ok()) return call->Refuse(job.status());
     gate_.Post(admission_, [this, call, job = *job, reused] {
       auto replay = ReadReplay(JobFolderOf(options_.data_root, job.name()), job);
-      const std::shared_ptr<JobRuntime> source = jobs_.Get(FullJobName(call->request.name())).job;
-      const bool other = replay.ok() && source != nullptr &&
-                         source->Snapshot().uid() != replay->source_uid();  // of the same name
+      const auto source = ended_->Describe(FullJobName(call->request.name()));
+      const bool other =
+          replay.ok() && source.ok() && source->uid() != replay->source_uid();  // of the same name
       if (other || (replay.ok() && !IsRepeat(call->request, *replay))) return reused();
       call->staged.reset();
       call->done(std::move(replay));
     });
-  });
+  };
+  const std::shared_ptr<JobRuntime> made = jobs_.Get(row.job()).job;
+  if (made != nullptr) {
+    made->Describe(answer);  // once it is committed
+  } else {
+    answer(ended_->Describe(row.job()));
+  }
   return true;
 }
 
@@ -159,7 +166,7 @@ void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
   if (call->gone != nullptr && call->gone()) {
     return call->Refuse(absl::CancelledError("the caller is gone"));
   }
-  if (const absl::Status quota = CheckJobQuota(call->project); !quota.ok()) {
+  if (const absl::Status quota = CheckNewJob(call->project); !quota.ok()) {
     return call->Refuse(quota);
   }
   const int64_t order = jobs_.next_order();  // only this thread adds jobs
@@ -199,10 +206,9 @@ void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
 }
 
 void Controller::GetReplay(v1::GetReplayRequest request, Callback<v1::Replay> done) {
-  auto job = FindJob(request.name());
-  if (!job.ok()) return done(job.status());
-  OnDisk<v1::Replay>(std::move(done), [this, job = *job]() -> absl::StatusOr<v1::Replay> {
-    const v1::Job now = job->Snapshot();
+  const std::string name = FullJobName(request.name());
+  OnDisk<v1::Replay>(std::move(done), [this, name]() -> absl::StatusOr<v1::Replay> {
+    BATON_ASSIGN_OR_RETURN(const v1::Job now, ended_->Describe(name));
     if (!Replays(now.dataflow())) {
       return MakeError(
           absl::StatusCode::kFailedPrecondition, "NOT_A_REPLAY",

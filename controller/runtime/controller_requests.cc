@@ -41,9 +41,8 @@ void Controller::Steer(const SteerCall& call, Event event,
 
 void Controller::OncePerRequest(const SteerCall& call, SteerAction act, Callback<v1::Job> done) {
   if (call.request_id.empty()) {
-    auto job = FindJob(call.name);
-    if (!job.ok()) return done(job.status());
-    return act(*job, nullptr, std::move(done));
+    return WithJob(call.name, done,
+                   [act = std::move(act), done](const auto& job) { act(job, nullptr, done); });
   }
   if (call.request_id.size() > kLongestRequestId) {
     return done(MakeError(absl::StatusCode::kInvalidArgument, "REQUEST_ID",
@@ -74,8 +73,6 @@ void Controller::ActOnce(const SteerCall& call, const SteerAction& act, Callback
     }
     return done(OutcomeOf(row));
   }
-  auto job = FindJob(name);
-  if (!job.ok()) return done(job.status());
   steering_[key] = {call.method, name, {std::move(done)}};
   const int64_t now = absl::ToUnixSeconds(clock_.Now());
   const auto extra = [key, name, now, method = call.method](const v1::Job& after) {
@@ -86,9 +83,10 @@ void Controller::ActOnce(const SteerCall& call, const SteerAction& act, Callback
     *done_row.mutable_outcome() = after;
     return store::Write{kRequestTable, key, done_row.SerializeAsString()};
   };
-  act(*job, extra, [this, key](absl::StatusOr<v1::Job> outcome) {
+  const auto end = [this, key](absl::StatusOr<v1::Job> outcome) {
     gate_.Post(admission_, [this, key, outcome = std::move(outcome)] { EndSteer(key, outcome); });
-  });
+  };
+  WithJob(name, end, [act, extra, end](const auto& job) { act(job, extra, end); });
 }
 
 void Controller::EndSteer(const std::string& key, const absl::StatusOr<v1::Job>& outcome) {
@@ -99,9 +97,9 @@ void Controller::EndSteer(const std::string& key, const absl::StatusOr<v1::Job>&
 // The job as it was after the first call.
 absl::StatusOr<v1::Job> Controller::OutcomeOf(const store::v1::RequestRow& row) const {
   v1::Job outcome = row.outcome();
-  const auto job = FindJob(row.job());
-  if (!job.ok() || (*job)->Brief().uid() != outcome.uid()) return outcome;  // it was deleted
-  v1::Job now = (*job)->Snapshot();
+  auto job = ended_->Describe(FullJobName(row.job()));
+  if (!job.ok() || job->uid() != outcome.uid()) return outcome;  // it was deleted
+  v1::Job now = *std::move(job);
   outcome.mutable_spec()->Swap(now.mutable_spec());
   outcome.mutable_effective_spec()->Swap(now.mutable_effective_spec());
   outcome.mutable_dataflow()->Swap(now.mutable_dataflow());

@@ -1,8 +1,11 @@
 // Calls that are repeated, drains, and what is said while nothing is committed.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 #include "controller/runtime/given_checkpoint_testing.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/whole_controller_testing.h"
 #include "gmock/gmock.h"
@@ -126,10 +129,9 @@ TEST_F(RequestsTest, TheCallThatMadeAReplayGoesWithItAfterARestart) {
   row.set_job(Get("again")->name());
   row.set_time(absl::ToUnixSeconds(absl::Now()));
   row.set_method("CreateReplay");
-  absl::Notification written;
-  store_->Commit({{kRequestTable, "default/replay", row.SerializeAsString()}},
-                 [&](const absl::Status&) { written.Notify(); });
-  written.WaitForNotification();
+  std::vector<store::Write> writes = RowsOfOrder(row.job(), 1, "default/replay");
+  writes.push_back({kRequestTable, "default/replay", row.SerializeAsString()});
+  store_->Commit(std::move(writes), [](const absl::Status&) {});
   Start();
   EXPECT_TRUE(store_->Get(kRequestTable, "default/replay")->has_value());
   v1::CancelJobRequest cancel;

@@ -89,7 +89,7 @@ absl::StatusOr<Origin> Controller::FindOrigin(const std::string& named,
   const fs::path inside = origin.checkpoint.lexically_relative(jobs);
   const std::string id = inside.empty() ? "" : inside.begin()->string();
   if (!access::ValidId(id) || std::distance(inside.begin(), inside.end()) != 3) return origin;
-  if (!jobs_.Has(FullJobName(id, project))) origin.lost_job = id;
+  if (!ended_->Exists(FullJobName(id, project))) origin.lost_job = id;
   return origin;
 }
 
@@ -263,7 +263,7 @@ absl::StatusOr<std::string> Controller::FreeName(const std::string& id, const st
                      absl::StrCat("job id '", id, "' is not 1-63 characters of a-z, 0-9 and '-'"));
   }
   const std::string name = FullJobName(id, project);
-  if (jobs_.Has(name)) {
+  if (ended_->Exists(name)) {
     return MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
                      absl::StrCat("job '", id, "' exists; choose another name, or `baton delete ",
                                   id, "` when it is not needed any more"),

@@ -1,6 +1,8 @@
 // Controller: the uploaded files that specs name.
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -8,7 +10,9 @@
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/named_uploads.h"
+#include "controller/runtime/tables.h"
 #include "controller/runtime/upload_path.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -35,13 +39,19 @@ std::string BelowRoot(const std::string& data_root, const std::string& path) {
 // An upload of an earlier release has no project: it is open to projects whose jobs name it
 // already.
 bool Controller::JobNamesUpload(const std::string& project, const std::string& path) const {
-  for (const auto& [job, order] : jobs_.Below(FullJobName("", project))) {
-    if (!job->visible()) continue;
-    for (const std::string& file : UploadedFiles(job->Snapshot().effective_spec())) {
-      if (file == path) return true;
-    }
-  }
-  return false;
+  bool names = false;
+  store::ScanOptions specs;
+  specs.begin = FullJobName("", project);
+  specs.end = specs.begin;
+  ++specs.end.back();
+  const absl::Status read = ScanInPieces(*store_, kSpecTable, specs, [&](const store::Row& row) {
+    v1::Job job;
+    if (!job.ParseFromString(row.value)) return true;
+    const std::vector<std::string> files = UploadedFiles(job.effective_spec());
+    names = std::find(files.begin(), files.end(), path) != files.end();
+    return !names;
+  });
+  return read.ok() && names;
 }
 
 absl::Status Controller::OpenDataFile(const std::string& project, std::string* file) {

@@ -112,21 +112,30 @@ void JobHistory::AddStored(const std::shared_ptr<Call>& call) {
 }
 
 void JobHistory::AddSeed(const std::shared_ptr<Call>& call) {
-  const v1::JobSpec& spec = submitted_->effective_spec();
-  const std::string seed = SeedJob(spec);
+  const std::string seed = SeedJob(submitted_->effective_spec());
   if (seed.empty() || !call->LacksSome() || context_->find_job == nullptr) return Answer(*call, {});
   // A job of the same project, whatever the name says.
   const std::string name = absl::StrCat(name_.substr(0, name_.rfind('/') + 1), seed);
-  const std::optional<FoundJob> found = name == name_ ? std::nullopt : context_->find_job(name);
-  if (!found.has_value()) return Answer(*call, {});
+  if (name == name_) return Answer(*call, {});
+  context_->find_job(name, [this, call, name](std::optional<FoundJob> found) {
+    call->job.on_strand([this, call, name, found = std::move(found)] {
+      if (!found.has_value()) return Answer(*call, {});
+      AddSeedOf(call, name, *found);
+    });
+  });
+}
+
+void JobHistory::AddSeedOf(const std::shared_ptr<Call>& call, const std::string& name,
+                           const FoundJob& found) {
   // The job that was named may be deleted, and another one may have its name.
   const auto stored = stored_.find(name);
-  const bool checked = stored != stored_.end() && stored->second.uid == found->uid;
-  if (!checked && !WhyOtherPrompts(spec, found->submitted->effective_spec()).empty()) {
+  const bool checked = stored != stored_.end() && stored->second.uid == found.uid;
+  const v1::JobSpec& spec = submitted_->effective_spec();
+  if (!checked && !WhyOtherPrompts(spec, found.submitted->effective_spec()).empty()) {
     return Answer(*call, {});
   }
-  WithStored(*call, name, found->uid, /*end=*/0,
-             [call, log = found->log](const PromptHistory& stored) {
+  WithStored(*call, name, found.uid, /*end=*/0,
+             [call, log = found.log](const PromptHistory& stored) {
                for (size_t i = 0; i < call->keys.size(); ++i) {
                  HistoryPart::Prompt& prompt = call->prompts[i];
                  const size_t own = prompt.own.size();

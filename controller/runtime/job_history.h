@@ -66,6 +66,7 @@ class JobHistory {
 
   void AddStored(const std::shared_ptr<Call>& call);
   void AddSeed(const std::shared_ptr<Call>& call);
+  void AddSeedOf(const std::shared_ptr<Call>& call, const std::string& name, const FoundJob& found);
   static void Answer(Call& call, BatchSource seed);
   /// Runs `use` with the responses whose rows are in the store; they are read the first time.
   void WithStored(const Call& call, const std::string& job, const std::string& uid, uint64_t end,

@@ -166,10 +166,10 @@ class JobHistoryTest : public ::testing::Test {
     return out;
   }
   void HaveSeed(const std::string& data = "data", const std::string& uid = "old") {
-    context_.find_job = [this, data, uid](const std::string& name) -> std::optional<FoundJob> {
+    context_.find_job = [this, data, uid](const std::string& name, RuntimeContext::FoundIt found) {
       asked_jobs_.push_back(name);
-      if (name != kSeed) return std::nullopt;
-      return FoundJob{uid, SubmittedOver(data), seed_log_.Source()};
+      if (name != kSeed) return found(std::nullopt);
+      found(FoundJob{uid, SubmittedOver(data), seed_log_.Source()});
     };
   }
 
@@ -343,7 +343,9 @@ TEST_F(JobHistoryTest, ASeedThatIsGoneOrHasOtherDataGivesNothing) {
   const auto part = Ask(*history, Request(*history, {0}));
   seed_log_.Damage(1);
   EXPECT_THAT(Read(*part), IsEmpty());
-  context_.find_job = [](const std::string&) { return std::optional<FoundJob>(); };
+  context_.find_job = [](const std::string&, const RuntimeContext::FoundIt& found) {
+    found(std::nullopt);
+  };
   EXPECT_THAT(Fetch(*history, Request(*history, {0})), IsEmpty());
   // Another job of the name: its rows are looked up anew.
   store_.Commit({{kTrajectoryTable, NumberKey(kSeed, 1), std::nullopt}},

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/checkpoint_rows.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/stored_job.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/take_over.h"
@@ -109,35 +110,64 @@ std::shared_ptr<JobRuntime> JobRestorer::SetAside(const store::Row& stored,
                                       /*stored=*/true, shown);
 }
 
+absl::StatusOr<JobRestorer::Loaded> JobRestorer::RestoreOrSetAside(const store::Row& stored,
+                                                                   bool leave_ended) {
+  const auto restore = restores_.find(stored.key);
+  std::string why = restore == restores_.end() ? "" : restore->second.quarantine();
+  Loaded loaded;
+  store::v1::JobRow row;
+  const bool whole = row.ParseFromString(stored.value);
+  loaded.order = whole ? row.submit_order() : 0;
+  if (why.empty() && leave_ended && whole && IsTerminal(row.job().state())) return loaded;
+  absl::StatusOr<std::shared_ptr<JobRuntime>> job = absl::DataLossError(why);
+  if (why.empty()) {
+    const auto mark = context_->files->FilesOf(stored.key)->MarkRestoring();
+    try {
+      job = RestoreJob(stored);
+    } catch (const std::exception& thrown) {  // from a library
+      job = absl::DataLossError(
+          absl::StrCat("the row of job ", stored.key, " cannot be restored: ", thrown.what()));
+    }
+    if (!job.ok() && !absl::IsDataLoss(job.status())) return job.status();
+    why = std::string(job.status().message());
+  }
+  loaded.job = job.ok() ? *std::move(job) : SetAside(stored, why);
+  return loaded;
+}
+
+absl::StatusOr<JobRestorer::Loaded> JobRestorer::Load(const std::string& name) {
+  BATON_ASSIGN_OR_RETURN(auto value, store_.Get(kJobTable, name));
+  if (!value.has_value() || !access::ValidResource(name)) {
+    return absl::NotFoundError(absl::StrCat("there is no job '", name, "'"));
+  }
+  return RestoreOrSetAside({name, *std::move(value)}, /*leave_ended=*/false);
+}
+
 absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> JobRestorer::Restore(JobTable* jobs) {
   BATON_RETURN_IF_ERROR(ReadRestores());
-  BATON_ASSIGN_OR_RETURN(const auto rows, store_.Scan(kJobTable, {}));
   std::vector<std::shared_ptr<JobRuntime>> restored;
-  for (const store::Row& stored : rows) {
+  absl::Status failed;
+  const auto restore = [&](const store::Row& stored) {
     if (!access::ValidResource(stored.key)) {
       Log(LogLevel::kError, "a row of no job is left alone", {{"key", stored.key}});
-      continue;
+      return true;
     }
-    const auto restore = restores_.find(stored.key);
-    std::string why = restore == restores_.end() ? "" : restore->second.quarantine();
-    absl::StatusOr<std::shared_ptr<JobRuntime>> job = absl::DataLossError(why);
-    if (why.empty()) {
-      const auto mark = context_->files->FilesOf(stored.key)->MarkRestoring();
-      try {
-        job = RestoreJob(stored);
-      } catch (const std::exception& thrown) {  // from a library
-        job = absl::DataLossError(
-            absl::StrCat("the row of job ", stored.key, " cannot be restored: ", thrown.what()));
-      }
-      if (!job.ok() && !absl::IsDataLoss(job.status())) return job.status();
-      why = std::string(job.status().message());
+    auto loaded = RestoreOrSetAside(stored, options_.leave_ended);
+    if (!loaded.ok()) {
+      failed = loaded.status();
+      return false;
     }
-    if (!job.ok()) job = SetAside(stored, why);
-    store::v1::JobRow row;
-    const int64_t order = row.ParseFromString(stored.value) ? row.submit_order() : 0;
-    jobs->Add(*job, order);
-    restored.push_back(*job);
-  }
+    if (options_.seen) options_.seen(stored.key, loaded->order);
+    if (loaded->job == nullptr) {
+      jobs->KeepOrder(loaded->order);
+      return true;
+    }
+    jobs->Add(loaded->job, loaded->order);
+    restored.push_back(std::move(loaded->job));
+    return true;
+  };
+  BATON_RETURN_IF_ERROR(ScanInPieces(store_, kJobTable, {}, restore));
+  if (!failed.ok()) return failed;
   return restored;
 }
 

@@ -8,6 +8,8 @@
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_RESTORER_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_RESTORER_H_
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -29,18 +31,32 @@ class JobRestorer {
     std::vector<std::string> quarantine, unquarantine;
     /// The jobs during whose restoration the last controller died.
     std::vector<std::string> died_in;
+    /// Jobs that have ended stay rows (ended_jobs.h), until Load.
+    bool leave_ended = false;
+    /// Hears of every job in the store, also of those that stay rows. Null: nothing does.
+    std::function<void(const std::string& job, int64_t order)> seen;
   };
 
   /// `context` outlives the jobs. `store` is the context's, or reads and writes the same rows.
   JobRestorer(const RuntimeContext* context, store::Store* store, Options options);
 
-  /// Adds every job of the store to `jobs`, and returns them; none has started. NOT_FOUND: there is
+  /// Adds the jobs of the store to `jobs`, and returns them; none has started. NOT_FOUND: there is
   /// no such job as the options name. Blocks on the store.
   absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Restore(JobTable* jobs);
+
+  struct Loaded {
+    std::shared_ptr<JobRuntime> job;  ///< Not started; set aside if its rows are damaged.
+    int64_t order = 0;                ///< Of submission.
+  };
+  /// One job that stayed rows. NOT_FOUND: the store has no such job. Other errors are the store's.
+  /// Blocks. After Restore; thread-safe.
+  absl::StatusOr<Loaded> Load(const std::string& name);
 
  private:
   absl::Status ReadRestores();
   absl::StatusOr<std::shared_ptr<JobRuntime>> RestoreJob(const store::Row& stored);
+  /// Null: the job has ended and stays rows.
+  absl::StatusOr<Loaded> RestoreOrSetAside(const store::Row& stored, bool leave_ended);
   std::shared_ptr<JobRuntime> SetAside(const store::Row& stored, const std::string& reason);
 
   const RuntimeContext* const context_;

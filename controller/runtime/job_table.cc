@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -49,6 +50,39 @@ void JobTable::Add(std::shared_ptr<JobRuntime> job, int64_t order) {
   const std::string& name = job->name();
   jobs_[name] = {std::move(job), order};
   next_order_ = std::max(next_order_, order + 1);
+}
+
+std::shared_ptr<JobRuntime> JobTable::AddIfAbsent(std::shared_ptr<JobRuntime> job, int64_t order) {
+  absl::MutexLock lock(&mu_);
+  const auto [it, fresh] = jobs_.try_emplace(job->name());
+  if (fresh) it->second = {std::move(job), order};
+  next_order_ = std::max(next_order_, order + 1);
+  return it->second.job;
+}
+
+void JobTable::KeepOrder(int64_t order) {
+  absl::MutexLock lock(&mu_);
+  next_order_ = std::max(next_order_, order + 1);
+}
+
+// Whatever a job still has to do holds the job: posts, commits, timers, calls. Under the lock
+// nothing new can hold it, because the table is the only way to it.
+JobTable::Ended JobTable::TakeEnded() {
+  Ended ended;
+  absl::MutexLock lock(&mu_);
+  for (auto it = jobs_.begin(); it != jobs_.end();) {
+    std::shared_ptr<JobRuntime>& job = it->second.job;
+    if (!job->visible() || job->set_aside() || !IsTerminal(job->state())) {
+      ++it;
+    } else if (job.use_count() > 1 && !Mutant("busy-job-dropped")) {
+      ++ended.in_use;
+      ++it;
+    } else {
+      ended.idle.push_back(std::move(job));
+      it = jobs_.erase(it);
+    }
+  }
+  return ended;
 }
 
 void JobTable::Erase(const std::string& name) {

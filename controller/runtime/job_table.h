@@ -2,6 +2,7 @@
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_TABLE_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_TABLE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -39,7 +40,18 @@ class JobTable {
   int64_t next_order() const;
 
   void Add(std::shared_ptr<JobRuntime> job, int64_t order);
+  /// Adds the job unless there is one of its name. Returns the one that is in the table.
+  std::shared_ptr<JobRuntime> AddIfAbsent(std::shared_ptr<JobRuntime> job, int64_t order);
   void Erase(const std::string& name);
+  /// An order below next_order() from now on: that of a job which is not in the table.
+  void KeepOrder(int64_t order);
+  struct Ended {
+    std::vector<std::shared_ptr<JobRuntime>> idle;  ///< Taken out of the table.
+    size_t in_use = 0;                              ///< Left in it.
+  };
+  /// Takes the jobs out that have ended and that nothing uses: no call, no work of theirs that
+  /// waits anywhere. Jobs that were set aside stay, because their rows cannot be read again.
+  Ended TakeEnded();
   /// Empties the table.
   std::vector<Entry> TakeAll();
 

@@ -47,9 +47,10 @@ struct RuntimeContext {
   std::string relay_key;       ///< The key of capabilities that relays require; empty: none.
   uint64_t epoch = 0;
   JobCoreOptions core;
-  /// The job of that full name; nothing: there is none. Thread-safe. Null: jobs do not see each
-  /// other.
-  std::function<std::optional<FoundJob>(const std::string& name)> find_job;
+  /// Finds the job of that full name; nothing: there is none. Never blocks; may answer on any
+  /// thread. Thread-safe. Null: jobs do not see each other.
+  using FoundIt = std::function<void(std::optional<FoundJob> found)>;
+  std::function<void(const std::string& name, FoundIt found)> find_job;
 };
 
 }  // namespace baton::controller

@@ -17,6 +17,7 @@ namespace baton::controller {
 inline constexpr char kMetaTable[] = "meta";         ///< "epoch", "secret"
 inline constexpr char kJobTable[] = "jobs";          ///< job name -> JobRow
 inline constexpr char kSpecTable[] = "specs";        ///< job name -> the fields that never change
+inline constexpr char kOrderTable[] = "job_order";   ///< project#order, *#order (job_order.h)
 inline constexpr char kRequestTable[] = "requests";  ///< project/request -> RequestRow
 inline constexpr char kEventTable[] = "events";      ///< job#revision -> JobEvent
 inline constexpr char kMetricTable[] = "metrics";    ///< job#step/kind -> StepMetrics

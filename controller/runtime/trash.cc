@@ -74,6 +74,39 @@ bool TakeOut(int trash, int folder, const char* name) {
   return ::renameat(folder, name, trash, to.c_str()) == 0;
 }
 
+// False, with errno: it cannot be removed. What a folder holds may not be removed at once.
+bool RemoveEntry(int trash, const std::string& name, size_t* most) {
+  --*most;
+  if (::unlinkat(trash, name.c_str(), 0) == 0) return true;
+  if (errno != EISDIR && errno != EPERM) return false;
+  const Folder folder = OpenFolder(trash, name.c_str());
+  if (folder == nullptr) return false;
+  ::fchmod(::dirfd(folder.get()), 0700);
+  while (const char* inside = NextName(folder.get())) {
+    if (*most == 0) return true;
+    --*most;
+    if (!TakeOut(trash, ::dirfd(folder.get()), inside)) return false;
+  }
+  return ::unlinkat(trash, name.c_str(), AT_REMOVEDIR) == 0;
+}
+
+// Removes at most `most` files and folders, but for those that are `stuck`. False: there are no
+// others.
+bool RemoveSome(const fs::path& folder, size_t most, std::set<std::string>* stuck) {
+  const Folder trash = OpenFolder(AT_FDCWD, folder.c_str());
+  if (trash == nullptr) return false;  // nothing was ever deleted
+  const size_t before = most;
+  while (most > 0) {
+    const char* name = NextName(trash.get());
+    if (name == nullptr) break;
+    if (stuck->count(name) > 0 || RemoveEntry(::dirfd(trash.get()), name, &most)) continue;
+    Log(LogLevel::kWarn, "deleted files stay until the next start",
+        {{"path", (folder / name).string()}, {"error", std::strerror(errno)}});
+    stuck->insert(name);
+  }
+  return most < before;
+}
+
 }  // namespace
 
 absl::Status MoveToTrash(const fs::path& data_root, const fs::path& path) {
@@ -100,6 +133,12 @@ absl::Status MoveToTrash(const fs::path& data_root, const fs::path& path) {
       absl::StrCat("cannot rename ", path.string(), " to ", to.string(), ": ", code.message()));
 }
 
+void EmptyTrash(const fs::path& data_root) {
+  std::set<std::string> stuck;
+  while (RemoveSome(TrashOf(data_root), kRemovedAtOnce, &stuck)) {
+  }
+}
+
 TrashRemover::TrashRemover(const fs::path& data_root)
     : trash_(TrashOf(data_root)), thread_([this] { Run(); }) {}
 
@@ -119,39 +158,8 @@ void TrashRemover::Run() {
       absl::MutexLock lock(&mu_);
       if (mu_.AwaitWithTimeout(absl::Condition(&stop_), more ? kRest : kLookAgain)) return;
     }
-    more = RemoveSome(kRemovedAtOnce);
+    more = RemoveSome(trash_, kRemovedAtOnce, &stuck_);
   }
-}
-
-bool TrashRemover::RemoveSome(size_t most) {
-  const Folder trash = OpenFolder(AT_FDCWD, trash_.c_str());
-  if (trash == nullptr) return false;  // nothing was ever deleted
-  const size_t before = most;
-  while (most > 0) {
-    const char* name = NextName(trash.get());
-    if (name == nullptr) break;
-    if (stuck_.count(name) > 0 || RemoveEntry(::dirfd(trash.get()), name, &most)) continue;
-    Log(LogLevel::kWarn, "deleted files stay until the next start",
-        {{"path", (trash_ / name).string()}, {"error", std::strerror(errno)}});
-    stuck_.insert(name);
-  }
-  return most < before;
-}
-
-// False, with errno: it cannot be removed. What a folder holds may not be removed at once.
-bool TrashRemover::RemoveEntry(int trash, const std::string& name, size_t* most) {
-  --*most;
-  if (::unlinkat(trash, name.c_str(), 0) == 0) return true;
-  if (errno != EISDIR && errno != EPERM) return false;
-  const Folder folder = OpenFolder(trash, name.c_str());
-  if (folder == nullptr) return false;
-  ::fchmod(::dirfd(folder.get()), 0700);
-  while (const char* inside = NextName(folder.get())) {
-    if (*most == 0) return true;
-    --*most;
-    if (!TakeOut(trash, ::dirfd(folder.get()), inside)) return false;
-  }
-  return ::unlinkat(trash, name.c_str(), AT_REMOVEDIR) == 0;
 }
 
 }  // namespace baton::controller

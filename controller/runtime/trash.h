@@ -6,7 +6,6 @@
 #ifndef BATON_CONTROLLER_RUNTIME_TRASH_H_
 #define BATON_CONTROLLER_RUNTIME_TRASH_H_
 
-#include <cstddef>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -29,6 +28,9 @@ inline constexpr char kDeletedSuffix[] = ".deleted.tmp";
 /// renamed in place, `.deleted-….deleted.tmp`, and removed before the call returns. Thread-safe.
 absl::Status MoveToTrash(const std::filesystem::path& data_root, const std::filesystem::path& path);
 
+/// Removes what is in the trash before it returns, as far as possible: while no controller runs.
+void EmptyTrash(const std::filesystem::path& data_root);
+
 /// Empties the trash on a thread of low priority. It follows no link, whatever is put into a folder
 /// meanwhile, and needs no memory for deep folders.
 class TrashRemover {
@@ -41,9 +43,6 @@ class TrashRemover {
 
  private:
   void Run();
-  /// Removes at most `most` files and folders. False: there is nothing that can be removed.
-  bool RemoveSome(size_t most);
-  bool RemoveEntry(int trash, const std::string& name, size_t* most);
 
   const std::filesystem::path trash_;
   std::set<std::string> stuck_;  // entries that cannot be removed; used by the thread only

@@ -19,6 +19,7 @@
 #include "controller/access/token_book.h"
 #include "controller/api/api_server.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/delete_job.h"
 #include "controller/status/status_server.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/log.h"
@@ -53,9 +54,10 @@ struct Flags {
   baton::controller::StepLimits step_limits;
   uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
   int64_t max_upload_bytes = baton::controller::ControllerOptions().max_upload_bytes;
+  int64_t max_ended_jobs = baton::controller::ControllerOptions().max_ended_jobs;
   uint64_t payload_bytes = baton::controller::kPayloadBytes;
   uint64_t job_payload_bytes = baton::controller::kJobPayloadBytes;
-  std::vector<std::string> quarantine, unquarantine;
+  std::vector<std::string> quarantine, unquarantine, delete_jobs;
   std::string up_workers;
   bool insecure = false;
 };
@@ -124,6 +126,19 @@ std::string Checker(const std::string& flag) {
   return "";
 }
 
+// Instead of a controller: deletes jobs of a data root that no controller uses.
+int DeleteJobs(const Flags& flags) {
+  auto store = baton::store::SqliteStore::Open(flags.data_root + "/baton.db");
+  if (!store.ok()) return Fail(store.status());
+  const std::string root = std::filesystem::absolute(flags.data_root).string();
+  for (const std::string& job : flags.delete_jobs) {
+    const absl::Status deleted = baton::controller::DeleteStoredJob(**store, root, job);
+    if (!deleted.ok()) return Fail(deleted);
+    std::printf("%s is deleted\n", job.c_str());
+  }
+  return 0;
+}
+
 int Run(const Flags& flags) {
   using namespace baton;  // NOLINT: wiring of everything
   // Blocked before any thread starts, so that sigwait below is the only one who gets them.
@@ -165,6 +180,7 @@ int Run(const Flags& flags) {
   options.step_limits = flags.step_limits;
   options.max_data_bytes = flags.max_data_bytes;
   options.max_upload_bytes = flags.max_upload_bytes;
+  options.max_ended_jobs = flags.max_ended_jobs;
   options.payload_bytes = flags.payload_bytes;
   options.job_payload_bytes = flags.job_payload_bytes;
   options.checker = Checker(flags.checker);
@@ -263,6 +279,11 @@ int main(int argc, char** argv) {
                  "have no limit of their own; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
       ->capture_default_str();
+  app.add_option("--max-ended-jobs", flags.max_ended_jobs,
+                 "Most jobs of a project that have ended and are not deleted, for projects that "
+                 "have no limit of their own; 0: no limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->capture_default_str();
   app.add_option("--payload-bytes", flags.payload_bytes,
                  "Most bytes of responses in memory, of all jobs; the others are in the experience "
                  "log alone. While more wait to be written there, no prompt is begun")
@@ -280,6 +301,9 @@ int main(int argc, char** argv) {
                  "kept but not read; may be repeated");
   app.add_option("--unquarantine", flags.unquarantine,
                  "Restore this job, which was set aside; may be repeated");
+  app.add_option("--delete-job", flags.delete_jobs,
+                 "Delete this job, which has ended or is set aside, with its files, and end: while "
+                 "no controller uses the data root; may be repeated");
   app.add_flag("--survive-power-cut", flags.survive_power_cut,
                "Sync every row and every trajectory to the disk (slower). Without it, a power cut "
                "may lose trajectories of the step, which are generated again, and nothing else");
@@ -292,5 +316,5 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
   CLI11_PARSE(app, argc, argv);
   baton::InitLog({LevelOf(flags.log_level), flags.log_file, "controller"});
-  return Run(flags);
+  return flags.delete_jobs.empty() ? Run(flags) : DeleteJobs(flags);
 }

@@ -4,31 +4,16 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "sdk/cli/lifetime.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
 #include "sdk/messages/times.h"
 
 namespace baton::cli {
 namespace {
-
-// "90m", "12h", "30d" -> seconds.
-absl::StatusOr<int64_t> ParseLifetime(const std::string& text) {
-  int64_t number = 0;
-  int64_t unit = 0;
-  if (!text.empty()) {
-    unit = text.back() == 'd' ? 86400 : text.back() == 'h' ? 3600 : text.back() == 'm' ? 60 : 0;
-  }
-  if (unit == 0 || !absl::SimpleAtoi(text.substr(0, text.size() - 1), &number) || number <= 0 ||
-      number > 36500 * int64_t{86400} / unit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--expires ", text, ": give minutes, hours or days, e.g. 90m, 12h or 30d"));
-  }
-  return number * unit;
-}
 
 std::string Date(const google::protobuf::Timestamp& time) {
   return absl::FormatTime("%Y-%m-%d %H:%M", FromProto(time), absl::LocalTimeZone());
@@ -45,7 +30,7 @@ int CreateToken(const GlobalOptions& options, const TokenFlags& flags) {
   request.set_note(flags.note);
   for (const std::string& scope : flags.scopes) request.add_scopes(scope);
   if (!flags.expires.empty()) {
-    const auto seconds = ParseLifetime(flags.expires);
+    const auto seconds = ParseLifetime("--expires", flags.expires);
     if (!seconds.ok()) return Fail(options, seconds.status());
     request.mutable_lifetime()->set_seconds(*seconds);
   }
@@ -108,13 +93,13 @@ int ListProjects(const GlobalOptions& options) {
     std::printf("%s\n", ToJson(*list).c_str());
     return kOk;
   }
-  Table table({"PROJECT", "WEIGHT", "JOBS", "WORKERS", "WATCHES", "STEP RESPONSES", "STEP TOKENS",
-               "UPLOAD BYTES", "PRIORITY"});
+  Table table({"PROJECT", "WEIGHT", "JOBS", "ENDED JOBS", "WORKERS", "WATCHES", "STEP RESPONSES",
+               "STEP TOKENS", "UPLOAD BYTES", "PRIORITY"});
   for (const v1::Project& project : list->projects()) {
     table.Add({project.project(), absl::StrCat(project.weight()), Limit(project.max_jobs()),
-               Limit(project.max_workers()), Limit(project.max_watches()),
-               Limit(project.max_step_responses()), Limit(project.max_step_tokens()),
-               Limit(project.max_upload_bytes()),
+               Limit(project.max_ended_jobs()), Limit(project.max_workers()),
+               Limit(project.max_watches()), Limit(project.max_step_responses()),
+               Limit(project.max_step_tokens()), Limit(project.max_upload_bytes()),
                project.has_max_priority() ? absl::StrCat(project.max_priority()) : "-"});
   }
   std::printf("%s", list->projects().empty()
@@ -155,7 +140,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
   struct ProjectFlags {
     std::string name;
     int weight = 1, jobs = 0, workers = 0, watches = 0;
-    int64_t responses = 0, tokens = 0, upload_bytes = 0;
+    int64_t responses = 0, tokens = 0, upload_bytes = 0, ended_jobs = 0;
     std::optional<int> priority;
   };
   auto p = std::make_shared<ProjectFlags>();
@@ -164,6 +149,8 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   set->add_option("--max-jobs", p->jobs, "Jobs that have not ended; 0: no limit");
+  set->add_option("--max-ended-jobs", p->ended_jobs,
+                  "Jobs that have ended and are not deleted; 0: the controller's own limit");
   set->add_option("--max-workers", p->workers, "Workers at once; 0: no limit");
   set->add_option("--max-watches", p->watches, "Watches and log readers at once; 0: no limit");
   set->add_option("--max-step-responses", p->responses,
@@ -180,6 +167,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
     message.set_project(p->name);
     message.set_weight(p->weight);
     message.set_max_jobs(p->jobs);
+    message.set_max_ended_jobs(p->ended_jobs);
     message.set_max_workers(p->workers);
     message.set_max_watches(p->watches);
     message.set_max_step_responses(p->responses);
