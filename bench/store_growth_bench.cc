@@ -1,7 +1,9 @@
 // What a long job leaves behind: `./dev bench store_growth [--json FILE]`. A job of a million steps
 // goes through the real core, the real rows and a real store, with workers that answer at once;
 // after 10^4, 10^5 and 10^6 of them a controller process starts on a copy of the store. All of it
-// is to be bounded by what is kept, not by what was: where it is not, the bench fails.
+// is to be bounded by what is kept, not by what was: where it is not, the bench fails. Then the
+// same for jobs that have ended: a controller starts on the rows of 1,000 and of 100,000 of them,
+// and takes the same memory.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -27,8 +29,10 @@
 #include "bench/report.h"
 #include "controller/core/job_core.h"
 #include "controller/runtime/controller.h"
+#include "controller/runtime/job_order.h"
 #include "controller/runtime/job_rows.h"
 #include "controller/runtime/tables.h"
+#include "controller/runtime/take_over.h"
 #include "controller/spec/spec.h"
 #include "controller/store/sqlite_store.h"
 #include "grpcpp/grpcpp.h"
@@ -251,10 +255,54 @@ struct Measured {
   int64_t job_row_bytes = 0;
 };
 
+// Writes the rows of jobs that were cancelled in the queue.
+absl::Status WriteEndedJobs(const std::string& folder, int64_t jobs, store::Store* store) {
+  JobCore core(MakeJob(folder, 1000), 1, JobCoreOptions());
+  std::vector<store::Write> of_one = RowsOfTurn(core, core.Start(absl::Now()), {}).writes;
+  for (store::Write& row : RowsOfTurn(core, core.Handle(CancelRequested{}, absl::Now()), {}).writes)
+    of_one.push_back(std::move(row));
+  store::v1::JobRow ended = core.BriefRow();
+  const std::string spec = core.submitted()->SerializeAsString();
+  constexpr int64_t kInOneCommit = 500;
+  std::vector<store::Write> writes;
+  for (int64_t order = 1; order <= jobs; ++order) {
+    const std::string name = absl::StrCat("projects/default/jobs/ended-", order);
+    ended.mutable_job()->set_name(name);
+    ended.mutable_job()->set_uid(absl::StrCat("uid-", order));
+    ended.set_submit_order(order);
+    writes.push_back({kJobTable, name, ended.SerializeAsString()});
+    writes.push_back({kSpecTable, name, spec});
+    for (store::Write& row : RowsOfOrder(name, order, "")) writes.push_back(std::move(row));
+    for (const store::Write& row : of_one) {  // its events
+      if (row.table == kJobTable || row.table == kSpecTable) continue;
+      writes.push_back({row.table, name + row.key.substr(row.key.rfind('#')), row.value});
+    }
+    if (order % kInOneCommit != 0 && order != jobs) continue;
+    const absl::Status written =
+        CommitNow(*store, std::exchange(writes, {}), store::Durability::kProcess);
+    if (!written.ok()) return written;
+  }
+  return absl::OkStatus();
+}
+
+// What the process has in memory once it has given back what it used only for a while.
+double SettledMb(const std::string& process) {
+  double least = MemoryMb(process, "VmRSS");
+  for (int i = 0; i < 40; ++i) {
+    absl::SleepFor(absl::Milliseconds(100));
+    least = std::min(least, MemoryMb(process, "VmRSS"));
+  }
+  return least;
+}
+
 class GrowthBench {
  public:
-  GrowthBench(std::string folder, std::vector<int64_t> steps, const KeptRows& kept)
-      : folder_(std::move(folder)), steps_(std::move(steps)), kept_(kept) {}
+  GrowthBench(std::string folder, std::vector<int64_t> steps, std::vector<int64_t> ended_jobs,
+              const KeptRows& kept)
+      : folder_(std::move(folder)),
+        steps_(std::move(steps)),
+        ended_jobs_(std::move(ended_jobs)),
+        kept_(kept) {}
 
   int Run(const std::string& json) {
     {
@@ -282,7 +330,7 @@ class GrowthBench {
         if (!Measure(store->get(), steps, simulated)) return 1;
       }
     }
-    const bool bounded = CompareEnds();
+    const bool bounded = CompareEnds() & MeasureEndedJobs();
     report_.Print();
     if (!json.empty() && !report_.WriteJson(json)) return 1;
     return bounded && within_ ? 0 : 1;
@@ -381,6 +429,63 @@ class GrowthBench {
     return true;
   }
 
+  // A controller on the rows of so many ended jobs; it answers a list, and calls for one of them.
+  bool MeasureEndedJobs() {
+    std::vector<double> rss_mb;
+    for (const int64_t jobs : ended_jobs_) {
+      const std::string root = absl::StrCat(folder_, "/ended-", jobs);
+      fs::create_directories(root);
+      {
+        auto store = store::SqliteStore::Open(root + "/baton.db");
+        const absl::Status written =
+            store.ok() ? WriteEndedJobs(folder_, jobs, store->get()) : store.status();
+        if (!written.ok()) {
+          std::fprintf(stderr, "store_growth: %s\n", written.ToString().c_str());
+          return false;
+        }
+      }
+      const absl::Time begin = absl::Now();
+      ChildProcess server({"baton-controller", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
+                           "--data-root", root, "--max-ended-jobs", "0"},
+                          root + "/controller.log");
+      const std::string port = server.WaitForLog("grpc_port=", absl::Minutes(2));
+      const double start_seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+      const auto stub = v1::JobService::NewStub(
+          grpc::CreateChannel("127.0.0.1:" + port, grpc::InsecureChannelCredentials()));
+      const absl::Time asked = absl::Now();
+      v1::ListJobsRequest list;
+      v1::ListJobsResponse page;
+      v1::ExplainJobRequest explain;
+      explain.set_name("ended-1");
+      v1::ExplainJobResponse why;
+      const auto deadline = absl::ToChronoTime(absl::Now() + absl::Minutes(1));
+      grpc::ClientContext listing, explaining;
+      listing.set_deadline(deadline);
+      explaining.set_deadline(deadline);
+      if (port.empty() || !stub->ListJobs(&listing, list, &page).ok() || page.jobs_size() != 100 ||
+          page.jobs(0).name() != absl::StrCat("projects/default/jobs/ended-", jobs)) {
+        std::fprintf(stderr, "store_growth: %lld ended jobs are not listed: %s\n",
+                     static_cast<long long>(jobs), server.Log().c_str());
+        return false;
+      }
+      const double list_ms = absl::ToDoubleMilliseconds(absl::Now() - asked);
+      if (!stub->ExplainJob(&explaining, explain, &why).ok()) return false;
+      rss_mb.push_back(SettledMb(absl::StrCat(server.pid())));
+      const std::string prefix = absl::StrCat("ended_jobs/", jobs, "/");
+      report_.Add(prefix + "rss_mb", rss_mb.back(), "MB", "of a controller on their rows");
+      report_.Add(prefix + "start_seconds", start_seconds, "s", "until it answers");
+      report_.Add(prefix + "list_ms", list_ms, "ms", "the newest 100 of them");
+      server.Signal(SIGTERM);
+      if (server.Wait(absl::Seconds(30)) != 0) return false;
+    }
+    if (rss_mb.size() < 2) return true;
+    const double growth = rss_mb.back() / std::max(rss_mb.front(), 1e-9);
+    report_.Add("ended_jobs/rss_growth", growth, "x",
+                absl::StrCat("of ", ended_jobs_.back(), " over ", ended_jobs_.front(),
+                             " jobs, at most 1.1"));
+    return growth <= 1.1;
+  }
+
   // The last against the one before it. Times are told and fail nothing.
   bool CompareEnds() {
     if (measured_.size() < 2) return true;
@@ -407,7 +512,7 @@ class GrowthBench {
   }
 
   const std::string folder_;
-  const std::vector<int64_t> steps_;
+  const std::vector<int64_t> steps_, ended_jobs_;
   const KeptRows kept_;
   std::vector<Measured> measured_;
   bool within_ = true;  // no table has more rows than it may have
@@ -419,11 +524,13 @@ class GrowthBench {
 
 int main(int argc, char** argv) {
   std::string json;
-  std::vector<int64_t> steps = {10'000, 100'000, 1'000'000};
+  std::vector<int64_t> steps = {10'000, 100'000, 1'000'000}, ended_jobs = {1000, 100'000};
   bool quick = false;
   CLI::App app("What a job leaves in the store, and what a restart on it costs, by its steps.");
   app.add_option("--json", json, "Write the rows here");
   app.add_option("--steps", steps, "Measure after so many, ascending")->delimiter(',');
+  app.add_option("--ended-jobs", ended_jobs, "Measure with so many jobs that have ended")
+      ->delimiter(',');
   app.add_flag("--quick", quick, "Seconds, with small numbers, and with less of a job kept");
   CLI11_PARSE(app, argc, argv);
   baton::InitLog({baton::LogLevel::kWarn, "", "store_growth_bench"});
@@ -432,10 +539,11 @@ int main(int argc, char** argv) {
                                       standard.kept_metrics};
   if (quick) {
     steps = {1000, 5000};
+    ended_jobs = {1000, 5000};
     kept = {200, 200, 50};
   }
   std::sort(steps.begin(), steps.end());
   if (steps.empty()) return 1;
   const baton::TestFolder folder;
-  return baton::bench::GrowthBench(folder.path(), steps, kept).Run(json);
+  return baton::bench::GrowthBench(folder.path(), steps, ended_jobs, kept).Run(json);
 }

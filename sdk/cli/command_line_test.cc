@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -115,6 +116,32 @@ TEST_F(CommandLineTest, SteersAJob) {
     EXPECT_EQ(Json({command, "add"})["step"], "3");
   }
   EXPECT_EQ(Run({"delete", "add"}).out, "add is deleted\n");
+}
+
+TEST_F(CommandLineTest, PrunesWhatEndedLongAgo) {
+  service_.job.set_state(v1::Job::STATE_SUCCEEDED);
+  service_.job.mutable_end_time()->set_seconds(absl::ToUnixSeconds(absl::Now()) - 3 * 86400);
+  const std::vector<std::string> old = {"jobs", "prune", "--older-than", "2d"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), old.begin(), old.end());
+    return Run(more);
+  };
+  Outcome outcome = Run(old);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("1 job would be deleted, with files"));
+  EXPECT_THAT(outcome.err, HasSubstr("add --yes to delete them"));
+  EXPECT_EQ(with({"--yes", "--dry-run"}).code, 0);
+  EXPECT_THAT(with({"--yes", "--keep", "1"}).out, HasSubstr("no job ended longer ago than 2d"));
+  EXPECT_THAT(Run({"jobs", "prune", "--older-than", "4d", "--yes"}).out, HasSubstr("no job ended"));
+  EXPECT_THAT(service_.calls, Not(Contains("delete projects/default/jobs/add")));
+  outcome = with({"--yes"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("1 job deleted, with files"));
+  EXPECT_THAT(service_.calls, Contains("delete projects/default/jobs/add"));
+  for (const char* wrong : {"2", "d", "-2d", "0d", "2w"}) {
+    EXPECT_EQ(Run({"jobs", "prune", "--older-than", wrong}).code, 2) << wrong;
+  }
+  EXPECT_THAT(Run({"jobs"}).out, HasSubstr("add  rl    SUCCEEDED")) << "the plain list";
 }
 
 // What a user types who lost the controller's store, and has the jobs' folders.

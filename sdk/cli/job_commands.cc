@@ -343,7 +343,10 @@ int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
 void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code) {
   auto* jobs = app.add_subcommand("jobs", "List jobs, newest first");
   AddOutput(jobs, options);
-  jobs->callback([=] { *code = Jobs(*options); });
+  AddPruneCommand(jobs, options, code);
+  jobs->callback([=] {
+    if (jobs->get_subcommands().empty()) *code = Jobs(*options);
+  });
 
   auto named = [&](const char* command, const char* help, auto run) {
     auto* sub = app.add_subcommand(command, help);

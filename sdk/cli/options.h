@@ -52,6 +52,8 @@ void AddOutput(CLI::App* command, GlobalOptions* options);
 
 // The command groups. Each adds its commands; `*code` is what main returns.
 void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code);
+/// `prune` below `jobs`.
+void AddPruneCommand(CLI::App* jobs, GlobalOptions* options, int* code);
 void AddSubmitCommand(CLI::App& app, GlobalOptions* options, int* code);
 void AddWatchCommands(CLI::App& app, GlobalOptions* options, int* code);
 void AddPlanCommand(CLI::App& app, GlobalOptions* options, int* code);
