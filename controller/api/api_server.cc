@@ -18,6 +18,7 @@
 #include "sdk/base/loopback.h"
 #include "sdk/base/low_priority.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/connection_limits.h"
 #include "sdk/rpc/guarded_reflection.h"
@@ -31,6 +32,9 @@ constexpr int kMaxMessageBytes = 64 << 20;
 constexpr int kFileThreads = 2;
 
 struct Listener {
+  explicit Listener(const controller::ControllerInterface* controller)
+      : health([controller] { return controller->Ready(); }) {}
+
   absl::Status Start(const std::string& address, const char* flag,
                      const std::vector<grpc::Service*>& services,
                      const std::shared_ptr<grpc::ServerCredentials>& credentials,
@@ -43,11 +47,8 @@ struct Listener {
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    KeepConnectionsAlive(builder);
     LimitConnections(builder, limits);
-    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000);
     builder.RegisterService(&health);
     for (grpc::Service* service : services) builder.RegisterService(service);
     server = builder.BuildAndStart();
@@ -74,7 +75,9 @@ class ApiServerImpl : public ApiServer {
         cluster_(controller, access, &files_),
         tokens_(controller, access),
         replays_(controller, access),
-        experience_(controller, access) {
+        experience_(controller, access),
+        users_listener_(controller),
+        workers_listener_(controller) {
     LowerPoolPriority(kFileThreads,
                       [this](auto work) { boost::asio::post(files_, std::move(work)); });
   }

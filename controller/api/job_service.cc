@@ -231,6 +231,7 @@ grpc::ServerWriteReactor<v1::JobEvent>* JobServiceImpl::WatchJob(
   auto granted = access_.Check(*context, {"JobService.WatchJob", Scope::kRead, request->name()});
   auto place = granted.ok() ? TakePlace(*granted) : granted.status();
   if (place.ok()) {
+    reactor->Open();
     reactor->Keep(CutWithToken(access_, *granted, reactor));
     v1::WatchJobRequest taken = Take(request);
     taken.set_name(granted->resource);
@@ -250,6 +251,7 @@ grpc::ServerWriteReactor<v1::LogEntry>* JobServiceImpl::ReadLogs(
   auto granted = access_.Check(*context, {"JobService.ReadLogs", Scope::kRead, request->name()});
   auto place = granted.ok() ? TakePlace(*granted) : granted.status();
   if (place.ok()) {
+    reactor->Open();
     reactor->Keep(CutWithToken(access_, *granted, reactor));
     v1::ReadLogsRequest taken = Take(request);
     taken.set_name(granted->resource);

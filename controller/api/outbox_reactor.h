@@ -18,6 +18,7 @@
 #include "controller/runtime/controller_interface.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::api {
@@ -79,6 +80,12 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
   ~OutboxReactor() override {
     absl::MutexLock lock(&mu_);
     Forget(bytes_);
+  }
+
+  /// Tells the peer that its call is taken, before there is a message. Call it once, before Push.
+  void Open() {
+    if (context_ != nullptr) context_->AddInitialMetadata(kStreamOpenKey, "open");
+    this->StartSendInitialMetadata();
   }
 
   /// False: the stream is ending. A peer that reads too slowly ends the stream: it gets the waiting

@@ -20,6 +20,9 @@ import uuid
 import grpc
 
 METHOD = "compute_suffix"
+# A controller that is away, without a word, ends the stream within 20 seconds (docs/embed.md).
+KEEPALIVE = [("grpc.keepalive_time_ms", 10000), ("grpc.keepalive_timeout_ms", 10000),
+             ("grpc.http2.max_pings_without_data", 0), ("grpc.http2.ping_timeout_ms", 10000)]
 CREDITS = 64  # The most tasks the controller may have outstanding here.
 
 
@@ -84,7 +87,7 @@ class Worker:
         """One connection. True if the controller accepted it."""
         hello = self.hello()  # (2)
         hello_sent = time.monotonic()
-        with grpc.insecure_channel(self.controller) as channel:
+        with grpc.insecure_channel(self.controller, options=KEEPALIVE) as channel:
             attach = channel.stream_stream(
                 "/baton.v1.WorkerService/Attach",
                 request_serializer=self.messages.WorkerMessage.SerializeToString,

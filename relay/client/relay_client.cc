@@ -11,6 +11,7 @@
 #include "relay/segment/checksum_message.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/messages/times.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::relay {
@@ -31,11 +32,10 @@ struct RelayClient::Rpc {
   std::shared_ptr<Stub> GetStub() const {
     absl::MutexLock lock(&mu);
     if (stub != nullptr) return stub;
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    ChannelOptions how;
+    how.own_connection = true;
     stub = v1::RelayService::NewStub(
-        grpc::CreateCustomChannel(options.address, grpc::InsecureChannelCredentials(), arguments));
+        MakeChannel(options.address, grpc::InsecureChannelCredentials(), how));
     return stub;
   }
   void Forget(const std::shared_ptr<Stub>& failed) const {

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "sdk/base/loopback.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/connection_limits.h"
 #include "sdk/rpc/guarded_reflection.h"
 
@@ -86,6 +87,7 @@ absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptio
   builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // Otherwise a port in use is no error.
   builder.SetMaxReceiveMessageSize(-1);                     // Each method has its own limit.
+  KeepConnectionsAlive(builder);
   LimitConnections(builder, options.connections);
   builder.RegisterService(&server->health_);
   builder.RegisterService(&server->service_);

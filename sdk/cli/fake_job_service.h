@@ -16,6 +16,7 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "baton/v1/replay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::cli {
@@ -177,7 +178,7 @@ class FakeJobService final : public v1::JobService::Service,
     writer->Write(line);
     return grpc::Status::OK;
   }
-  grpc::Status WatchJob(grpc::ServerContext*, const v1::WatchJobRequest* request,
+  grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::JobEvent>* writer) override {
     const size_t turn = watched_after.size();
     watched_after.push_back(request->after_revision());
@@ -185,6 +186,8 @@ class FakeJobService final : public v1::JobService::Service,
       watched_after.pop_back();
       return ToGrpc(MakeError(absl::StatusCode::kOutOfRange, "REVISION_COMPACTED", "too old"));
     }
+    context->AddInitialMetadata(kStreamOpenKey, "open");
+    writer->SendInitialMetadata();
     before_events();
     if (turn >= watches.size()) return {grpc::StatusCode::INTERNAL, "nothing more was expected"};
     for (const v1::JobEvent& event : watches[turn]) writer->Write(event);

@@ -10,6 +10,7 @@
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/private_file.h"
+#include "sdk/cli/controller_seen.h"
 #include "sdk/cli/state_file.h"
 #include "sdk/cli/table.h"
 #include "sdk/rpc/error.h"
@@ -54,10 +55,16 @@ std::unique_ptr<Client> MakeClient(const GlobalOptions& options) {
 int Fail(const GlobalOptions& options, const absl::Status& status) {
   std::string message(status.message());
   int code = kFailed;
-  if (absl::IsUnavailable(status) && ErrorReason(status).empty()) {
-    message = absl::StrCat("cannot reach the controller at ", options.Address(),
-                           ": is it running? Start one with `baton up`, or give --controller (",
-                           message, ")");
+  const bool no_answer = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
+  if (no_answer && ErrorReason(status).empty()) {
+    const std::string address = options.Address();
+    const ServerSeen seen = LookAtController(address, options.tls);
+    message = absl::StrCat(
+        seen.what == ServerSeen::What::kReady
+            ? absl::StrCat("the controller at ", address,
+                           " gave no answer to this call; it answers now, so try again")
+            : SeenText(address, seen),
+        " (", message, ")");
     code = kUnreachable;
   } else if (absl::IsNotFound(status)) {
     code = kNotFound;

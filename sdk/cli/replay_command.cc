@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/cli/controller_seen.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/table.h"
 
@@ -74,7 +75,10 @@ int Judge(const GlobalOptions& options, Client& client, const std::string& name)
 
 int WaitAndJudge(const GlobalOptions& options, Client& client, const std::string& name) {
   if (options.json()) {  // one document: no events
-    const absl::Status status = client.WatchJob(name, 0, [](const v1::JobEvent&) { return true; });
+    OutageNotice notice(options.Address());
+    const absl::Status status = client.WatchJob(
+        name, 0, [](const v1::JobEvent&) { return true; },
+        [&notice](const Outage& outage) { SayOutage(notice.TextOf(outage)); });
     if (!status.ok()) return Fail(options, status);
   } else if (const int code = WatchToEnd(options, client, name, 0);
              code != kOk && code != kFailed) {

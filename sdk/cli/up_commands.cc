@@ -20,6 +20,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/up_workers.h"
+#include "sdk/cli/controller_seen.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/sibling_program.h"
 #include "sdk/cli/supervisor.h"
@@ -323,27 +324,33 @@ int Down(const GlobalOptions& options) {
   return kOk;
 }
 
+// Its supervisor can only say that the processes live; the controller says itself whether it works.
 int Status(const GlobalOptions& options) {
   const std::string state_dir = options.StateDir();
   const auto state = ReadStateFile(state_dir);
-  const bool up = state.ok() && IsUp(state_dir);
+  const bool runs = state.ok() && IsUp(state_dir);
+  const ServerSeen seen = runs ? LookAtController(state->controller, {}) : ServerSeen();
+  const bool up =
+      runs && (seen.what == ServerSeen::What::kReady || seen.what == ServerSeen::What::kNotReady);
+  const int code = up ? kOk : runs ? kUnreachable : kFailed;
   if (options.json()) {
     nlohmann::json json = {{"up", up}};
-    if (up) {
+    if (runs) {
       json["controller"] = state->controller;
+      json["controller_seen"] = SeenWord(seen);
       json["http"] = state->http;
       json["relay"] = state->relay;
-      json["ready"] = state->ready;
+      json["ready"] = state->ready && seen.what == ServerSeen::What::kReady;
       for (const ProcessState& p : state->processes) {
         json["processes"].push_back({{"name", p.name}, {"pid", p.pid}, {"restarts", p.restarts}});
       }
     }
     std::printf("%s\n", json.dump(2).c_str());
-    return up ? kOk : kFailed;
+    return code;
   }
-  if (!up) {
+  if (!runs) {
     std::printf("no cluster runs in %s; start a cluster with `baton up`\n", state_dir.c_str());
-    return kFailed;
+    return code;
   }
   Table table({"PROCESS", "PID", "UP", "RESTARTS", "LOG"});
   for (const ProcessState& p : state->processes) {
@@ -353,7 +360,17 @@ int Status(const GlobalOptions& options) {
   }
   std::printf("%s\ncontroller  %s\nstatus      http://%s/\n", table.Format().c_str(),
               state->controller.c_str(), state->http.c_str());
-  return kOk;
+  if (seen.what == ServerSeen::What::kReady) return code;
+  std::fflush(stdout);
+  const std::string text =
+      seen.what == ServerSeen::What::kNothingListens
+          ? absl::StrCat("nothing listens at ", state->controller,
+                         state->ready ? ": its controller has ended and is started again"
+                                      : ": its controller is still starting",
+                         "; see its log")
+          : SeenText(state->controller, seen);
+  std::fprintf(stderr, "baton: %s\n", ForTerminal(text).c_str());
+  return code;
 }
 
 }  // namespace

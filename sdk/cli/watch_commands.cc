@@ -15,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "sdk/base/clock.h"
+#include "sdk/cli/controller_seen.h"
 #include "sdk/cli/interrupt_notice.h"
 #include "sdk/cli/learning_summary.h"
 #include "sdk/cli/options.h"
@@ -56,7 +57,8 @@ class Watch {
         now_at_(job.revision()),
         at_first_(job.state()),
         view_(job, ViewOptions()),
-        last_state_(job.state()) {
+        last_state_(job.state()),
+        outage_(options.Address()) {
     absl::MutexLock lock(&mu_);
     if (last_steps && !json_) view_.Header(job);
     only_last_ = last_steps;
@@ -74,6 +76,13 @@ class Watch {
     }
     ShowPast();
     if (!past || !only_last_) Show(event, past);
+  }
+
+  void OnOutage(const Outage& outage) {
+    absl::MutexLock lock(&mu_);
+    const std::string text = outage_.TextOf(outage);
+    if (json_) return SayOutage(text);
+    if (!text.empty()) view_.Notice(text);
   }
 
   /// The exit code. `whole`: the events came to the job's end.
@@ -174,6 +183,7 @@ class Watch {
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   WatchView view_ ABSL_GUARDED_BY(mu_);
   v1::Job::State last_state_ ABSL_GUARDED_BY(mu_);
+  OutageNotice outage_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::JobEvent> past_ ABSL_GUARDED_BY(mu_);  // collected, not shown yet
   size_t quiet_ ABSL_GUARDED_BY(mu_) = 0;               // how many there were at the last tick
   std::thread clock_;
@@ -189,7 +199,7 @@ std::string ComeBack(const GlobalOptions& options, const std::string& name) {
 
 int Logs(const GlobalOptions& options, const std::string& name, bool follow) {
   auto client = MakeClient(options);
-  const absl::Status status = client->ReadLogs(name, 0, follow, [&](const v1::LogEntry& entry) {
+  const auto on_entry = [&](const v1::LogEntry& entry) {
     if (options.json()) {
       std::printf("%s\n", ToJson(entry, false).c_str());
     } else {
@@ -201,7 +211,10 @@ int Logs(const GlobalOptions& options, const std::string& name, bool follow) {
     }
     std::fflush(stdout);
     return true;
-  });
+  };
+  OutageNotice notice(options.Address());
+  const auto on_outage = [&notice](const Outage& outage) { SayOutage(notice.TextOf(outage)); };
+  const absl::Status status = client->ReadLogs(name, 0, follow, on_entry, on_outage);
   return status.ok() ? kOk : Fail(options, status);
 }
 
@@ -218,12 +231,13 @@ int WatchToEnd(const GlobalOptions& options, Client& client, const std::string& 
     watch.On(event);
     return true;
   };
+  const auto on_outage = [&watch](const Outage& outage) { watch.OnOutage(outage); };
   const int64_t after =
       last_steps ? std::max<int64_t>(0, job->revision() - kEventsOfThem) : after_revision;
-  absl::Status status = client.WatchJob(name, after, on_event);
+  absl::Status status = client.WatchJob(name, after, on_event, on_outage);
   // A job that came from elsewhere, or is very old, has fewer events than its revision says.
   if (last_steps && absl::IsOutOfRange(status)) {
-    status = client.WatchJob(name, job->revision(), on_event);
+    status = client.WatchJob(name, job->revision(), on_event, on_outage);
   }
   const int code = watch.End(status.ok());
   return status.ok() ? code : Fail(options, status);

@@ -109,6 +109,23 @@ TEST_F(WatchTest, JsonHasTheSameEvents) {
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 23);
 }
 
+// Also before the first event: the stream was open.
+TEST_F(WatchTest, AnOutageIsSpokenOfAndNothingIsLeftOut) {
+  service_.job.set_revision(0);
+  service_.watches = {{}, {Happened(1, "step", 1)}, {Became(2, v1::Job::STATE_SUCCEEDED)}};
+  const Outcome outcome = Run({"watch", "add", "-o", "json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(service_.watched_after, ElementsAre(0, 0, 1));
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2);
+  EXPECT_THAT(outcome.err, HasSubstr(absl::StrCat(
+                               "baton: no connection to the controller at ", service_.address(),
+                               " (the stream breaks); it is tried "
+                               "again, and the job goes on\nbaton: the controller at ",
+                               service_.address(),
+                               " answers again after 0s; nothing is "
+                               "left out\n")));
+}
+
 // A job that went on from another controller's checkpoint has a revision, and no events before it.
 TEST_F(WatchTest, AJobWithoutItsOldEventsIsWatchedFromNowOn) {
   service_.job.set_revision(500);

@@ -44,6 +44,8 @@ class WatchView {
   /// Prints the first wait where it is new or was not printed for long, and those of trainer and
   /// rollouts of an async job for each other.
   void OnExplained(const v1::ExplainJobResponse& answer);
+  /// Prints a sentence about the watch itself.
+  void Notice(const std::string& text) { Say(text); }
   /// Ends the line that is redrawn, and prints a step that was held back.
   void Finish();
 

@@ -15,6 +15,7 @@
 #include "baton/v1/replay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
 
@@ -24,6 +25,7 @@ namespace {
 constexpr int kMaxMessageBytes = 64 << 20;
 constexpr absl::Duration kChecked = absl::Minutes(10);  // a spec is, with all of its data
 constexpr size_t kUploadPiece = 256u << 10;
+constexpr absl::Duration kPauseToResume = absl::Milliseconds(300);
 constexpr int kMostItems = 1000;  // of a page, as the API documents it
 constexpr int kMostSteps = 100'000;
 
@@ -32,11 +34,9 @@ class ClientImpl : public Client {
   ClientImpl(const std::string& address, ClientOptions options,
              const std::shared_ptr<grpc::ChannelCredentials>& credentials)
       : address_(address), options_(std::move(options)) {
-    grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-    const auto channel = grpc::CreateCustomChannel(address, credentials, arguments);
+    ChannelOptions how;
+    how.max_message_bytes = kMaxMessageBytes;
+    const auto channel = MakeChannel(address, credentials, how);
     jobs_ = v1::JobService::NewStub(channel);
     cluster_ = v1::ClusterService::NewStub(channel);
     replays_ = v1::ReplayService::NewStub(channel);
@@ -206,43 +206,37 @@ class ClientImpl : public Client {
   }
 
   absl::Status WatchJob(const std::string& name, int64_t after_revision,
-                        const std::function<bool(const v1::JobEvent&)>& on_event) override {
+                        const std::function<bool(const v1::JobEvent&)>& on_event,
+                        const OnOutage& on_outage) override {
     int64_t last = after_revision;
-    return Resume([&](bool* progressed) {
+    return Resume(on_outage, [&](const std::function<void()>& goes_on) {
       auto request = Named<v1::WatchJobRequest>(name);
       request.set_after_revision(last);
       grpc::ClientContext context;
       Authorize(context);
-      auto reader = jobs_->WatchJob(&context, request);
-      for (v1::JobEvent event; reader->Read(&event);) {
-        *progressed = true;
-        if (event.revision() != 0) last = event.revision();
-        if (on_event(event)) continue;
-        context.TryCancel();
-        break;
-      }
-      return FromGrpc(reader->Finish());
+      return ReadAll<v1::JobEvent>(context, jobs_->WatchJob(&context, request), goes_on,
+                                   [&](const v1::JobEvent& event) {
+                                     if (event.revision() != 0) last = event.revision();
+                                     return on_event(event);
+                                   });
     });
   }
 
   absl::Status ReadLogs(const std::string& name, int64_t after_sequence, bool follow,
-                        const std::function<bool(const v1::LogEntry&)>& on_entry) override {
+                        const std::function<bool(const v1::LogEntry&)>& on_entry,
+                        const OnOutage& on_outage) override {
     int64_t last = after_sequence;
-    return Resume([&](bool* progressed) {
+    return Resume(on_outage, [&](const std::function<void()>& goes_on) {
       auto request = Named<v1::ReadLogsRequest>(name);
       request.set_after_sequence(last);
       request.set_follow(follow);
       grpc::ClientContext context;
       Authorize(context);
-      auto reader = jobs_->ReadLogs(&context, request);
-      for (v1::LogEntry entry; reader->Read(&entry);) {
-        *progressed = true;
-        last = entry.sequence();
-        if (on_entry(entry)) continue;
-        context.TryCancel();
-        break;
-      }
-      return FromGrpc(reader->Finish());
+      return ReadAll<v1::LogEntry>(context, jobs_->ReadLogs(&context, request), goes_on,
+                                   [&](const v1::LogEntry& entry) {
+                                     last = entry.sequence();
+                                     return on_entry(entry);
+                                   });
     });
   }
 
@@ -320,20 +314,46 @@ class ClientImpl : public Client {
     return all;
   }
 
+  // Reads a stream to its end. `goes_on` is called once the server has taken the call.
+  template <typename Message>
+  static absl::Status ReadAll(grpc::ClientContext& context,
+                              std::unique_ptr<grpc::ClientReader<Message>> reader,
+                              const std::function<void()>& goes_on,
+                              const std::function<bool(const Message&)>& on_message) {
+    reader->WaitForInitialMetadata();
+    if (context.GetServerInitialMetadata().count(kStreamOpenKey) > 0) goes_on();
+    for (Message message; reader->Read(&message);) {
+      goes_on();  // an older server says nothing before its first message
+      if (on_message(message)) continue;
+      context.TryCancel();
+      break;
+    }
+    return FromGrpc(reader->Finish());
+  }
+
   // Runs one stream after the other until it ends by itself; a broken connection is no end.
-  absl::Status Resume(const std::function<absl::Status(bool*)>& stream) {
-    absl::Time broken = absl::InfiniteFuture();
-    bool ever = false;
+  absl::Status Resume(
+      const OnOutage& on_outage,
+      const std::function<absl::Status(const std::function<void()>& goes_on)>& stream) {
+    absl::Time broken = absl::InfiniteFuture();  // when; the future: it is not broken
+    bool ever = false, told = false;
+    absl::Status status;
+    const auto goes_on = [&] {
+      ever = true;
+      const absl::Time since = std::exchange(broken, absl::InfiniteFuture());
+      if (std::exchange(told, false)) on_outage({status, absl::Now() - since, /*over=*/true});
+    };
     while (true) {
-      bool progressed = false;
-      const absl::Status status = stream(&progressed);
-      ever = ever || progressed;
-      if (progressed) broken = absl::InfiniteFuture();
+      status = stream(goes_on);
       const bool passing = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
       if (!passing || !ever) return status;
       broken = std::min(broken, absl::Now());
       if (absl::Now() - broken > options_.resume) return status;
-      absl::SleepFor(absl::Milliseconds(300));
+      if (on_outage != nullptr && absl::IsUnavailable(status)) {  // or it was read too slowly
+        told = true;
+        on_outage({status, absl::Now() - broken, /*over=*/false});
+      }
+      absl::SleepFor(kPauseToResume);
     }
   }
 

@@ -38,6 +38,16 @@ struct ClientOptions {
   absl::Duration resume = absl::Minutes(5);
 };
 
+/// A stream that broke and is resumed.
+struct Outage {
+  absl::Status error;     ///< Why it broke, or why the last attempt to resume it failed.
+  absl::Duration lasted;  ///< Since it broke.
+  bool over = false;      ///< The stream goes on: nothing of it was lost.
+};
+/// Called on the thread of the call when a stream breaks, after every attempt to resume it that
+/// failed, and when it goes on.
+using OnOutage = std::function<void(const Outage&)>;
+
 class Client {
  public:
   /// Does not connect yet: the first call does, and returns UNAVAILABLE if no controller answers.
@@ -97,12 +107,16 @@ class Client {
   virtual absl::StatusOr<v1::ListProjectsResponse> ListProjects() = 0;
 
   /// Calls `on_event` for every event after `after_revision`, for each stored event exactly once,
-  /// until the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks.
+  /// until the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks. A controller
+  /// that is away is noticed within 20 seconds, whether events are due or not (`on_outage`; null:
+  /// nobody is told), and the watch is resumed for as long as ClientOptions::resume says.
   virtual absl::Status WatchJob(const std::string& name, int64_t after_revision,
-                                const std::function<bool(const v1::JobEvent&)>& on_event) = 0;
+                                const std::function<bool(const v1::JobEvent&)>& on_event,
+                                const OnOutage& on_outage = nullptr) = 0;
   /// The same for log lines. `follow` false: only the existing lines.
   virtual absl::Status ReadLogs(const std::string& name, int64_t after_sequence, bool follow,
-                                const std::function<bool(const v1::LogEntry&)>& on_entry) = 0;
+                                const std::function<bool(const v1::LogEntry&)>& on_entry,
+                                const OnOutage& on_outage = nullptr) = 0;
 
   /// Uploads a local file to the chosen project (without one: the token's project), where it counts
   /// towards the quota. Returns the path for a spec of that project.

@@ -1,5 +1,8 @@
 #include "sdk/rpc/health_service.h"
 
+#include <string>
+#include <utility>
+
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/impl/codegen/server_callback_handlers.h"
 
@@ -32,16 +35,20 @@ class HealthReactor : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 
 }  // namespace
 
-HealthService::HealthService() {
+HealthService::HealthService(std::function<absl::Status()> ready) {
   using grpc::internal::RpcMethod;
   using grpc::internal::RpcServiceMethod;
   using Handler = grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>;
-  const char* const names[] = {"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/Watch"};
+  const char* const names[] = {kHealthCheckMethod, "/grpc.health.v1.Health/Watch"};
   for (int i = 0; i < 2; ++i) {
     AddMethod(new RpcServiceMethod(names[i], RpcMethod::BIDI_STREAMING, nullptr));
-    MarkMethodRawCallback(i, new Handler([watch = i == 1](grpc::CallbackServerContext*) {
-                            return new HealthReactor(watch);
-                          }));
+    MarkMethodRawCallback(
+        i, new Handler([watch = i == 1, ready](grpc::CallbackServerContext* context) {
+          if (const absl::Status now = ready(); !now.ok()) {
+            context->AddInitialMetadata(kNotReadyKey, std::string(now.message()));
+          }
+          return new HealthReactor(watch);
+        }));
   }
 }
 

@@ -8,9 +8,9 @@
 #include "absl/time/clock.h"
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
 
@@ -22,12 +22,9 @@ constexpr absl::Duration kRetryDelay = absl::Milliseconds(200);
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connect(const std::string& controller,
                                                        const TlsFiles& tls) {
   BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(tls));
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20000);  // a dead machine says nothing
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10000);
-  return grpc::CreateCustomChannel(controller, credentials, arguments);
+  ChannelOptions how;
+  how.own_connection = true;
+  return MakeChannel(controller, credentials, how);
 }
 
 void SignWith(const std::string& token, grpc::ClientContext& context) {

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "grpcpp/create_channel.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/rpc/channel.h"
 #include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
 
@@ -35,13 +35,11 @@ std::string HostName() {
 
 /// A channel of its own for every attempt: it connects at once, whatever happened before. (A kept
 /// one has a back-off of its own, which outlasts a controller's restart.)
-absl::StatusOr<std::shared_ptr<grpc::Channel>> MakeChannel(const WorkerOptions& options) {
+absl::StatusOr<std::shared_ptr<grpc::Channel>> FreshChannel(const WorkerOptions& options) {
   BATON_ASSIGN_OR_RETURN(const auto credentials, MakeChannelCredentials(options.tls));
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(options.controller, credentials, arguments);
+  ChannelOptions how;
+  how.own_connection = true;
+  return MakeChannel(options.controller, credentials, how);
 }
 
 /// No later attempt can succeed.
@@ -118,7 +116,7 @@ absl::Status Session::Run() {
 }
 
 absl::Status Session::ServeOnce() {
-  BATON_ASSIGN_OR_RETURN(const auto channel, MakeChannel(options_));
+  BATON_ASSIGN_OR_RETURN(const auto channel, FreshChannel(options_));
   grpc::ClientContext context;
   if (!options_.token.empty()) {
     context.AddMetadata("authorization", absl::StrCat("Bearer ", options_.token));

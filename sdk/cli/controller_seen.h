@@ -1,0 +1,43 @@
+// What a command says about a controller that gives it no answer.
+#ifndef BATON_SDK_CLI_CONTROLLER_SEEN_H_
+#define BATON_SDK_CLI_CONTROLLER_SEEN_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "sdk/base/tls_files.h"
+#include "sdk/client/client.h"
+#include "sdk/rpc/server_probe.h"
+
+namespace baton::cli {
+
+/// LookAtServer with these TLS files.
+ServerSeen LookAtController(const std::string& address, const TlsFiles& tls);
+
+/// "answers", "not_ready", "no_controller", "silent", "nothing_listens", "away": for programs.
+std::string SeenWord(const ServerSeen& seen);
+
+/// What was seen at `address`, and what to do about it. One sentence or two.
+std::string SeenText(const std::string& address, const ServerSeen& seen);
+
+/// What a command that follows a job says of an outage: at its begin, at times while it lasts, and
+/// at its end. One outage after the other; not thread-safe.
+class OutageNotice {
+ public:
+  explicit OutageNotice(std::string address) : address_(std::move(address)) {}
+
+  /// Empty: nothing new to say.
+  std::string TextOf(const Outage& outage);
+
+ private:
+  const std::string address_;
+  absl::Duration next_;  // how long an outage has lasted when it is spoken of next
+};
+
+/// Prints a text of OutageNotice on standard error; nothing for none.
+void SayOutage(const std::string& text);
+
+}  // namespace baton::cli
+
+#endif  // BATON_SDK_CLI_CONTROLLER_SEEN_H_
