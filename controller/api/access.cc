@@ -1,9 +1,12 @@
 #include "controller/api/access.h"
 
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::api {
@@ -45,6 +48,22 @@ absl::Status Refusal(const Asked& asked, const Granted& granted) {
 
 }  // namespace
 
+Access Access::WithBooks(std::vector<std::shared_ptr<ConnectionBook>> books) const {
+  Access with = *this;
+  with.books_ = std::move(books);
+  return with;
+}
+
+absl::Status Access::Know(const grpc::ServerContextBase& context,
+                          const access::Caller& caller) const {
+  if (books_.empty()) return absl::OkStatus();
+  const std::string peer = context.peer();
+  for (const auto& book : books_) {
+    BATON_RETURN_IF_ERROR(book->Know(peer, caller.project, caller.May(access::Scope::kWorker)));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Granted> Access::Check(const grpc::ServerContextBase& context,
                                       const Asked& asked) const {
   Granted granted;
@@ -68,6 +87,7 @@ absl::StatusOr<Granted> Access::Check(const grpc::ServerContextBase& context,
       granted.resource = absl::StrCat("projects/", own, "/jobs/", asked.resource);
     }
     refused = Refusal(asked, granted);
+    if (refused.ok()) refused = Know(context, granted.caller);
   }
   if (refused.ok()) return granted;
   if (granted.caller.name.empty()) granted.caller.name = "unknown";
@@ -88,7 +108,7 @@ absl::Status Access::CheckCaller(const grpc::ServerContextBase& context,
     audit_->WriteUnknown(
         {absl::Now(), "unknown", std::string(context.peer()), method, "", caller.status()});
   }
-  return caller.status();
+  return caller.ok() ? Know(context, *caller) : caller.status();
 }
 
 bool Access::KnowsCaller(const grpc::ServerContextBase& context) const {

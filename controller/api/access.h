@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -13,6 +14,7 @@
 #include "controller/access/token_book.h"
 #include "controller/api/open_streams.h"
 #include "grpcpp/server_context.h"
+#include "sdk/rpc/connection_book.h"
 
 namespace baton::api {
 
@@ -49,11 +51,15 @@ class Access {
         audit_(std::move(audit)),
         streams_(std::make_shared<OpenStreams>(tokens_)) {}
 
+  /// The same, for a server with these books: each check tells them whose a connection is.
+  Access WithBooks(std::vector<std::shared_ptr<ConnectionBook>> books) const;
+
   /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;
   /// PERMISSION_DENIED (SCOPE, PROJECT); INVALID_ARGUMENT (NAME_INVALID) for a project or job that
-  /// is not a valid id. The audit log records refusals.
+  /// is not a valid id; RESOURCE_EXHAUSTED (CONNECTIONS). The audit log records refusals.
   absl::StatusOr<Granted> Check(const grpc::ServerContextBase& context, const Asked& asked) const;
-  /// The check before the request is read: UNAUTHENTICATED, or OK for every token with any scope.
+  /// The check before the request is read: UNAUTHENTICATED, RESOURCE_EXHAUSTED (CONNECTIONS), or OK
+  /// for every token with any scope.
   /// The log of refusals records refusals.
   [[nodiscard]] absl::Status CheckCaller(const grpc::ServerContextBase& context,
                                          const std::string& method) const;
@@ -76,9 +82,12 @@ class Access {
   OpenStreams& streams() const { return *streams_; }
 
  private:
+  absl::Status Know(const grpc::ServerContextBase& context, const access::Caller& caller) const;
+
   std::shared_ptr<access::TokenBook> tokens_;
   std::shared_ptr<access::AuditLog> audit_;
   std::shared_ptr<OpenStreams> streams_;
+  std::vector<std::shared_ptr<ConnectionBook>> books_;
 };
 
 }  // namespace baton::api

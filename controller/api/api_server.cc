@@ -20,6 +20,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/channel.h"
 #include "sdk/rpc/channel_credentials.h"
+#include "sdk/rpc/connection_acceptor.h"
 #include "sdk/rpc/connection_limits.h"
 #include "sdk/rpc/guarded_reflection.h"
 #include "sdk/rpc/health_service.h"
@@ -35,42 +36,44 @@ struct Listener {
   explicit Listener(const controller::ControllerInterface* controller)
       : health([controller] { return controller->Ready(); }) {}
 
-  absl::Status Start(const std::string& address, const char* flag,
+  absl::Status Start(std::unique_ptr<ConnectionAcceptor> listens,
                      const std::vector<grpc::Service*>& services,
                      const std::shared_ptr<grpc::ServerCredentials>& credentials,
                      const Access& access, const ConnectionLimits& limits) {
+    acceptor = std::move(listens);
     // gRPC's own health service accepts requests of any length
     grpc::EnableDefaultHealthCheckService(false);
     grpc::ServerBuilder builder;
     ServeReflection(builder, [access](const auto& context) { return access.KnowsCaller(context); });
-    builder.AddListeningPort(address, credentials, &port);
+    acceptor->AddTo(builder, credentials);
     builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     KeepConnectionsAlive(builder);
     LimitConnections(builder, limits);
     builder.RegisterService(&health);
     for (grpc::Service* service : services) builder.RegisterService(service);
     server = builder.BuildAndStart();
-    if (server != nullptr && port != 0) return absl::OkStatus();
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", address,
-                     ": the port is in use, the address is not this machine's, or the TLS files do "
-                     "not fit; is a controller running already? Choose another with ",
-                     flag));
+    if (server == nullptr) {
+      return absl::FailedPreconditionError(
+          "the gRPC services cannot be started: the TLS files do not fit");
+    }
+    acceptor->Start();
+    return absl::OkStatus();
   }
+  int port() const { return acceptor == nullptr ? 0 : acceptor->port(); }
 
-  int port = 0;
   HealthService health;
-  std::unique_ptr<grpc::Server> server;  // destroyed before what it serves
+  std::unique_ptr<grpc::Server> server;          // destroyed before what it serves
+  std::unique_ptr<ConnectionAcceptor> acceptor;  // destroyed before what it gives connections
 };
 
 class ApiServerImpl : public ApiServer {
  public:
-  ApiServerImpl(controller::ControllerInterface* controller, const Access& access)
+  ApiServerImpl(controller::ControllerInterface* controller, const Access& access,
+                const UploadLimits& uploads)
       : access_(access),
         files_(kFileThreads),
-        jobs_(controller, access, &files_),
+        jobs_(controller, access, &files_, uploads),
         workers_(controller, access),
         cluster_(controller, access, &files_),
         tokens_(controller, access),
@@ -85,6 +88,7 @@ class ApiServerImpl : public ApiServer {
   ~ApiServerImpl() override {
     const auto end = std::chrono::system_clock::now() + std::chrono::seconds(2);
     for (Listener* listener : {&users_listener_, &workers_listener_}) {
+      listener->acceptor = nullptr;
       if (listener->server == nullptr) continue;
       listener->server->Shutdown(end);
       listener->server->Wait();
@@ -92,24 +96,24 @@ class ApiServerImpl : public ApiServer {
     files_.join();
   }
 
-  absl::Status Listen(const std::string& address, const ApiOptions& options) {
+  /// `workers`: null: they attach where users call.
+  absl::Status Serve(std::unique_ptr<ConnectionAcceptor> users,
+                     std::unique_ptr<ConnectionAcceptor> workers, const ApiOptions& options) {
     BATON_ASSIGN_OR_RETURN(const auto credentials, MakeServerCredentials(options.tls));
-    const std::vector<grpc::Service*> users = {&jobs_, &replays_, &cluster_, &tokens_};
-    const std::vector<grpc::Service*> workers = {&workers_, &experience_};
-    if (!options.worker_address.empty()) {
-      BATON_RETURN_IF_ERROR(users_listener_.Start(address, "--listen", users, credentials, access_,
-                                                  options.connections));
-      return workers_listener_.Start(options.worker_address, "--worker-listen", workers,
-                                     credentials, access_, options.connections);
+    std::vector<grpc::Service*> of_users = {&jobs_, &replays_, &cluster_, &tokens_};
+    const std::vector<grpc::Service*> of_workers = {&workers_, &experience_};
+    if (workers == nullptr) {
+      of_users.insert(of_users.end(), of_workers.begin(), of_workers.end());
+    } else {
+      BATON_RETURN_IF_ERROR(workers_listener_.Start(std::move(workers), of_workers, credentials,
+                                                    access_, options.connections));
     }
-    std::vector<grpc::Service*> all = users;
-    all.insert(all.end(), workers.begin(), workers.end());
-    return users_listener_.Start(address, "--listen", all, credentials, access_,
+    return users_listener_.Start(std::move(users), of_users, credentials, access_,
                                  options.connections);
   }
 
-  int port() const override { return users_listener_.port; }
-  int worker_port() const override { return workers_listener_.port; }
+  int port() const override { return users_listener_.port(); }
+  int worker_port() const override { return workers_listener_.port(); }
 
  private:
   const Access access_;
@@ -122,6 +126,15 @@ class ApiServerImpl : public ApiServer {
   ExperienceServiceImpl experience_;
   Listener users_listener_, workers_listener_;
 };
+
+absl::StatusOr<std::unique_ptr<ConnectionAcceptor>> ListenAt(const std::string& address,
+                                                             const char* flag, int connections) {
+  auto acceptor = ConnectionAcceptor::Listen(address, connections);
+  if (acceptor.ok()) return acceptor;
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot listen on ", address, ": ", acceptor.status().message(),
+                   "; is a controller running already? Choose another with ", flag));
+}
 
 }  // namespace
 
@@ -144,8 +157,18 @@ absl::StatusOr<std::unique_ptr<ApiServer>> ApiServer::Start(
                      "text. Give --tls-cert and --tls-key, or --insecure where the network is "
                      "trusted, or listen on 127.0.0.1"));
   }
-  auto server = std::make_unique<ApiServerImpl>(controller, access);
-  BATON_RETURN_IF_ERROR(server->Listen(address, options));
+  const int connections = options.connections.connections;
+  BATON_ASSIGN_OR_RETURN(auto users, ListenAt(address, "--listen", connections));
+  std::vector<std::shared_ptr<ConnectionBook>> books = {users->book()};
+  std::unique_ptr<ConnectionAcceptor> workers;
+  if (!options.worker_address.empty()) {
+    BATON_ASSIGN_OR_RETURN(workers,
+                           ListenAt(options.worker_address, "--worker-listen", connections));
+    books.push_back(workers->book());
+  }
+  auto server = std::make_unique<ApiServerImpl>(controller, access.WithBooks(std::move(books)),
+                                                options.uploads);
+  BATON_RETURN_IF_ERROR(server->Serve(std::move(users), std::move(workers), options));
   return server;
 }
 

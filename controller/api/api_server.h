@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/api/access.h"
+#include "controller/api/upload_places.h"
 #include "controller/runtime/controller_interface.h"
 #include "sdk/base/tls_files.h"
 #include "sdk/rpc/connection_limits.h"
@@ -19,6 +20,7 @@ struct ApiOptions {
   TlsFiles tls;                  ///< For both addresses.
   bool insecure = false;         ///< Tokens may travel in clear text beyond this machine.
   ConnectionLimits connections;  ///< For each address.
+  UploadLimits uploads;
 };
 
 class ApiServer {

@@ -578,7 +578,7 @@ TEST_F(ApiServerTest, RefusesAddressesItMustNotOrCannotServe) {
       ApiServer::Start(absl::StrCat("127.0.0.1:", server_->port()), Access(), &controller_)
           .status();
   EXPECT_EQ(taken.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(taken.message()), HasSubstr("the port is in use"));
+  EXPECT_THAT(std::string(taken.message()), HasSubstr("Address already in use"));
 }
 
 }  // namespace

@@ -58,11 +58,12 @@ class PlacedSubscription : public controller::Subscription {
 }  // namespace
 
 JobServiceImpl::JobServiceImpl(ControllerInterface* controller, const Access& access,
-                               boost::asio::thread_pool* files)
+                               boost::asio::thread_pool* files, const UploadLimits& uploads)
     : GuardedService(v1::JobService::service_full_name(), access.Guard()),
       controller_(controller),
       access_(access),
-      files_(files) {
+      files_(files),
+      uploads_(uploads) {
   Guard("CreateJob", &JobServiceImpl::CreateJob, kMaxSpecRequestBytes);
   Guard("ValidateJob", &JobServiceImpl::ValidateJob, kMaxSpecRequestBytes);
   Guard("GetJob", &JobServiceImpl::GetJob);
@@ -282,7 +283,7 @@ grpc::ServerReadReactor<v1::UploadFileRequest>* JobServiceImpl::UploadFile(
   };
   auto* const reactor =
       new UploadFileReactor(granted.status(), granted.ok() ? controller_->uploads() : nullptr,
-                            choose, files_, context, response);
+                            &uploads_, choose, files_, context, response);
   if (granted.ok()) {
     reactor->Keep(access_.streams().AddCall(granted->caller, context));
     reactor->TellEnd([access = access_, granted = *granted](const absl::Status& status,

@@ -5,6 +5,7 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "boost/asio/thread_pool.hpp"
 #include "controller/api/access.h"
+#include "controller/api/upload_places.h"
 #include "controller/api/watch_places.h"
 #include "controller/runtime/controller_interface.h"
 #include "sdk/rpc/guarded_service.h"
@@ -15,7 +16,7 @@ namespace baton::api {
 class JobServiceImpl : public GuardedService<v1::JobService::CallbackService> {
  public:
   JobServiceImpl(controller::ControllerInterface* controller, const Access& access,
-                 boost::asio::thread_pool* files);
+                 boost::asio::thread_pool* files, const UploadLimits& uploads = {});
 
   grpc::ServerUnaryReactor* CreateJob(Context* context, const v1::CreateJobRequest* request,
                                       v1::Job* response) override;
@@ -68,6 +69,7 @@ class JobServiceImpl : public GuardedService<v1::JobService::CallbackService> {
   const Access access_;
   boost::asio::thread_pool* const files_;
   WatchPlaces watches_;
+  UploadPlaces uploads_;
 };
 
 }  // namespace baton::api

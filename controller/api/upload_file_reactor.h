@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "baton/v1/job_service.pb.h"
 #include "boost/asio/thread_pool.hpp"
+#include "controller/api/upload_places.h"
 #include "controller/runtime/uploads.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
@@ -18,17 +19,19 @@
 namespace baton::api {
 
 /// The file is opened, written and discarded on `files`, one piece at a time. The next piece is
-/// read when the last is written, so a slow disk slows the sender down. Deletes itself.
+/// read when the last is written, so a slow disk slows the sender down. A sender whose next piece
+/// does not come in time loses the call: DEADLINE_EXCEEDED (UPLOAD_IDLE). Deletes itself.
 class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> {
  public:
   /// The project that the first message names (it may be empty), or why the caller may not upload
   /// there. Called once, on `files`.
   using ChooseProject = std::function<absl::StatusOr<std::string>(const std::string& said)>;
 
-  /// `allowed`: an error ends the call at once; then the other arguments are not used.
-  UploadFileReactor(const absl::Status& allowed, controller::Uploads* uploads, ChooseProject choose,
-                    boost::asio::thread_pool* files, const grpc::CallbackServerContext* context,
-                    v1::UploadFileResponse* response);
+  /// `allowed`: an error ends the call at once; then the other arguments are not used. `places`
+  /// outlives this.
+  UploadFileReactor(const absl::Status& allowed, controller::Uploads* uploads, UploadPlaces* places,
+                    ChooseProject choose, boost::asio::thread_pool* files,
+                    const grpc::CallbackServerContext* context, v1::UploadFileResponse* response);
   ~UploadFileReactor() override;
 
   /// Called once with the call's outcome and the path of the file. Set it before gRPC gets this
@@ -46,17 +49,25 @@ class UploadFileReactor : public grpc::ServerReadReactor<v1::UploadFileRequest> 
   static constexpr size_t kMaxPieceBytes = 4 << 20;
 
  private:
+  // The wait for the next piece. Its timer may outlive the reactor.
+  struct Wait;
+
+  void AwaitPiece();
+  void End(const absl::Status& status);
   absl::Status Begin();
   absl::Status Write();
   absl::Status Keep();
 
   controller::Uploads* const uploads_;
+  UploadPlaces* const places_;
   const ChooseProject choose_;
   boost::asio::thread_pool* const files_;
   const grpc::CallbackServerContext* const context_;
   v1::UploadFileResponse* const response_;
   v1::UploadFileRequest request_;
+  const std::shared_ptr<Wait> wait_;
   std::shared_ptr<const void> place_;
+  UploadPlaces::Place open_;  // from the first piece on; touched only on files_
   std::function<void(const absl::Status&, const std::string&)> tell_end_;  // null: no listener
   std::unique_ptr<controller::Uploads::Incoming> file_;                    // touched only on files_
 };

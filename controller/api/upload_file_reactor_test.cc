@@ -3,13 +3,16 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 #include "boost/asio/post.hpp"
 #include "boost/asio/thread_pool.hpp"
+#include "controller/access/token_book_testing.h"
 #include "controller/api/api_server_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -110,9 +113,10 @@ TEST_F(UploadTest, AFileIsOpenedOnItsExecutor) {
   absl::Notification release;
   boost::asio::post(pool, [&] { release.WaitForNotification(); });
   v1::UploadFileResponse response;
+  UploadPlaces places{{}};
   const auto choose = [](const std::string& said) -> absl::StatusOr<std::string> { return said; };
-  auto* const reactor = new UploadFileReactor(absl::OkStatus(), uploads_.get(), choose, &pool,
-                                              /*context=*/nullptr, &response);
+  auto* const reactor = new UploadFileReactor(absl::OkStatus(), uploads_.get(), &places, choose,
+                                              &pool, /*context=*/nullptr, &response);
   EXPECT_THAT(Files(), ::testing::IsEmpty());
   reactor->OnDone();
   release.Notify();
@@ -134,6 +138,82 @@ TEST_F(UploadTest, AFolderThatCannotBeWrittenIsAnError) {
   const auto refused = Upload("a", "x", 1);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(refused.status().message()), ::testing::HasSubstr("No such file"));
+}
+
+class OpenUploadsTest : public UploadTest {
+ protected:
+  struct Call {
+    grpc::ClientContext context;
+    v1::UploadFileResponse response;
+    std::unique_ptr<grpc::ClientWriter<v1::UploadFileRequest>> writer;
+  };
+
+  void StartWith(const UploadLimits& limits) {
+    ApiOptions options;
+    options.uploads = limits;
+    Start(Access(tokens_.book()), options);
+  }
+  /// An upload with one piece.
+  std::unique_ptr<Call> Begin(const std::string& token) {
+    auto call = std::make_unique<Call>();
+    Deadline(call->context);
+    call->context.AddMetadata("authorization", "Bearer " + token);
+    call->writer = jobs_->UploadFile(&call->context, &call->response);
+    v1::UploadFileRequest piece;
+    piece.set_filename("x");
+    piece.set_data("a piece");
+    call->writer->Write(piece);
+    return call;
+  }
+  static absl::Status End(Call& call) {
+    call.writer->WritesDone();
+    return FromGrpc(call.writer->Finish());
+  }
+
+  access::TestTokens tokens_;
+};
+
+TEST_F(OpenUploadsTest, AProjectThatHoldsUploadsOpenKeepsNobodyElseOut) {
+  UploadLimits limits;
+  limits.open = 3;
+  limits.open_of_project = 2;
+  StartWith(limits);
+  const std::string a = tokens_.Make("a", "write"), b = tokens_.Make("b", "write");
+  std::vector<std::unique_ptr<Call>> held;
+  for (int i = 0; i < 2; ++i) held.push_back(Begin(a));
+  // Theirs are open once one more is refused.
+  absl::Status refused;
+  for (int i = 0; i < 1000 && refused.ok(); ++i) refused = End(*Begin(a));
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(ErrorReason(refused), "UPLOADS_OPEN");
+  for (int i = 0; i < 5; ++i) EXPECT_TRUE(End(*Begin(b)).ok());
+  for (auto& call : held) EXPECT_TRUE(End(*call).ok());
+  EXPECT_TRUE(End(*Begin(a)).ok());
+}
+
+TEST_F(OpenUploadsTest, AnUploadWhoseNextPieceDoesNotComeEnds) {
+  UploadLimits limits;
+  limits.open_of_project = 1;
+  limits.idle = absl::Milliseconds(200);
+  StartWith(limits);
+  const std::string token = tokens_.Make("a", "write");
+  const auto held = Begin(token);
+  const absl::Status ended = FromGrpc(held->writer->Finish());  // nothing more is sent
+  EXPECT_EQ(ended.code(), absl::StatusCode::kDeadlineExceeded) << ended;
+  EXPECT_EQ(ErrorReason(ended), "UPLOAD_IDLE");
+  EXPECT_TRUE(End(*Begin(token)).ok());  // its place is free
+  EXPECT_THAT(Files(), ::testing::ElementsAre("x"));
+}
+
+TEST_F(OpenUploadsTest, AnUploadThatDripsEnds) {
+  UploadLimits limits;
+  limits.longest = absl::Milliseconds(300);
+  StartWith(limits);
+  const auto held = Begin(tokens_.Make("a", "write"));
+  v1::UploadFileRequest piece;
+  piece.set_data("x");
+  while (held->writer->Write(piece)) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(ErrorReason(FromGrpc(held->writer->Finish())), "UPLOAD_IDLE");
 }
 
 }  // namespace

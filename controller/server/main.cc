@@ -1,6 +1,7 @@
 // baton-controller: wiring only.
 #include <malloc.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -22,6 +23,7 @@
 #include "controller/runtime/delete_job.h"
 #include "controller/status/status_server.h"
 #include "controller/store/sqlite_store.h"
+#include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shared_key.h"
 
@@ -60,7 +62,21 @@ struct Flags {
   std::vector<std::string> quarantine, unquarantine, delete_jobs;
   std::string up_workers;
   bool insecure = false;
+  int max_connections = 0;
 };
+
+// How the descriptors of this process are divided: half for connections of gRPC, an eighth each for
+// HTTP and for uploads. The rest belongs to the store, the files of running jobs and checkers.
+void DivideFiles(int files, const Flags& flags, baton::api::ApiOptions* api,
+                 baton::status::HttpLimits* http) {
+  const int addresses = flags.worker_listen.empty() ? 1 : 2;
+  api->connections.connections =
+      flags.max_connections > 0 ? std::min(flags.max_connections, files / 2 / addresses)
+                                : std::min(api->connections.connections, files / 2 / addresses);
+  http->connections = std::min(http->connections, files / 8);
+  api->uploads.open = std::min(api->uploads.open, files / 8);
+  api->uploads.open_of_project = std::min(api->uploads.open_of_project, api->uploads.open / 4);
+}
 
 int Fail(const absl::Status& status) {
   std::fprintf(stderr, "baton-controller: %s\n", std::string(status.message()).c_str());
@@ -152,6 +168,7 @@ int Run(const Flags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error like a full disk
 
   KeepFreeMemory();
+  const int files = RaiseFileLimit();
   std::set<std::string> admin_tokens;
   if (!flags.token_file.empty()) {
     auto read = access::TokenBook::ReadFile(flags.token_file);
@@ -198,10 +215,14 @@ int Run(const Flags& flags) {
       flags.drain_slow_after > 0 ? absl::Seconds(flags.drain_slow_after) : absl::InfiniteDuration();
   auto controller = controller::Controller::Create(std::move(options));
   if (!controller.ok()) return Fail(controller.status());
-  auto api = api::ApiServer::Start(flags.listen, access, controller->get(),
-                                   {flags.worker_listen, flags.tls, flags.insecure});
-  if (!api.ok()) return Fail(api.status());
+  api::ApiOptions served;
+  served.worker_address = flags.worker_listen;
+  served.tls = flags.tls;
+  served.insecure = flags.insecure;
   status::StatusOptions http;
+  DivideFiles(files, flags, &served, &http.limits);
+  auto api = api::ApiServer::Start(flags.listen, access, controller->get(), served);
+  if (!api.ok()) return Fail(api.status());
   http.tokens = tokens;
   http.insecure = flags.insecure;
   auto status = status::StatusServer::Start(flags.http, controller->get(), http);
@@ -210,7 +231,9 @@ int Run(const Flags& flags) {
       {{"grpc_port", (*api)->port()},
        {"worker_port", (*api)->worker_port() == 0 ? (*api)->port() : (*api)->worker_port()},
        {"http_port", (*status)->port()},
-       {"data_root", flags.data_root}});
+       {"data_root", flags.data_root},
+       {"max_files", files},
+       {"max_connections", served.connections.connections}});
   int signal = WaitForSignal(signals);
   for (; signal == SIGHUP; signal = WaitForSignal(signals)) {
     ReopenLog();
@@ -240,6 +263,10 @@ int main(int argc, char** argv) {
   app.add_flag(
       "--insecure", flags.insecure,
       "Allow tokens to travel in clear text beyond this machine, in a network that you trust");
+  app.add_option("--max-connections", flags.max_connections,
+                 "Most connections at once at --listen, and at --worker-listen; default: half of "
+                 "the files that the process may open (ulimit -Hn), at most 4096")
+      ->check(CLI::Range(8, 1 << 20));
   app.add_option("--http", flags.http, "Address of the status page, /metrics and /api/v1")
       ->capture_default_str();
   app.add_option("--data-root", flags.data_root, "Folder of the store, checkpoints and files")

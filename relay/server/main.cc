@@ -1,6 +1,7 @@
 // baton-relay: holds policy versions in shared memory for one machine.
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "relay/segment/instance_lock.h"
 #include "relay/server/relay_server.h"
+#include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
 #include "sdk/base/private_file.h"
 #include "sdk/base/shared_key.h"
@@ -95,6 +97,9 @@ int main(int argc, char** argv) {
   if (baton::ReopensOnHangup()) sigaddset(&stop, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 
+  // Half of the descriptors: the rest is for segments, which are mapped from files.
+  int& connections = flags.server.connections.connections;
+  connections = std::min(connections, baton::RaiseFileLimit() / 2);
   const std::string directory = flags.server.relay.pool.directory;
   auto server = baton::relay::RelayServer::Start(std::move(flags.server));
   if (!server.ok()) return Fail(server.status());

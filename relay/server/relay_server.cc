@@ -1,12 +1,6 @@
 #include "relay/server/relay_server.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -38,28 +32,6 @@ absl::StatusOr<HostPort> Split(absl::string_view listen) {
   return HostPort{std::string(host), std::string(listen.substr(colon + 1))};
 }
 
-/// Why this process cannot listen there. Called after gRPC has failed, because gRPC does not say
-/// why.
-std::string WhyNot(const HostPort& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  if (int e = getaddrinfo(address.host.c_str(), address.port.c_str(), &hints, &found); e != 0) {
-    return gai_strerror(e);
-  }
-  std::string reason = "unknown reason";
-  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const int reuse = 1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
-  if (bind(fd, found->ai_addr, found->ai_addrlen) != 0 || listen(fd, 1) != 0) {
-    reason = std::strerror(errno);
-  }
-  close(fd);
-  freeaddrinfo(found);
-  return reason;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptions options) {
@@ -83,20 +55,24 @@ absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptio
   ServeReflection(builder, [service = &server->service_](const auto& context) {
     return service->Authenticate(context).ok();
   });
-  int port = 0;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &port);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // Otherwise a port in use is no error.
-  builder.SetMaxReceiveMessageSize(-1);                     // Each method has its own limit.
+  auto acceptor = ConnectionAcceptor::Listen(options.listen, options.connections.connections);
+  if (!acceptor.ok()) {
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen, ": ",
+                                               acceptor.status().message(),
+                                               "; choose another address with --listen"));
+  }
+  server->acceptor_ = *std::move(acceptor);
+  server->service_.KnowConnections(server->acceptor_->book());
+  server->acceptor_->AddTo(builder, grpc::InsecureServerCredentials());
+  builder.SetMaxReceiveMessageSize(-1);  // Each method has its own limit.
   KeepConnectionsAlive(builder);
   LimitConnections(builder, options.connections);
   builder.RegisterService(&server->health_);
   builder.RegisterService(&server->service_);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || port == 0) {
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", options.listen, ": ",
-                                               WhyNot(host_port),
-                                               "; choose another address with --listen"));
-  }
+  if (server->server_ == nullptr) return absl::InternalError("gRPC does not start");
+  server->acceptor_->Start();
+  const int port = server->acceptor_->port();
   const std::string& host = host_port.host;
   server->address_ = absl::StrContains(host, ':') ? absl::StrCat("[", host, "]:", port)
                                                   : absl::StrCat(host, ":", port);
@@ -104,6 +80,7 @@ absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptio
 }
 
 RelayServer::~RelayServer() {
+  acceptor_ = nullptr;  // it gives connections to the server
   if (server_ != nullptr) {
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
   }

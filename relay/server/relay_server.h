@@ -10,6 +10,7 @@
 #include "grpcpp/grpcpp.h"
 #include "relay/server/relay.h"
 #include "relay/server/relay_service.h"
+#include "sdk/rpc/connection_acceptor.h"
 #include "sdk/rpc/connection_limits.h"
 #include "sdk/rpc/health_service.h"
 
@@ -43,6 +44,7 @@ class RelayServer {
   RelayServiceImpl service_;
   HealthService health_;
   std::string address_;
+  std::unique_ptr<ConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;  ///< Last, so that it is destroyed before what it calls.
 };
 

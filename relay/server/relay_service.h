@@ -3,6 +3,7 @@
 #define BATON_RELAY_SERVER_RELAY_SERVICE_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "baton/v1/relay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "relay/server/relay.h"
+#include "sdk/rpc/connection_book.h"
 #include "sdk/rpc/guarded_service.h"
 
 namespace baton::relay {
@@ -42,6 +44,10 @@ class RelayServiceImpl final : public GuardedService<v1::RelayService::CallbackS
                                  const v1::ListRequest* request,
                                  v1::ListResponse* response) override;
 
+  /// Tells the book which connections are of callers that Authenticate lets in. Call it before the
+  /// server starts.
+  void KnowConnections(std::shared_ptr<ConnectionBook> book) { book_ = std::move(book); }
+
   /// OK, or UNAUTHENTICATED (TOKEN_INVALID).
   absl::Status Authenticate(const grpc::ServerContextBase& context) const;
 
@@ -53,6 +59,7 @@ class RelayServiceImpl final : public GuardedService<v1::RelayService::CallbackS
 
   Relay* const relay_;
   const std::string token_;
+  std::shared_ptr<ConnectionBook> book_;  // may be null
 };
 
 }  // namespace baton::relay

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/health_service.h"
 
@@ -87,6 +88,7 @@ class FreezingLink {
 TEST(ChannelTest, APeerThatFallsSilentEndsAStreamOnWhichNothingIsDue) {
   HealthService health;
   int port = 0;
+  grpc::EnableDefaultHealthCheckService(false);  // another test may have left it on
   grpc::ServerBuilder builder;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&health);

@@ -12,10 +12,12 @@ namespace baton {
 /// A stream that its connection's age ends is resumed by its peer on another connection: a worker
 /// attaches again within its lease, a watch goes on after its last revision.
 struct ConnectionLimits {
-  size_t quota_bytes = size_t{2} << 30;     ///< Of gRPC's own buffers; beyond it, calls are ended.
-  int streams = 1000;                       ///< Calls at once of one connection; others wait.
-  absl::Duration idle = absl::Minutes(10);  ///< Without a call.
-  absl::Duration age = absl::Hours(24);     ///< Then it takes no new call …
+  int connections = 4096;                ///< Of an address at once (ConnectionBook).
+  size_t quota_bytes = size_t{2} << 30;  ///< Of gRPC's own buffers; beyond it, calls are ended.
+  int streams = 1000;                    ///< Calls at once of one connection; others wait.
+  absl::Duration handshake = absl::Seconds(10);  ///< Until TLS and HTTP/2 are agreed on.
+  absl::Duration idle = absl::Minutes(10);       ///< Without a call.
+  absl::Duration age = absl::Hours(24);          ///< Then it takes no new call …
   absl::Duration age_grace = absl::Minutes(10);  ///< … and its calls end.
 };
 

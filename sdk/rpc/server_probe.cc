@@ -16,6 +16,7 @@
 #include "grpcpp/client_context.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "sdk/rpc/channel.h"
+#include "sdk/rpc/error.h"
 #include "sdk/rpc/health_service.h"
 
 namespace baton {
@@ -99,7 +100,8 @@ ServerSeen LookAtServer(const std::string& address,
       status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     return LookAtPort(address, limit);
   }
-  return {What::kOther, status.error_message()};
+  const absl::Status other = FromGrpc(status);
+  return {What::kOther, other.ToString(absl::StatusToStringMode::kWithNoExtraData)};
 }
 
 }  // namespace baton

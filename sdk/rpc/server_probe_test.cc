@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/health_service.h"
 
@@ -23,6 +24,7 @@ class ServerProbeTest : public ::testing::Test {
   /// A server with this service alone.
   std::string Serve(grpc::Service* service) {
     int port = 0;
+    grpc::EnableDefaultHealthCheckService(false);  // another test may have left it on
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(service);

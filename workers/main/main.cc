@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/compute_environment.h"
+#include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
 #include "workers/main/check_command.h"
 #include "workers/main/check_server.h"
@@ -310,6 +311,7 @@ int main(int argc, char** argv) {
           return baton::CheckJob(spec, request.folder, request.filtered_bytes);
         });
   }
+  baton::RaiseFileLimit();
   RestartWithThreads(common.threads, argv);
   at::set_num_threads(common.threads);
   baton::InitLog({LevelOf(common.log_level), common.log_file, "worker"});
