@@ -62,6 +62,7 @@ struct CallsResult {
   std::vector<double> ms;           ///< Of those that succeeded.
   std::vector<std::string> errors;  ///< One line for each that did not.
   absl::Duration wall;
+  int retries = 0;  ///< Calls that were made again, as the busy server asked.
 };
 
 /// One of each connection; they outlive the calls.

@@ -204,6 +204,7 @@ class LoadBench {
         absl::StrCat("of ", size_.spec_bytes / 1000, " KB, all at once"));
     AddPercentile("create_p50_ms", creates.ms, 0.5);
     AddPercentile("create_p99_ms", creates.ms, 0.99);
+    Row("create_retries", creates.retries, "calls", "made again, as the busy server asked");
     Row("creates_s", absl::ToDoubleSeconds(creates.wall), "s", "until the last answer");
     Row("uploads", static_cast<double>(uploads.ms.size()), "files",
         absl::StrCat("of ", size_.upload_bytes / 1000, " KB, at the same time"));

@@ -1,5 +1,8 @@
 // Calls that come all at once.
 #include <functional>
+#include <map>
+#include <memory>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
@@ -8,6 +11,8 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "bench/load.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/rpc/error.h"
+#include "sdk/rpc/retry.h"
 
 namespace baton::bench {
 namespace {
@@ -31,12 +36,39 @@ class Answers {
     }
   }
 
-  CallsResult Wait() {
+  /// Whether a call that ended so is to be made again, as the server asks: `again` makes it, in the
+  /// thread of Wait. What a client library does, too.
+  bool Again(const grpc::Status& status, std::function<void()> again) {
+    const absl::Duration delay = RetryDelay(FromGrpc(status));
+    if (delay == absl::InfiniteDuration()) return false;
     absl::MutexLock lock(&mu_);
-    auto all = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return answered_ == expected_; };
-    mu_.Await(absl::Condition(&all));
-    result_.wall = absl::Now() - begin_;
-    return result_;
+    // Spread over half as much again.
+    again_.emplace(absl::Now() + delay * (1 + 0.05 * static_cast<double>(again_.size() % 10)),
+                   std::move(again));
+    ++result_.retries;
+    return true;
+  }
+
+  CallsResult Wait() {
+    while (true) {
+      std::function<void()> again;
+      {
+        absl::MutexLock lock(&mu_);
+        const auto turn = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+          return answered_ == expected_ ||
+                 (!again_.empty() && again_.begin()->first <= absl::Now());
+        };
+        mu_.AwaitWithTimeout(absl::Condition(&turn), absl::Milliseconds(10));
+        if (answered_ == expected_) {
+          result_.wall = absl::Now() - begin_;
+          return result_;
+        }
+        if (!turn()) continue;
+        again = std::move(again_.begin()->second);
+        again_.erase(again_.begin());
+      }
+      again();
+    }
   }
 
  private:
@@ -44,14 +76,8 @@ class Answers {
   const absl::Time begin_ = absl::Now();
   absl::Mutex mu_;
   int answered_ ABSL_GUARDED_BY(mu_) = 0;
+  std::multimap<absl::Time, std::function<void()>> again_ ABSL_GUARDED_BY(mu_);
   CallsResult result_ ABSL_GUARDED_BY(mu_);
-};
-
-template <typename Request, typename Response>
-struct Call {
-  grpc::ClientContext context;
-  Request request;
-  Response response;
 };
 
 void SetDeadline(grpc::ClientContext& context) {
@@ -60,22 +86,46 @@ void SetDeadline(grpc::ClientContext& context) {
 
 using Async = v1::JobService::StubInterface::async_interface;
 
+// A unary call until it is answered for good.
+template <typename Request, typename Response>
+struct Call : std::enable_shared_from_this<Call<Request, Response>> {
+  using Method = void (Async::*)(grpc::ClientContext*, const Request*, Response*,
+                                 std::function<void(grpc::Status)>);
+
+  void Start() {
+    context = std::make_unique<grpc::ClientContext>();
+    SetDeadline(*context);
+    (async->*method)(context.get(), &request, &response,
+                     [call = this->shared_from_this()](const grpc::Status& status) {
+                       if (call->answers->Again(status, [call] { call->Start(); })) return;
+                       call->answers->Add(call->start, status, call->what);
+                     });
+  }
+
+  Async* async = nullptr;
+  Method method = nullptr;
+  Answers* answers = nullptr;
+  std::string what;
+  const absl::Time start = absl::Now();
+  std::unique_ptr<grpc::ClientContext> context;
+  Request request;
+  Response response;
+};
+
 // Starts `count` unary calls together, the i-th with fill(i, request).
 template <typename Request, typename Response>
 CallsResult CallAll(const Stubs& stubs, int count, const std::string& what,
-                    void (Async::*method)(grpc::ClientContext*, const Request*, Response*,
-                                          std::function<void(grpc::Status)>),
+                    typename Call<Request, Response>::Method method,
                     const std::function<void(int, Request&)>& fill) {
   Answers answers(count);
   for (int i = 0; i < count; ++i) {
     auto call = std::make_shared<Call<Request, Response>>();
     fill(i, call->request);
-    SetDeadline(call->context);
-    Async* const async = stubs[static_cast<size_t>(i) % stubs.size()]->async();
-    (async->*method)(&call->context, &call->request, &call->response,
-                     [&answers, call, what, start = absl::Now()](const grpc::Status& status) {
-                       answers.Add(start, status, what);
-                     });
+    call->async = stubs[static_cast<size_t>(i) % stubs.size()]->async();
+    call->method = method;
+    call->answers = &answers;
+    call->what = what;
+    call->Start();
   }
   return answers.Wait();
 }
@@ -83,8 +133,14 @@ CallsResult CallAll(const Stubs& stubs, int count, const std::string& what,
 // One file, piece by piece. Deletes itself.
 class Upload : public grpc::ClientWriteReactor<v1::UploadFileRequest> {
  public:
-  Upload(v1::JobService::Stub* stub, int number, size_t bytes, Answers* answers)
-      : left_(bytes), answers_(answers) {
+  Upload(v1::JobService::Stub* stub, int number, size_t bytes, Answers* answers,
+         absl::Time start = absl::Now())
+      : start_(start),
+        stub_(stub),
+        number_(number),
+        bytes_(bytes),
+        left_(bytes),
+        answers_(answers) {
     SetDeadline(context_);
     request_.set_filename(absl::StrCat("file-", number));
     piece_.assign(kPieceBytes, static_cast<char>('a' + number % 26));
@@ -99,7 +155,9 @@ class Upload : public grpc::ClientWriteReactor<v1::UploadFileRequest> {
     Next();
   }
   void OnDone(const grpc::Status& status) override {
-    answers_->Add(start_, status, "upload");
+    const auto again = [stub = stub_, number = number_, bytes = bytes_, answers = answers_,
+                        start = start_] { new Upload(stub, number, bytes, answers, start); };
+    if (!answers_->Again(status, again)) answers_->Add(start_, status, "upload");
     delete this;
   }
 
@@ -112,7 +170,10 @@ class Upload : public grpc::ClientWriteReactor<v1::UploadFileRequest> {
     StartWrite(&request_);
   }
 
-  const absl::Time start_ = absl::Now();
+  const absl::Time start_;
+  v1::JobService::Stub* const stub_;
+  const int number_;
+  const size_t bytes_;
   grpc::ClientContext context_;
   v1::UploadFileRequest request_;
   v1::UploadFileResponse response_;

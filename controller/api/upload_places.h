@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
+#include "sdk/rpc/retry.h"
 
 namespace baton::api {
 
@@ -40,11 +41,13 @@ class UploadPlaces {
     const int of_project = it == state_->open.end() ? 0 : it->second;
     if ((of_project >= limits_.open_of_project && !Mutant("uploads-of-a-project-unbounded")) ||
         state_->all >= limits_.open) {
-      return MakeError(
-          absl::StatusCode::kResourceExhausted, "UPLOADS_OPEN",
-          absl::StrCat("project ", project, " has ", of_project, " uploads open, of at most ",
-                       limits_.open_of_project, ", and all projects have ", state_->all,
-                       ", of at most ", limits_.open, "; upload again when some have ended"));
+      return WithRetry(
+          MakeError(
+              absl::StatusCode::kResourceExhausted, "UPLOADS_OPEN",
+              absl::StrCat("project ", project, " has ", of_project, " uploads open, of at most ",
+                           limits_.open_of_project, ", and all projects have ", state_->all,
+                           ", of at most ", limits_.open, "; upload again when some have ended")),
+          absl::Seconds(1));
     }
     ++state_->open[project];
     ++state_->all;

@@ -9,9 +9,12 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/low_priority.h"
 #include "sdk/rpc/error.h"
+#include "sdk/rpc/retry.h"
 
 namespace baton::controller {
 namespace {
+
+constexpr absl::Duration kComeAgain = absl::Seconds(10);
 
 // How often waiting checks are asked whether their callers have left.
 constexpr absl::Duration kAskWaiting = absl::Milliseconds(500);
@@ -69,12 +72,14 @@ void CheckerPool::Post(const std::string& project, CheckerProcess::Request reque
 }
 
 absl::Status CheckerPool::Late(const Waiting& waiting) const {
-  return MakeError(
-      absl::StatusCode::kResourceExhausted, "CHECKS_WAITING",
-      absl::StrCat("the models and data were not checked: within ",
-                   absl::FormatDuration(options_.queue_limit), " none of the ", options_.processes,
-                   " processes that check submissions was free for project ", waiting.project,
-                   ", as other submissions were being checked; submit again later"));
+  return WithRetry(
+      MakeError(absl::StatusCode::kResourceExhausted, "CHECKS_WAITING",
+                absl::StrCat(
+                    "the models and data were not checked: within ",
+                    absl::FormatDuration(options_.queue_limit), " none of the ", options_.processes,
+                    " processes that check submissions was free for project ", waiting.project,
+                    ", as other submissions were being checked; submit again later")),
+      kComeAgain);
 }
 
 void CheckerPool::Work() {

@@ -37,7 +37,7 @@ Controller::Controller(ControllerOptions options)
       data_readers_(&gate_, options_.data_threads, options_.large_data_bytes),
       contents_({options_.data_root, options_.max_data_bytes, CheckersOf(options_)}, &uploads_,
                 &data_readers_),
-      waiting_(options_.max_waiting_spec_bytes),
+      waiting_(options_.max_waiting_spec_bytes, options_.max_waiting_bytes_of_all),
       admission_(boost::asio::make_strand(disk_.get_executor())),
       timer_(cluster_thread_.get_executor()) {
   LowerPoolPriority(options_.disk_threads,

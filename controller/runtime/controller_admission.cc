@@ -211,6 +211,10 @@ uint64_t Controller::FindSize(Submission* submission) {
 }
 
 void Controller::Read(const Submitted& submission) {
+  // Its deadline may have passed while it waited for its turn.
+  if (submission->gone != nullptr && submission->gone()) {
+    return submission->Refuse(absl::CancelledError("the caller is gone"));
+  }
   const Then admit = [this, submission](absl::Status status) {
     submission->read = std::move(status);
     gate_.Post(admission_, [this, submission] { Admit(submission); });

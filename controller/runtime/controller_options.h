@@ -66,8 +66,10 @@ struct ControllerOptions {
   int data_threads = 3;
   /// Submissions have separate threads, as many of both kinds as jobs have.
   uint64_t large_data_bytes = uint64_t{64} << 20;
-  /// Bytes of a project's specs that may wait until their files are read; more are refused.
+  /// Bytes of a project's specs, and of those of all projects, that may wait until their files are
+  /// read; more are refused for the moment.
   uint64_t max_waiting_spec_bytes = uint64_t{64} << 20;
+  uint64_t max_waiting_bytes_of_all = uint64_t{256} << 20;
 };
 
 }  // namespace baton::controller

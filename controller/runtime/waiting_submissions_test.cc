@@ -27,6 +27,30 @@ TEST(WaitingSubmissionsTest, AProjectWithTooManyGetsNoPlaceUntilOneIsAnswered) {
   EXPECT_TRUE(waiting.Enter("a", 10'000).ok());
 }
 
+TEST(WaitingSubmissionsTest, WhoIsRefusedIsToldWhenToComeAgain) {
+  WaitingSubmissions waiting(10'000);
+  const auto place = waiting.Enter("a", 10'000);
+  EXPECT_EQ(RetryDelay(waiting.Enter("a", 10'000).status()), absl::Seconds(1));
+}
+
+// 100,000 bytes of all projects, and a quarter more for the first submission of each.
+TEST(WaitingSubmissionsTest, AllProjectsTogetherHaveABound) {
+  WaitingSubmissions waiting(60'000, 100'000);
+  std::vector<std::shared_ptr<void>> places;
+  for (const char* project : {"a", "b"}) {
+    for (int i = 0; i < 3; ++i) places.push_back(waiting.Enter(project, 12'000).value());
+  }
+  places.push_back(waiting.Enter("c", 10'000).value());  // 110,672 bytes with these 14,096
+  EXPECT_EQ(ErrorReason(waiting.Enter("a", 0).status()), "SUBMISSIONS_WAITING");
+  EXPECT_EQ(ErrorReason(waiting.Enter("c", 0).status()), "SUBMISSIONS_WAITING");
+  places.push_back(waiting.Enter("d", 10'000).value());  // 124,768
+  const auto refused = waiting.Enter("e", 0);
+  EXPECT_EQ(ErrorReason(refused.status()), "SUBMISSIONS_WAITING");
+  EXPECT_EQ(RetryDelay(refused.status()), absl::Seconds(1));
+  places.clear();
+  EXPECT_TRUE(waiting.Enter("e", 0).ok());
+}
+
 TEST(WaitingSubmissionsTest, OnlySoManyOfAProjectHoldCopies) {
   WaitingSubmissions waiting(100'000);
   std::vector<std::shared_ptr<void>> places;

@@ -57,6 +57,8 @@ struct Flags {
   uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
   int64_t max_upload_bytes = baton::controller::ControllerOptions().max_upload_bytes;
   int64_t max_ended_jobs = baton::controller::ControllerOptions().max_ended_jobs;
+  uint64_t max_waiting_spec_bytes = baton::controller::ControllerOptions().max_waiting_spec_bytes;
+  uint64_t max_waiting_bytes = baton::controller::ControllerOptions().max_waiting_bytes_of_all;
   uint64_t payload_bytes = baton::controller::kPayloadBytes;
   uint64_t job_payload_bytes = baton::controller::kJobPayloadBytes;
   std::vector<std::string> quarantine, unquarantine, delete_jobs;
@@ -198,6 +200,8 @@ int Run(const Flags& flags) {
   options.max_data_bytes = flags.max_data_bytes;
   options.max_upload_bytes = flags.max_upload_bytes;
   options.max_ended_jobs = flags.max_ended_jobs;
+  options.max_waiting_spec_bytes = flags.max_waiting_spec_bytes;
+  options.max_waiting_bytes_of_all = flags.max_waiting_bytes;
   options.payload_bytes = flags.payload_bytes;
   options.job_payload_bytes = flags.job_payload_bytes;
   options.checker = Checker(flags.checker);
@@ -310,6 +314,14 @@ int main(int argc, char** argv) {
                  "Most jobs of a project that have ended and are not deleted, for projects that "
                  "have no limit of their own; 0: no limit")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--max-waiting-bytes-of-project", flags.max_waiting_spec_bytes,
+                 "Most bytes of the specs of a project that wait for their turn to be checked; "
+                 "beyond them a submission is told when to come again")
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option("--max-waiting-bytes", flags.max_waiting_bytes, "The same for all projects")
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40))
       ->capture_default_str();
   app.add_option("--payload-bytes", flags.payload_bytes,
                  "Most bytes of responses in memory, of all jobs; the others are in the experience "

@@ -9,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/cli/command_line_testing.h"
 #include "sdk/cli/fake_job_service.h"
+#include "sdk/client/client.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::cli {
@@ -349,6 +350,27 @@ TEST_F(CommandLineTest, AWatchTellsHowTheJobEnded) {
   const Outcome json = Run({"watch", "add", "-o", "json"});
   EXPECT_EQ(json.code, 1);
   EXPECT_EQ(nlohmann::json::parse(json.out)["state"], "STATE_FAILED");
+}
+
+TEST_F(CommandLineTest, ABusyControllerIsAskedAgain) {
+  service_.busy = 3;
+  const Outcome outcome = Run({"pause", "add"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "baton: the controller is busy; it is asked again (many wait)\n");
+  EXPECT_EQ(service_.busy, 0);
+}
+
+// No longer than the call's deadline.
+TEST_F(CommandLineTest, ABusyControllerIsNotAskedForEver) {
+  service_.busy = 1'000'000;
+  ClientOptions options;
+  options.timeout = absl::Milliseconds(300);
+  const auto client = Client::Connect(service_.address(), options).value();
+  const absl::Time begin = absl::Now();
+  const absl::Status refused = client->GetJob("add").status();
+  EXPECT_EQ(ErrorReason(refused), "SUBMISSIONS_WAITING") << refused;
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(5));
+  EXPECT_LT(service_.busy, 1'000'000 - 1);
 }
 
 TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {

@@ -18,6 +18,7 @@
 #include "grpcpp/grpcpp.h"
 #include "sdk/rpc/channel.h"
 #include "sdk/rpc/error.h"
+#include "sdk/rpc/retry.h"
 
 namespace baton::cli {
 
@@ -46,6 +47,7 @@ class FakeJobService final : public v1::JobService::Service,
   v1::Job job;
   v1::ValidateJobResponse validation;
   grpc::Status created = grpc::Status::OK;
+  int busy = 0;  ///< So many calls about jobs are refused for the moment.
   v1::Replay replay;
   /// One entry per connection of a watch; the stream then breaks, but for the last one.
   std::vector<std::vector<v1::JobEvent>> watches;
@@ -79,6 +81,7 @@ class FakeJobService final : public v1::JobService::Service,
     submitted = request->spec();
     create = *request;
     *answer = job;
+    if (busy > 0) return Busy();
     return created;
   }
   grpc::Status ValidateJob(grpc::ServerContext*, const v1::ValidateJobRequest* request,
@@ -244,10 +247,18 @@ class FakeJobService final : public v1::JobService::Service,
   }
 
  private:
+  grpc::Status Busy() {
+    --busy;
+    return ToGrpc(WithRetry(
+        MakeError(absl::StatusCode::kResourceExhausted, "SUBMISSIONS_WAITING", "many wait"),
+        absl::Milliseconds(10)));
+  }
+
   template <typename T>
   grpc::Status Known(const char* call, const std::string& name, T* answer, const T& value) {
     absl::MutexLock lock(&mu_);
     calls.push_back(absl::StrCat(call, " ", name));
+    if (busy > 0) return Busy();
     if (name == "add" || name == job.name()) {
       *answer = value;
       return grpc::Status::OK;

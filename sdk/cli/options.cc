@@ -1,7 +1,9 @@
 #include "sdk/cli/options.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -44,6 +46,11 @@ std::unique_ptr<Client> MakeClient(const GlobalOptions& options) {
   client.project = options.project;
   client.tls = options.tls;
   client.insecure = options.insecure;
+  client.on_busy = [told = std::make_shared<std::atomic<bool>>(false)](const absl::Status& error) {
+    if (told->exchange(true)) return;
+    std::fprintf(stderr, "baton: the controller is busy; it is asked again (%s)\n",
+                 ForTerminal(std::string(error.message())).c_str());
+  };
   auto connected = Client::Connect(options.Address(), std::move(client));
   if (!connected.ok()) {
     std::fprintf(stderr, "baton: %s\n", std::string(connected.status().message()).c_str());

@@ -1,9 +1,9 @@
 #include "sdk/client/client.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -18,12 +18,15 @@
 #include "sdk/rpc/channel.h"
 #include "sdk/rpc/channel_credentials.h"
 #include "sdk/rpc/error.h"
+#include "sdk/rpc/retry.h"
 
 namespace baton {
 namespace {
 
 constexpr int kMaxMessageBytes = 64 << 20;
 constexpr absl::Duration kChecked = absl::Minutes(10);  // a spec is, with all of its data
+constexpr absl::Duration kUploaded = absl::Minutes(10);
+constexpr absl::Duration kLeastRetry = absl::Milliseconds(50), kLongestRetry = absl::Seconds(30);
 constexpr size_t kUploadPiece = 256u << 10;
 constexpr absl::Duration kPauseToResume = absl::Milliseconds(300);
 constexpr int kMostItems = 1000;  // of a page, as the API documents it
@@ -241,11 +244,20 @@ class ClientImpl : public Client {
   }
 
   absl::StatusOr<std::string> UploadFile(const std::string& path) override {
+    const absl::Time end = absl::Now() + kUploaded;
+    while (true) {
+      auto uploaded = UploadOnce(path, end);
+      if (uploaded.ok() || !WaitToRetry(uploaded.status(), end)) return uploaded;
+    }
+  }
+
+ private:
+  absl::StatusOr<std::string> UploadOnce(const std::string& path, absl::Time end) {
     std::ifstream in(path, std::ios::binary);
     if (!in) return absl::NotFoundError(absl::StrCat(path, " cannot be opened"));
     grpc::ClientContext context;
     Authorize(context);
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::minutes(10));
+    context.set_deadline(absl::ToChronoTime(end));
     v1::UploadFileResponse response;
     auto writer = jobs_->UploadFile(&context, &response);
     v1::UploadFileRequest request;
@@ -264,7 +276,6 @@ class ClientImpl : public Client {
     return response.path();
   }
 
- private:
   // A short name is of the chosen project; without one the server takes the token's.
   std::string FullName(const std::string& name) const {
     if (options_.project.empty() || absl::StartsWith(name, "projects/")) return name;
@@ -285,15 +296,30 @@ class ClientImpl : public Client {
   template <typename Response, typename Stub, typename Method, typename Request>
   absl::StatusOr<Response> Call(Stub& stub, Method method, const Request& request,
                                 absl::Duration timeout = absl::ZeroDuration()) {
-    grpc::ClientContext context;
-    Authorize(context);
-    const absl::Duration limit = std::max(timeout, options_.timeout);
-    context.set_deadline(std::chrono::system_clock::now() +
-                         std::chrono::milliseconds(absl::ToInt64Milliseconds(limit)));
-    Response response;
-    const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
-    if (!status.ok()) return status;
-    return response;
+    const absl::Time end = absl::Now() + std::max(timeout, options_.timeout);
+    while (true) {
+      grpc::ClientContext context;
+      Authorize(context);
+      context.set_deadline(absl::ToChronoTime(end));
+      Response response;
+      const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
+      if (status.ok()) return response;
+      if (!WaitToRetry(status, end)) return status;
+    }
+  }
+
+  // Waits as a busy server asks for. False: it does not ask, or the call would end before.
+  bool WaitToRetry(const absl::Status& status, absl::Time end) const {
+    const absl::Duration asked = RetryDelay(status);
+    if (asked == absl::InfiniteDuration()) return false;
+    // Callers who were refused together do not come back together.
+    static thread_local std::minstd_rand random(std::random_device{}());
+    const double spread = std::uniform_real_distribution<double>(1, 1.5)(random);
+    const absl::Duration delay = std::clamp(asked, kLeastRetry, kLongestRetry) * spread;
+    if (absl::Now() + delay >= end) return false;
+    if (options_.on_busy != nullptr) options_.on_busy(status);
+    absl::SleepFor(delay);
+    return true;
   }
 
   // All pages in one answer, without a token. `page_size` of the request is the most that is

@@ -5,7 +5,9 @@
 //   auto end = client->WatchJob(job->name(), 0, [](const v1::JobEvent& e) { …; return true; });
 //
 // Thread-safe. Every call has a deadline (ClientOptions::timeout), except watches, which last until
-// their job ends. Errors carry the server's reason (sdk/rpc/error.h).
+// their job ends. A call that the controller refuses for the moment because it is busy (an error
+// with RetryInfo) is tried again, after the time that the controller asks for, until that deadline.
+// Errors carry the server's reason (sdk/rpc/error.h).
 #ifndef BATON_SDK_CLIENT_CLIENT_H_
 #define BATON_SDK_CLIENT_CLIENT_H_
 
@@ -33,6 +35,9 @@ struct ClientOptions {
   /// The project of short job names, and of created and listed things. Empty: the token's project.
   std::string project;
   absl::Duration timeout = absl::Seconds(60);  ///< Deadline of one unary call.
+  /// Called before a call is tried again that a busy controller refused for the moment (RetryInfo);
+  /// the call goes on trying until its deadline. On the thread of the call. Null: nobody is told.
+  std::function<void(const absl::Status& error)> on_busy;
   /// How long a watch tries to resume from the last revision that it got, after its connection
   /// broke.
   absl::Duration resume = absl::Minutes(5);

@@ -1,6 +1,8 @@
 #include "sdk/rpc/error.h"
 
+#include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "sdk/rpc/retry.h"
 
 namespace baton {
 namespace {
@@ -36,6 +38,29 @@ TEST(ErrorTest, TextThatIsNotUtf8ArrivesReplaced) {
       FromGrpc(ToGrpc(MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND", "no job '\xff'")));
   EXPECT_EQ(ErrorReason(got), "JOB_NOT_FOUND");
   EXPECT_EQ(got.message(), "no job '\xef\xbf\xbd'");
+}
+
+// The bytes are those of google.rpc.RetryInfo: field 1, a Duration of fields 1 (seconds) and 2.
+TEST(ErrorTest, ABusyServerSaysWhenToComeAgain) {
+  const absl::Status busy =
+      WithRetry(MakeError(absl::StatusCode::kResourceExhausted, "SUBMISSIONS_WAITING", "busy"),
+                absl::Milliseconds(1500));
+  for (const absl::Status& status : {busy, FromGrpc(ToGrpc(busy)), FromProto(ToProto(busy))}) {
+    EXPECT_EQ(RetryDelay(status), absl::Milliseconds(1500));
+    EXPECT_EQ(ErrorReason(status), "SUBMISSIONS_WAITING");
+  }
+  std::string bytes;
+  const v1::Status sent = ToProto(busy);
+  for (const auto& detail : sent.details()) {
+    if (absl::EndsWith(detail.type_url(), ".RetryInfo")) bytes = detail.value();
+  }
+  EXPECT_EQ(bytes, "\x0a\x08\x08\x01\x10\x80\xca\xb5\xee\x01");
+  EXPECT_EQ(RetryDelay(MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_JOBS", "many")),
+            absl::InfiniteDuration());
+  const absl::Status cut =
+      WithRetry(MakeError(absl::StatusCode::kResourceExhausted, "LONG", std::string(20'000, 'x')),
+                absl::Seconds(2));
+  EXPECT_EQ(RetryDelay(FromGrpc(ToGrpc(cut))), absl::Seconds(2));
 }
 
 TEST(ErrorTest, ALongErrorKeepsItsReasonAndSaysWhatIsMissing) {

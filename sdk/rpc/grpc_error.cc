@@ -51,7 +51,9 @@ v1::Status Shortened(const v1::Status& status) {
   for (const auto& detail : status.details()) {
     v1::ErrorInfo info;
     v1::FieldViolations all;
-    if (detail.UnpackTo(&info)) {
+    if (detail.Is<v1::RetryInfo>()) {
+      *out.add_details() = detail;
+    } else if (detail.UnpackTo(&info)) {
       if (info.ByteSizeLong() > kMaxInfo) info.clear_metadata();
       out.add_details()->PackFrom(info);
     } else if (detail.UnpackTo(&all)) {
