@@ -23,6 +23,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/data_set/answer_use.h"
 #include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
@@ -108,9 +109,13 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
     return data.examples.size();
   };
   v1::DataSpec* lists = effective->mutable_data();
-  check("train_files", lists->mutable_train_files(), OptionsOf(effective->kind(), *lists));
-  const uint64_t held_out =
-      check("val_files", lists->mutable_val_files(), OptionsOf(effective->kind(), *lists));
+  DataSetOptions options = OptionsOf(effective->kind(), *lists);
+  // A saved job that goes on as it was does so with the data that it has.
+  if (!submission->from_checkpoint() || submission->request.has_changes()) {
+    options.answer_reader = AnswerReader(*effective, submission->dataflow());
+  }
+  check("train_files", lists->mutable_train_files(), options);
+  const uint64_t held_out = check("val_files", lists->mutable_val_files(), options);
   if (std::string large = EvaluationTooLarge(*effective, held_out, LimitsOf(project));
       !large.empty()) {
     out.push_back(Violation("spec.data.val_files", large));

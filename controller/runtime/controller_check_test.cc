@@ -55,6 +55,38 @@ class ControllerCheckTest : public WholeControllerTest {
   }
 };
 
+// A rule that compares with nothing finds a response of nothing right, and the model learns to say
+// nothing.
+TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
+  checker_ = "";
+  Start();
+  const std::string answered = "{\"prompt\": \"1+1=\", \"answer\": \"\"}\n";
+  const std::string solved = "{\"prompt\": \"1+2=\", \"solution\": \"3\"}\n";
+  folder_.Write("solved.jsonl", answered + solved);
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->add_train_files(folder_.path("solved.jsonl"));
+  spec.mutable_data()->add_val_files(folder_.path("solved.jsonl"));
+  const v1::ValidateJobResponse checked = Validate(spec);
+  ASSERT_THAT(checked.violations(), SizeIs(2)) << "one list of training, one of evaluation";
+  for (const v1::FieldViolation& violation : checked.violations()) {
+    EXPECT_THAT(violation.description(),
+                AllOf(HasSubstr("solved.jsonl:2: `answer` is missing, and "
+                                "spec.reward.rules[0] (exact_match) reads it"),
+                      HasSubstr("`prompt`, `solution`"), HasSubstr("spec.data.answer_key")));
+  }
+  EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
+  EXPECT_EQ(checked.violations(1).field(), "spec.data.val_files");
+  EXPECT_FALSE(Create(spec, "job").ok());
+  // Nobody knows what a command reads, so the lines are counted.
+  spec.mutable_reward()->clear_rules();
+  spec.mutable_reward()->set_command("python3 reward.py");
+  const v1::ValidateJobResponse taken = Validate(spec);
+  ASSERT_THAT(taken.violations(), IsEmpty());
+  ASSERT_THAT(taken.data_files(), SizeIs(2));
+  EXPECT_EQ(taken.data_files(0).unanswered(), 1u);
+  EXPECT_EQ(taken.data_files(0).unanswered_keys(), "`prompt`, `solution`");
+}
+
 TEST_F(ControllerCheckTest, WhatTheProgramFindsRefusesTheJob) {
   CheckerSays(Violating());
   const auto refused = Create(Spec(), "job");

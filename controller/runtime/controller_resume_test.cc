@@ -78,6 +78,22 @@ TEST_F(ControllerResumeTest, AJobGoesOnFromAnotherOneWithWhatChanges) {
   EXPECT_FALSE(fs::exists(FolderOf("refused")));
 }
 
+// A job that was taken without answers goes on; a new one with its weights is checked as any other.
+TEST_F(ControllerResumeTest, AJobGoesOnWithoutTheAnswersThatItNeverHad) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4});
+  Record("add", {4});
+  WriteText(folder_.path("train.jsonl"), "{\"prompt\": \"1+1=\"}\n");
+  v1::CreateJobRequest request;
+  request.set_checkpoint("job:add");
+  request.mutable_changes()->mutable_trainer()->set_total_training_steps(20);
+  EXPECT_THAT(ErrorViolations(Create(request).status())[0].description(),
+              HasSubstr("`answer` is missing"));
+  request.clear_changes();
+  const auto same = Create(request);
+  EXPECT_TRUE(same.ok()) << same.status();
+}
+
 TEST_F(ControllerResumeTest, ARequestIdIsOfOneSetOfChanges) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   Save("add", {4});

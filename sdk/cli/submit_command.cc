@@ -34,6 +34,9 @@ struct SubmitFlags {
   bool dry_run = false;
 };
 
+// Of Baton's own reward worker, which has no code of the user but the command.
+constexpr char kDefaultRewardMethod[] = "compute_reward";
+
 // What the controller calls a file -> what its user does.
 using LocalNames = std::map<std::string, std::string>;
 
@@ -165,9 +168,29 @@ void Warn(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   }
 }
 
-// Lines of data that the job goes without. On stderr, as warnings.
-void TellLeftOut(const google::protobuf::RepeatedPtrField<v1::DataFilesSummary>& lists) {
+// What the reward's own code gets of lines without an answer: nobody but its author knows whether
+// it looks at the answer. Rules and judges that do are refused by the controller.
+void TellUnanswered(const v1::JobSpec& effective, const v1::DataFilesSummary& list) {
+  const v1::RewardSpec& reward = effective.reward();
+  const bool own = !reward.command().empty() ||
+                   (!reward.method().empty() && reward.method() != kDefaultRewardMethod);
+  if (list.unanswered() == 0 || !own || list.list() == "pretrain_files") return;
+  std::fprintf(
+      stderr,
+      "baton: data.%s: %llu of %llu examples have no `answer`, so the reward gets "
+      "an empty one; the first such line has %s. If one of them is the answer, name it with "
+      "data.answer_key\n",
+      list.list().c_str(), static_cast<unsigned long long>(list.unanswered()),
+      static_cast<unsigned long long>(list.examples()),
+      ForTerminal(list.unanswered_keys()).c_str());
+}
+
+// Lines of data that the job goes without, and what else is to be known of them. On stderr, as
+// warnings.
+void TellOfData(const v1::JobSpec& effective,
+                const google::protobuf::RepeatedPtrField<v1::DataFilesSummary>& lists) {
   for (const v1::DataFilesSummary& list : lists) {
+    TellUnanswered(effective, list);
     const auto tell = [&list](uint64_t lines, const char* why) {
       if (lines == 0) return;
       std::fprintf(stderr, "baton: data.%s: %llu line%s left out, %s; %llu example%s\n",
@@ -207,7 +230,7 @@ int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& f
               const v1::Job& job) {
   const std::string name = ShortJobName(job.name());
   Warn(job.effective_spec(), job.dataflow());
-  TellLeftOut(job.data_files());
+  TellOfData(job.effective_spec(), job.data_files());
   if (flags.watch) {
     if (!options.json()) std::printf("%s is submitted\n", name.c_str());
     return WatchToEnd(options, client, job.name(), 0);
@@ -328,7 +351,7 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
                                     names));
     }
     Warn(checked->effective_spec(), checked->dataflow());
-    TellLeftOut(checked->data_files());
+    TellOfData(checked->effective_spec(), checked->data_files());
     std::printf("%s", options.json() ? (ToJson(*checked) + "\n").c_str()
                                      : WithUnits(SpecToYaml(checked->effective_spec())).c_str());
     return kOk;

@@ -146,6 +146,24 @@ TEST(ConversationsTest, AKeyThatALineLacksIsNamedWithItsField) {
               HasSubstr("`solution` is missing (spec.data.answer_key)"));
 }
 
+// A rule would compare with nothing, and find a response of nothing right.
+TEST(ConversationsTest, AnAnswerThatIsReadMustBeThere) {
+  DataSetOptions read = Rl();
+  read.answer_reader = "spec.reward.rules[0] (exact_match)";
+  EXPECT_EQ(Problem(R"({"prompt": "p", "solution": "4"})", read),
+            "`answer` is missing, and spec.reward.rules[0] (exact_match) reads it; the line has "
+            "`prompt`, `solution`: say which is the answer with spec.data.answer_key, or write "
+            "\"answer\": \"\" where it is empty");
+  EXPECT_THAT(Problem(R"({"prompt": "p", "answer": null})", read),
+              HasSubstr("`answer` is missing"));
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": ""})", read).has_answer)
+      << "it is empty, and there";
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": 0})", read).has_answer);
+  EXPECT_FALSE(Parse(R"({"prompt": "p"})", Rl()).has_answer);
+  read.answer_key = "solution";
+  EXPECT_EQ(Parse(R"({"prompt": "p", "solution": "4"})", read).answer, "4");
+}
+
 TEST(ConversationsTest, PreferencesMayBeTextsOrMessages) {
   const Example texts =
       Parse(R"({"prompt": "The sky is", "chosen": " blue.", "rejected": " green."})", Pairs());

@@ -277,6 +277,15 @@ absl::Status TakeTexts(const Json& object, const DataSetOptions& options, Exampl
                    options.needs_pair ? "reward_model" : "sft", " trains on it"));
 }
 
+// Without the answer a rule would compare with nothing, and a response of nothing would be right.
+absl::Status NoAnswer(const Json& object, const DataSetOptions& options) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("`answer` is missing, and ", options.answer_reader, " reads it; the line has ",
+                   KeysOf(object),
+                   ": say which is the answer with spec.data.answer_key, or write \"answer\": \"\" "
+                   "where it is empty"));
+}
+
 // Lines with a label as pairs, each where its second line stands.
 class Pairs {
  public:
@@ -348,6 +357,9 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pa
   bool empty = true, objects = false;
   for (; lines.Next(); empty = false) {
     absl::StatusOr<Example> example = ParseExample(lines.line(), options);
+    if (example.ok() && !example->has_answer && out->unanswered++ == 0) {
+      out->unanswered_keys = KeysOf(Json::parse(lines.line()));
+    }
     const absl::Status status =
         example.ok() ? AddExample(*std::move(example), options, pairs, out) : example.status();
     objects = objects || (!first.IsArray() && (status.ok() || IsJsonObject(lines.line())));
@@ -405,11 +417,15 @@ absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOption
   BATON_RETURN_IF_ERROR(TakeTexts(json, options, &example));
   BATON_ASSIGN_OR_RETURN(example.tools_json, ReadTools(json));
   BATON_RETURN_IF_ERROR(TakeText(json, KeyOr(options.answer_key, "answer"), true, &example.answer));
-  if (!options.answer_key.empty() && FindKey(json, options.answer_key) == nullptr) {
+  example.has_answer = FindKey(json, KeyOr(options.answer_key, "answer")) != nullptr;
+  if (!options.answer_key.empty() && !example.has_answer) {
     return absl::InvalidArgumentError(absl::StrCat("`", options.answer_key,
                                                    "` is missing (spec.data.answer_key); the line "
                                                    "has ",
                                                    KeysOf(json)));
+  }
+  if (!example.has_answer && !options.answer_reader.empty() && !Mutant("answer-may-be-missing")) {
+    return NoAnswer(json, options);
   }
   BATON_RETURN_IF_ERROR(TakeText(json, "source", false, &example.source));
   auto extra = json.find("extra");

@@ -25,8 +25,9 @@ struct Example {
   std::vector<v1::ChatMessage> messages;
   std::string tools_json;  ///< A list of functions' schemas; "" when absent.
   std::string answer;
-  std::string response;  ///< Of a pair: the chosen one.
-  std::string rejected;  ///< Of a pair.
+  bool has_answer = false;  ///< The line has one; it may be "".
+  std::string response;     ///< Of a pair: the chosen one.
+  std::string rejected;     ///< Of a pair.
   /// Whether people liked `response`: of a line that kind sft trains on, or kind reward_model
   /// pairs.
   std::optional<bool> label;
@@ -49,6 +50,8 @@ struct DataSet {
   std::vector<std::string> problems;  ///< As ProblemList has them.
   uint64_t disliked = 0;              ///< Lines of kind sft whose label is false: left out.
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
+  uint64_t unanswered = 0;
+  std::string unanswered_keys;  ///< Of the first of the `unanswered` examples: "`a`, `b`".
 };
 
 /// What is wrong with files, "FILE: what", and with their lines, "FILE:LINE: what": the first 20
@@ -93,6 +96,9 @@ struct DataSetOptions {
   std::string prompt_key = {};
   std::string answer_key = {};
   std::string response_key = {};
+  /// What compares with the answer of each line (AnswerReader), so that a line without one is
+  /// broken; empty: nothing is known to.
+  std::string answer_reader = {};
   /// Of a job that an earlier release admitted: `messages`, `completion`, `label` and `tools` are
   /// keys like any other, which are not read.
   bool of_earlier_release = false;

@@ -102,7 +102,7 @@ class DataCheckTest(unittest.TestCase):
                     "1 of 2 prompts have more than data.max_prompt_length = 6 tokens, the longest 8")
 
     def test_2_what_workers_would_refuse_is_refused_at_submit(self):
-        self.lines("train.jsonl", [{"prompt": "1+1="}])
+        self.lines("train.jsonl", [{"prompt": "1+1=", "answer": "2"}])
         self.refuse(SPEC.replace("exact_match", "numeric, extract: '(1'"),
                     "spec.reward.rules[0].extract".split(".", 1)[1], "parenthes")
         self.refuse(SPEC.replace("0123456789+= ", "0123456789"), "train.jsonl:1: ")
@@ -114,6 +114,22 @@ class DataCheckTest(unittest.TestCase):
                     "exceeds the 64 positions of the model")
         self.write("model/config.json", json.dumps(dict(CONFIG, model_type="mamba")))
         self.refuse(with_path, "mamba")
+
+    # The reward would be 1 for a response of nothing, and the model would learn to say nothing.
+    def test_2_a_rule_without_answers_is_refused(self):
+        file = self.lines("train.jsonl", [{"prompt": "1+1=", "solution": "2"}])
+        self.refuse(SPEC, f"{file}:1: `answer` is missing, and spec.reward.rules[0] (exact_match) "
+                    "reads it; the line has `prompt`, `solution`", "spec.data.answer_key")
+        of_pattern = SPEC.replace("type: exact_match", "type: regex, pattern: '^{answer}'")
+        self.refuse(of_pattern, "spec.reward.rules[0] (regex) reads it")
+        named = SPEC.replace("max_prompt_length", "answer_key: solution, max_prompt_length")
+        self.assertEqual(self.submit(named, "--dry-run")[0], 0)
+        # Of a command nobody knows it.
+        command = SPEC.replace("{rules: [{type: exact_match}]}", "{command: cat}")
+        code, _, told = self.submit(command, "--dry-run")
+        self.assertEqual(code, 0, told)
+        self.assertIn("data.train_files: 1 of 1 examples have no `answer`, so the reward gets an "
+                      "empty one; the first such line has `prompt`, `solution`", told)
 
     # Its help and its errors name what was typed, not the program that `baton` becomes.
     def test_2_generate_names_the_program_that_was_typed(self):
@@ -127,7 +143,8 @@ class DataCheckTest(unittest.TestCase):
         self.assertTrue(run("baton-worker", *wrong).startswith("baton-worker: model directory"))
 
     def test_3_a_filter_leaves_them_out(self):
-        self.lines("train.jsonl", [{"prompt": "1+1="}, {"prompt": "1234567="}, {"prompt": "2+2="}])
+        self.lines("train.jsonl", [{"prompt": prompt, "answer": ""}
+                                   for prompt in ("1+1=", "1234567=", "2+2=")])
         spec = SPEC.replace("max_prompt_length: 6", "max_prompt_length: 6, "
                             "filter_overlong_prompts: true")
         code, said, told = self.submit(spec, "-o", "json", "--name", "filtered")
@@ -138,7 +155,8 @@ class DataCheckTest(unittest.TestCase):
         kept = job["effective_spec"]["data"]["train_files"][0]
         with open(self.path("data", kept), encoding="utf-8") as file:
             self.assertEqual([json.loads(line)["prompt"] for line in file], ["1+1=", "2+2="])
-        self.lines("train.jsonl", [{"prompt": "1+1="}, {"prompt": "1234567="}])
+        self.lines("train.jsonl", [{"prompt": prompt, "answer": ""}
+                                   for prompt in ("1+1=", "1234567=")])
         self.assertIn("data.max_prompt_length; 1 example remains\n",
                       self.submit(spec, "--dry-run")[2])
 

@@ -18,8 +18,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& source,
+                                                const BatchOptions& options,
                                                 const std::string& line) {
-  BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, {}));
+  DataSetOptions keys;
+  keys.prompt_key = options.prompt_key;
+  BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, keys));
   BATON_ASSIGN_OR_RETURN(
       const policy::Prompt prompt,
       policy::RenderPromptOf(source, example.messages, example.prompt, example.tools_json));
@@ -116,7 +119,7 @@ class Batch {
 
   absl::Status Add() {
     engine::GenerateRequest request;
-    BATON_ASSIGN_OR_RETURN(request.prompt, EncodeLine(source_, lines_.line()));
+    BATON_ASSIGN_OR_RETURN(request.prompt, EncodeLine(source_, options_, lines_.line()));
     request.params = options_.params;
     request.params.max_new_tokens =
         std::min(request.params.max_new_tokens,
@@ -157,12 +160,14 @@ absl::StatusOr<LineReader> Open(const std::string& file) {
 
 }  // namespace
 
-absl::StatusOr<int64_t> CheckPrompts(const policy::PolicySource& source, const std::string& file) {
+absl::StatusOr<int64_t> CheckPrompts(const policy::PolicySource& source,
+                                     const BatchOptions& options) {
+  const std::string& file = options.prompts;
   BATON_ASSIGN_OR_RETURN(LineReader lines, Open(file));
   int64_t prompts = 0;
   ProblemList problems;
   while (lines.Next()) {
-    const absl::Status status = EncodeLine(source, lines.line()).status();
+    const absl::Status status = EncodeLine(source, options, lines.line()).status();
     if (!status.ok()) problems.AddLine(file, lines.number(), status.message());
     ++prompts;
   }

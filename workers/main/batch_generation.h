@@ -15,9 +15,10 @@
 namespace baton {
 
 struct BatchOptions {
-  std::string prompts;  ///< A file as data sets are (docs/formats/data-set.md).
-  int64_t samples = 1;  ///< To each prompt.
-  uint64_t seed = 1;    ///< Of the draws, with the prompt's line and the sample's index.
+  std::string prompts;     ///< A file as data sets are (docs/formats/data-set.md).
+  std::string prompt_key;  ///< As spec.data.prompt_key; empty: the usual ones.
+  int64_t samples = 1;     ///< To each prompt.
+  uint64_t seed = 1;       ///< Of the draws, with the prompt's line and the sample's index.
   // Limits, which one prompt's samples may pass.
   int64_t in_flight = 1;  ///< Responses begun and not complete.
   int64_t held = 1;       ///< Responses in memory: those, and complete ones that wait for them.
@@ -32,11 +33,11 @@ struct BatchProgress {
   std::string first_failure;  ///< "FILE:LINE: what" of the first of them.
 };
 
-/// Reads the whole file and answers how many prompts it has. INVALID_ARGUMENT says of all lines
-/// that are no prompts for this model what is wrong ("FILE:LINE: what"; the first 20); NOT_FOUND:
-/// no such file.
+/// Reads options.prompts whole and answers how many prompts it has. INVALID_ARGUMENT says of all
+/// lines that are no prompts for this model what is wrong ("FILE:LINE: what"; the first 20);
+/// NOT_FOUND: no such file.
 [[nodiscard]] absl::StatusOr<int64_t> CheckPrompts(const policy::PolicySource& source,
-                                                   const std::string& file);
+                                                   const BatchOptions& options);
 
 /// Calls `write` with a line for each prompt, in the file's order: what the prompt's line has, with
 ///   "responses": [text, ...]               of its samples

@@ -116,10 +116,11 @@ absl::Status GenerateFile(const GenerateOptions& options, const TellProgress& pr
   BATON_ASSIGN_OR_RETURN(const auto source, OpenSource(options));
   BatchOptions batch;
   batch.prompts = options.prompts;
+  batch.prompt_key = options.prompt_key;
   batch.samples = options.samples;
   batch.seed = options.seed;
   BATON_ASSIGN_OR_RETURN(batch.params, MakeParams(options, *source));
-  BATON_ASSIGN_OR_RETURN(const int64_t total, CheckPrompts(*source, options.prompts));
+  BATON_ASSIGN_OR_RETURN(const int64_t total, CheckPrompts(*source, batch));
   BatchProgress told;
   const auto tell = [&](const BatchProgress& done) {
     told = done;

@@ -96,6 +96,19 @@ TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {
   EXPECT_GT(streamed.size(), 60u);
 }
 
+TEST_F(GenerateCommandTest, TheKeyOfThePromptsMayBeNamed) {
+  options_.prompts = folder_.path("prompts.jsonl");
+  options_.out = folder_.path("out.jsonl");
+  std::ofstream(options_.prompts) << R"({"question": "1+2="})"
+                                  << "\n";
+  const auto generate = [&] {
+    return GenerateFile(options_, [](const BatchProgress&, int64_t) {});
+  };
+  EXPECT_FALSE(generate().ok());
+  options_.prompt_key = "question";
+  EXPECT_TRUE(generate().ok());
+}
+
 TEST_F(GenerateCommandTest, IsAFunctionOfTheSeed) {
   const std::string first = Run().value();
   EXPECT_FALSE(first.empty());

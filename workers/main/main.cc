@@ -137,6 +137,10 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
   CLI::Option* prompts =
       command->add_option("--prompts", options.prompts,
                           "JSONL file: a prompt (text or messages) in each line, as in data sets");
+  command
+      ->add_option("--prompt-key", options.prompt_key,
+                   "The key of the prompt in these lines, as data.prompt_key of a job")
+      ->needs(prompts);
   prompt->excludes(prompts);
   command->callback([prompt, prompts] {
     if (prompt->count() + prompts->count() == 0) throw CLI::RequiredError("--prompt or --prompts");

@@ -23,6 +23,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
+#include "sdk/data_set/answer_use.h"
 #include "sdk/data_set/data_set.h"
 #include "sdk/schema/spec_defaults.h"
 #include "workers/main/generate_command.h"
@@ -46,6 +47,7 @@ constexpr absl::string_view kMadeUpLines[] = {
 };
 
 constexpr char kAnswerTaken[] = "the line's answer, since it has no `response`";
+constexpr char kNothingTaken[] = "nothing, since the line has no `response` and no answer";
 
 /// One response to score.
 struct Case {
@@ -82,6 +84,17 @@ absl::StatusOr<std::vector<Line>> ReadLines(const std::string& file, int64_t mos
   return lines;
 }
 
+/// How the job reads a line; those made up here have the usual keys.
+DataSetOptions OptionsOfLines(const RewardTestOptions& options) {
+  if (options.data.empty()) return {};
+  DataSetOptions keys = OptionsOf(v1::JOB_KIND_RL, options.spec.data());
+  keys.of_earlier_release = false;  // the spec is the user's, not an effective one
+  v1::JobSpec spec = options.spec;
+  spec.set_kind(v1::JOB_KIND_RL);  // of a script there is no kind
+  keys.answer_reader = AnswerReader(spec, spec.dataflow());
+  return keys;
+}
+
 /// The lines with `responses` that the model gives.
 absl::StatusOr<std::vector<Line>> Sample(const RewardTestOptions& options,
                                          std::vector<Line> lines) {
@@ -102,6 +115,7 @@ absl::StatusOr<std::vector<Line>> Sample(const RewardTestOptions& options,
     std::filesystem::remove_all(folder, code);
   });
   generate.prompts = folder + "/prompts.jsonl";
+  generate.prompt_key = OptionsOfLines(options).prompt_key;
   generate.out = folder + "/responses.jsonl";
   std::ofstream prompts(generate.prompts);
   for (const Line& line : lines) prompts << line.text << "\n";
@@ -127,7 +141,7 @@ absl::StatusOr<std::vector<Line>> Sample(const RewardTestOptions& options,
 }
 
 absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, const Line& line) {
-  absl::StatusOr<Example> example = ParseExample(line.text, {});
+  absl::StatusOr<Example> example = ParseExample(line.text, OptionsOfLines(options));
   if (!example.ok()) return Annotate(example.status(), line.place);
   Case one;
   one.place = line.place;
@@ -145,11 +159,11 @@ absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, cons
     for (const Json& response : *given) {
       if (response.is_string()) responses.push_back(response.get<std::string>());
     }
-  } else if (json.contains("response")) {
+  } else if (json.contains("response") || !example->response.empty()) {
     one.from = "the line's `response`";
     responses.push_back(example->response);
   } else {
-    one.from = kAnswerTaken;
+    one.from = example->has_answer ? kAnswerTaken : kNothingTaken;
     responses.push_back(example->answer);
   }
   std::vector<Case> cases;

@@ -14,7 +14,8 @@
 namespace baton {
 
 struct RewardTestOptions {
-  /// `reward`, and for what it asks of a model `judge`; for samples `model`, `rollout`, `data`.
+  /// `reward`, and for what it asks of a model `judge`; `data` with the keys of lines; for samples
+  /// `model` and `rollout`.
   v1::JobSpec spec;
   std::string data;     ///< A file as data sets are; empty: a few lines made up here.
   int64_t lines = 8;    ///< So many of its first lines.
@@ -32,6 +33,9 @@ struct RewardTestOutput {
   std::function<void(absl::string_view text)> err;  ///< The command's stderr and troubles, at once.
 };
 
+/// Reads lines as the job would (but for those made up): with the keys that `data` names, and with
+/// an answer where a rule or the judge reads it.
+///
 /// Scores each line's responses: its `responses` or its `response`; else those sampled; else its
 /// `answer`, which should have the best reward. Shows each one's prompt, response, answer, reward,
 /// scores, time (with up to 4 asked at once, as in a job) and error, then a summary.

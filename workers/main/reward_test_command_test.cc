@@ -88,6 +88,32 @@ TEST_F(RewardTestCommandTest, ScoresGivenResponsesByRules) {
   EXPECT_EQ(rows[2]["scores"]["accuracy"], 0);
 }
 
+TEST_F(RewardTestCommandTest, ReadsLinesAsTheJobDoes) {
+  Data("{\"question\": \"2+2?\", \"gold\": \"4\", \"response\": \"4\"}\n");
+  AddRule("exact_match");
+  options_.spec.mutable_data()->set_prompt_key("question");
+  options_.spec.mutable_data()->set_answer_key("gold");
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, HasSubstr("  prompt    2+2?\n  response  4  [the line's `response`]\n"
+                              "  answer    4\n  reward    1\n"));
+}
+
+// Else an empty response would get the reward of a right one.
+TEST_F(RewardTestCommandTest, RefusesLinesWithoutTheAnswerThatARuleReads) {
+  Data("{\"prompt\": \"2+2=\", \"solution\": \"4\"}\n");
+  AddRule("exact_match");
+  EXPECT_THAT(std::string(TestReward(options_, {}).status().message()),
+              AllOf(HasSubstr("data.jsonl:1: `answer` is missing, and spec.reward.rules[0]"),
+                    HasSubstr("`prompt`, `solution`"), HasSubstr("spec.data.answer_key")));
+  options_.spec.mutable_reward()->clear_rules();
+  Script(
+      "import json, sys\n"
+      "for line in sys.stdin:\n"
+      "    print(json.dumps({'id': json.loads(line)['id'], 'reward': 1}), flush=True)\n");
+  EXPECT_TRUE(Run()) << "who knows whether it reads answers";
+  EXPECT_THAT(out_, HasSubstr("[nothing, since the line has no `response` and no answer]"));
+}
+
 TEST_F(RewardTestCommandTest, SaysThatEqualRewardsTeachNothing) {
   AddRule("exact_match")->set_extract("####(.*)");  // none of the lines made up has that
   EXPECT_TRUE(Run());
