@@ -202,6 +202,7 @@ void TellOfData(const v1::JobSpec& effective,
     tell(list.overlong_prompts(), "whose prompts are longer than data.max_prompt_length");
     tell(list.disliked(), "whose label is false");
     tell(list.unpaired(), "whose prompt has no line with the other label");
+    tell(list.weightless(), "where all that could be trained on has weight 0");
   }
 }
 

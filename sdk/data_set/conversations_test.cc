@@ -164,6 +164,67 @@ TEST(ConversationsTest, AnAnswerThatIsReadMustBeThere) {
   EXPECT_EQ(Parse(R"({"prompt": "p", "solution": "4"})", read).answer, "4");
 }
 
+// As in OpenAI's files: the turn is context, and not to be learned.
+TEST(ConversationsTest, ATurnOfWeightZeroIsNotTrainedOn) {
+  const std::string ask = R"({"messages": [{"role": "user", "content": "2+2?"}, )";
+  const std::string four = R"({"role": "assistant", "content": "4")";
+  const std::string doubt = R"(, {"role": "user", "content": "Sure?"}, )";
+  const std::string no = R"({"role": "assistant", "content": "no")";
+  const Example first =
+      Parse(absl::StrCat(ask, four, R"(, "weight": 1})", doubt, no, R"(, "weight": 0}]})"), Sft());
+  EXPECT_EQ(first.response, "4");
+  EXPECT_THAT(Turns(first), ElementsAre("user: 2+2?"));
+  const Example last = Parse(
+      absl::StrCat(ask, four, R"(, "weight": 0.0})", doubt, no, R"(, "weight": null}]})"), Sft());
+  EXPECT_EQ(last.response, "no");
+  EXPECT_THAT(Turns(last), ElementsAre("user: 2+2?", "assistant: 4", "user: Sure?"));
+  const std::string none = absl::StrCat(ask, four, R"(, "weight": 0}]})");
+  EXPECT_TRUE(Parse(none, Sft()).weightless);
+  EXPECT_FALSE(Parse(none, Rl()).weightless) << "a prompt is not trained on";
+  const std::string completion =
+      R"({"prompt": "2+2?", "completion": [{"role": "assistant", "content": "5", "weight": 0}]})";
+  EXPECT_TRUE(Parse(completion, Sft()).weightless);
+  EXPECT_FALSE(Parse(completion, Rl()).weightless);
+  EXPECT_THAT(Problem(R"({"prompt": "p", "chosen": [{"role": "assistant", "content": "4"}],)"
+                      R"( "rejected": [{"role": "assistant", "content": "5", "weight": 0}]})",
+                      Pairs()),
+              AllOf(HasSubstr("`rejected`"), HasSubstr("weight")));
+}
+
+TEST(ConversationsTest, AWeightIsZeroOrOne) {
+  for (const char* wrong : {"0.5", "2", "-1", "true", "\"0\"", "[0]"}) {
+    for (const DataSetOptions& options : {Sft(), Rl()}) {
+      EXPECT_THAT(
+          Problem(absl::StrCat(R"({"messages": [{"role": "user", "content": "2+2?"}, )",
+                               R"({"role": "assistant", "content": "4", "weight": )", wrong, "}]}"),
+                  options),
+          AllOf(HasSubstr("`messages[1].weight` is "), HasSubstr(wrong),
+                HasSubstr("neither 0 (the turn is not trained on) nor 1")));
+    }
+  }
+}
+
+TEST(ConversationsTest, LinesOfWeightZeroAreLeftOutAndCounted) {
+  const TestFolder folder;
+  const auto line = [](const char* reply, int weight) {
+    return absl::StrCat(R"({"messages": [{"role": "user", "content": "2+2?"}, )",
+                        R"({"role": "assistant", "content": ")", reply, R"(", "weight": )", weight,
+                        "}]}\n");
+  };
+  folder.Write("some.jsonl", line("5", 0) + line("4", 1) + line("6", 0));
+  const DataSet some = ReadDataSet({folder.path("some.jsonl")}, Sft());
+  EXPECT_THAT(some.problems, IsEmpty());
+  ASSERT_THAT(some.examples, SizeIs(1));
+  EXPECT_EQ(some.examples[0].response, "4");
+  EXPECT_EQ(some.weightless, 2u);
+  folder.Write("none.jsonl", line("5", 0));
+  EXPECT_THAT(ReadDataSet({folder.path("none.jsonl")}, Sft()).problems,
+              ElementsAre(AllOf(HasSubstr("no line is left"), HasSubstr("\"weight\": 0"))));
+  folder.Write("wrong.jsonl", line("4", 1) + line("5", 3));
+  EXPECT_THAT(ReadDataSet({folder.path("wrong.jsonl")}, Sft()).problems,
+              ElementsAre(HasSubstr("wrong.jsonl:2: `messages[1].weight` is 3")));
+}
+
 TEST(ConversationsTest, PreferencesMayBeTextsOrMessages) {
   const Example texts =
       Parse(R"({"prompt": "The sky is", "chosen": " blue.", "rejected": " green."})", Pairs());

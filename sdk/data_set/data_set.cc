@@ -55,17 +55,30 @@ absl::Status NoPrompt(const Json& object, const DataSetOptions& options) {
                    ": say which is the prompt with spec.data.prompt_key"));
 }
 
-// Prompt and response of a conversation: the last turn of the assistant, and what precedes it.
+// How many turns a conversation has up to the last one of the assistant; with `weighty`, up to the
+// last one of them whose weight is not 0. 0: there is none.
+size_t TurnsUpToResponse(const Said& said, bool weighty) {
+  size_t turns = said.messages.size();
+  while (turns > 0 &&
+         (said.messages[turns - 1].role() != "assistant" ||
+          (weighty && !said.weights[turns - 1] && !Mutant("weight-zero-is-trained")))) {
+    --turns;
+  }
+  return turns;
+}
+
+// Prompt and response of a conversation: the last turn of the assistant that may be trained on, and
+// what precedes it.
 absl::Status SplitAtResponse(Said said, Example* out) {
   auto& turns = said.messages;
-  const auto last = std::find_if(turns.rbegin(), turns.rend(), [](const v1::ChatMessage& turn) {
-    return turn.role() == "assistant";
-  });
-  if (last == turns.rend()) {
+  if (TurnsUpToResponse(said, /*weighty=*/false) == 0) {
     return absl::InvalidArgumentError(
         "`messages` has no turn of the assistant; kind sft trains on the last one");
   }
-  if (!Mutant("turns-after-the-response-stay")) turns.erase(last.base(), turns.end());
+  const size_t last = TurnsUpToResponse(said, /*weighty=*/true);
+  out->weightless = last == 0;
+  if (out->weightless) return absl::OkStatus();
+  if (!Mutant("turns-after-the-response-stay")) turns.resize(last);
   Said response;
   response.messages.push_back(turns.back());
   BATON_ASSIGN_OR_RETURN(out->response,
@@ -122,6 +135,8 @@ absl::Status TakeResponse(const Json& object, const DataSetOptions& options, Exa
     return absl::OkStatus();
   }
   BATON_ASSIGN_OR_RETURN(const Said said, ReadSaid(object, key));
+  out->weightless = said.messages.size() == 1 && !said.weights.front();
+  if (out->weightless) return absl::OkStatus();
   BATON_ASSIGN_OR_RETURN(out->response, ResponseText(said, key));
   return absl::OkStatus();
 }
@@ -193,6 +208,13 @@ absl::Status TakePair(const Json& object, const DataSetOptions& options, Example
   }
   BATON_ASSIGN_OR_RETURN(Said chosen, ReadSaid(object, "chosen"));
   BATON_ASSIGN_OR_RETURN(Said rejected, ReadSaid(object, "rejected"));
+  for (const Said* said : {&chosen, &rejected}) {
+    if (said->weights.empty() || said->weights.back()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", said == &chosen ? "chosen" : "rejected",
+        "` ends with a turn of `\"weight\": 0`, which is not trained on; remove the line, or the "
+        "weight"));
+  }
   if (chosen.messages.empty() != rejected.messages.empty()) {
     return absl::InvalidArgumentError(
         "of `chosen` and `rejected` one is a text and the other messages; write both alike");
@@ -268,9 +290,11 @@ absl::Status TakeTexts(const Json& object, const DataSetOptions& options, Exampl
   DataSetOptions asked = options;
   asked.needs_response = trains;
   BATON_RETURN_IF_ERROR(TakeResponse(object, options, out));
+  out->weightless = out->weightless && trains;
+  if (out->weightless) return absl::OkStatus();
   BATON_RETURN_IF_ERROR(TakePrompt(object, asked, out));
   if (trains && labelled) out->label = label->get<bool>();
-  if (!trains || !out->response.empty()) return absl::OkStatus();
+  if (!trains || out->weightless || !out->response.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("`", KeyOr(options.response_key, "response"), "` is missing",
                    NamedBy(options.response_key, "response_key"), "; kind ",
@@ -337,7 +361,9 @@ class Pairs {
 // Adds what a line became, or what becomes of it with an earlier one.
 absl::Status AddExample(Example example, const DataSetOptions& options, Pairs* pairs,
                         DataSet* out) {
-  if (!example.label.has_value()) {
+  if (example.weightless) {
+    ++out->weightless;
+  } else if (!example.label.has_value()) {
     out->examples.push_back(std::move(example));
   } else if (options.needs_pair) {
     BATON_ASSIGN_OR_RETURN(std::optional<Example> pair, pairs->Add(std::move(example)));
@@ -505,10 +531,14 @@ DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions&
     out.file_sizes.push_back(out.examples.size() - before);
   }
   out.unpaired = pairs.unpaired();
-  if (out.examples.empty() && out.disliked + out.unpaired > 0) {
+  if (out.examples.empty() && out.disliked + out.unpaired + out.weightless > 0) {
     problems.AddFile(
         files.front(),
-        out.disliked > 0
+        out.weightless > 0
+            ? absl::StrCat("no line is left: of ", out.weightless,
+                           " lines every turn of the assistant has `\"weight\": 0`, and such turns "
+                           "are not trained on")
+        : out.disliked > 0
             ? absl::StrCat("no line is left: ", out.disliked,
                            " lines have `label: false`, and kind sft imitates what people liked")
             : std::string("no pair can be made: no prompt has both a line with `label: true` and "

@@ -31,6 +31,8 @@ struct Example {
   /// Whether people liked `response`: of a line that kind sft trains on, or kind reward_model
   /// pairs.
   std::optional<bool> label;
+  /// All that kind sft could train on has `"weight": 0`: there is no response.
+  bool weightless = false;
   std::string source;
   std::string extra_json;  ///< As given; "" when absent.
 
@@ -49,6 +51,7 @@ struct DataSet {
   std::vector<uint64_t> file_sizes;   ///< How many of them each file has, in the files' order.
   std::vector<std::string> problems;  ///< As ProblemList has them.
   uint64_t disliked = 0;              ///< Lines of kind sft whose label is false: left out.
+  uint64_t weightless = 0;            ///< Example::weightless: left out.
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
   uint64_t unanswered = 0;
   std::string unanswered_keys;  ///< Of the first of the `unanswered` examples: "`a`, `b`".
@@ -107,7 +110,8 @@ struct DataSetOptions {
 /// Reads `files` in order as one list. Empty lines are skipped. A broken line is a problem and
 /// is left out; a file that cannot be read, or that holds no example, is one too. Of lines with a
 /// `label` kind sft gets those that people liked, and kind reward_model pairs: the first liked and
-/// the first disliked response to one prompt, the second ones, and so on. May block.
+/// the first disliked response to one prompt, the second ones, and so on. Kind sft goes without
+/// lines that have weight 0 on all that it could train on. May block.
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options);
 
 /// What a job of this kind needs of its examples.
@@ -116,8 +120,9 @@ DataSetOptions OptionsOf(v1::JobKind kind);
 DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data);
 
 /// Parses one line (docs/formats/data-set.md). Of `messages` alone the last turn of the assistant
-/// is the response where one is needed, and what precedes it the prompt; else the prompt ends with
-/// the last turn of the user. The error says what is wrong, without the file's name.
+/// whose weight is not 0 is the response where one is needed, and what precedes it the prompt; else
+/// the prompt ends with the last turn of the user. The error says what is wrong, without the file's
+/// name.
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options);
 
 }  // namespace baton

@@ -97,12 +97,26 @@ absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string&
   return message;
 }
 
-absl::StatusOr<std::vector<v1::ChatMessage>> ReadMessages(const Json& list, absl::string_view key) {
-  std::vector<v1::ChatMessage> out;
+// Whether a turn may be trained on. OpenAI's files say `"weight": 0` of turns that must not be.
+absl::StatusOr<bool> ReadWeight(const Json& turn, const std::string& where) {
+  const Json* weight = FindKey(turn, "weight");
+  if (weight == nullptr) return true;
+  // A table makes 1.0 of 1 where other turns have no weight.
+  if (weight->is_number() && weight->get<double>() == 1) return true;
+  if (weight->is_number() && weight->get<double>() == 0) return false;
+  return absl::InvalidArgumentError(absl::StrCat("`", where, ".weight` is ",
+                                                 Dump(*weight).substr(0, kKeyShown),
+                                                 ", neither 0 (the turn is not trained on) nor 1"));
+}
+
+absl::StatusOr<Said> ReadMessages(const Json& list, absl::string_view key) {
+  Said out;
   if (list.empty()) return absl::InvalidArgumentError(absl::StrCat("`", key, "` is an empty list"));
   for (size_t i = 0; i < list.size(); ++i) {
-    BATON_ASSIGN_OR_RETURN(out.emplace_back(),
-                           ReadMessage(list[i], absl::StrCat(key, "[", i, "]")));
+    const std::string where = absl::StrCat(key, "[", i, "]");
+    BATON_ASSIGN_OR_RETURN(out.messages.emplace_back(), ReadMessage(list[i], where));
+    BATON_ASSIGN_OR_RETURN(const bool weight, ReadWeight(list[i], where));
+    out.weights.push_back(weight);
   }
   return out;
 }
@@ -157,10 +171,7 @@ absl::StatusOr<Said> ReadSaid(const Json& object, absl::string_view key) {
   Said said;
   const Json* value = FindKey(object, key);
   if (value == nullptr) return said;
-  if (value->is_array()) {
-    BATON_ASSIGN_OR_RETURN(said.messages, ReadMessages(*value, key));
-    return said;
-  }
+  if (value->is_array()) return ReadMessages(*value, key);
   BATON_RETURN_IF_ERROR(TakeText(object, key, false, &said.text));
   if (said.text.empty()) return absl::InvalidArgumentError(absl::StrCat("`", key, "` is empty"));
   return said;

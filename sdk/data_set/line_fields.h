@@ -34,10 +34,12 @@ absl::Status TakeText(const DataJson& object, absl::string_view key, bool number
 struct Said {
   std::string text;
   std::vector<v1::ChatMessage> messages;
+  std::vector<bool> weights;  ///< Of each message; false: `"weight": 0`, it is not trained on.
 
   bool absent() const { return text.empty() && messages.empty(); }
 };
-/// INVALID_ARGUMENT: the value is neither a text nor a list of messages, or it is empty.
+/// INVALID_ARGUMENT: the value is neither a text nor a list of messages, or it is empty; a weight
+/// is neither 0 nor 1.
 absl::StatusOr<Said> ReadSaid(const DataJson& object, absl::string_view key);
 
 /// The text of a response: `said`, where it is messages the only one, of role assistant. `key`

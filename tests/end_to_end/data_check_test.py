@@ -131,6 +131,19 @@ class DataCheckTest(unittest.TestCase):
         self.assertIn("data.train_files: 1 of 1 examples have no `answer`, so the reward gets an "
                       "empty one; the first such line has `prompt`, `solution`", told)
 
+    def test_2_turns_of_weight_zero_are_left_out(self):
+        def line(reply, weight):
+            return {"prompt": "1+1=", "completion": [{"role": "assistant", "content": reply,
+                                                      "weight": weight}]}
+        sft = SPEC.replace("kind: rl", "kind: sft").replace("reward: {", "#")
+        self.lines("train.jsonl", [line("3", 0), line("2", 1)])
+        code, _, told = self.submit(sft, "--dry-run")
+        self.assertEqual(code, 0, told)
+        self.assertIn("data.train_files: 1 line is left out, where all that could be trained on has "
+                      "weight 0; 1 example remains", told)
+        file = self.lines("train.jsonl", [line("3", 0), line("2", 0.5)])
+        self.refuse(sft, f"{file}:2: `completion[0].weight` is 0.5, neither 0")
+
     # Its help and its errors name what was typed, not the program that `baton` becomes.
     def test_2_generate_names_the_program_that_was_typed(self):
         def run(*arguments):

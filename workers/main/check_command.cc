@@ -211,6 +211,7 @@ class Checking {
     while (lines->Next()) {
       const auto example = ParseExample(lines->line(), options);
       if (!example.ok()) continue;                                      // the controller names it
+      if (example->weightless) continue;                                // it is left out
       if (options.needs_response && example->label == false) continue;  // it is left out
       ++counts->prompts;
       const auto tokens = PromptTokens(*example);
