@@ -174,7 +174,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
                           left = ListsOf(answer->mutable_effective_spec()),
                           own = ListsOf(effective);
   for (const v1::DataFilesSummary& counted : answer->data_files()) {
-    for (size_t i = 0; i < own.size(); ++i) {
+    for (size_t i = 0; i < own.size() && counted.overlong_prompts() > 0; ++i) {
       if (own[i].name != counted.list()) continue;
       const v1::JobKind kind =
           counted.list() == "pretrain_files" ? v1::JOB_KIND_SFT : effective->kind();
@@ -189,6 +189,10 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       if (call->of.keeps) {
         KeepFiles(*call, counted.list(), *left[i].files, *given[i].files, own[i].files, &out);
       }
+    }
+    for (v1::DataFilesSummary& summary : *call->of.data_files) {
+      if (summary.list() != counted.list()) continue;
+      summary.set_prompts_cut_back(counted.prompts_cut_back());
     }
   }
   return out;
@@ -230,6 +234,7 @@ void ContentsCheck::KeepFiles(const Call& call, const std::string& list, const F
 uint64_t BytesToTakeOver(v1::ValidateJobResponse answer, const std::string& folder) {
   std::vector<std::string> files = FilesBelow(folder);
   for (const v1::DataFilesSummary& counted : answer.data_files()) {
+    if (counted.overlong_prompts() == 0) continue;  // its files are as they were
     for (const List& list : ListsOf(answer.mutable_effective_spec())) {
       if (list.name != counted.list()) continue;
       files.insert(files.end(), list.files->begin(), list.files->end());

@@ -280,6 +280,8 @@ TEST(ContentsCheckTest, BytesToTakeOverAreThoseOfFilteredLists) {
   data->add_val_files(write("/val", 50));
   EXPECT_EQ(BytesToTakeOver(answer, folder + "/check"), 1000u);  // no list is said to have changed
   answer.add_data_files()->set_list("train_files");
+  EXPECT_EQ(BytesToTakeOver(answer, folder + "/check"), 1000u);  // nothing of it is left out
+  answer.mutable_data_files(0)->set_overlong_prompts(1);
   EXPECT_EQ(BytesToTakeOver(answer, folder + "/check"), 2200u);
   EXPECT_EQ(BytesToTakeOver({}, ""), 0u);
   fs::remove_all(folder);

@@ -203,6 +203,15 @@ void TellOfData(const v1::JobSpec& effective,
     tell(list.disliked(), "whose label is false");
     tell(list.unpaired(), "whose prompt has no line with the other label");
     tell(list.weightless(), "where all that could be trained on has weight 0");
+    if (list.prompts_cut_back() == 0) continue;
+    std::fprintf(
+        stderr,
+        "baton: warning: data.%s: of %llu example%s the chat template writes the whole "
+        "conversation otherwise than it begins a reply (templates of thinking models leave "
+        "thoughts out of it): they are trained on as the template writes the whole, after "
+        "the part of the prompt that it begins with\n",
+        list.list().c_str(), static_cast<unsigned long long>(list.prompts_cut_back()),
+        list.prompts_cut_back() == 1 ? "" : "s");
   }
 }
 

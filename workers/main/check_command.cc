@@ -124,8 +124,9 @@ class Checking {
   struct Counts {
     uint64_t prompts = 0;
     uint64_t overlong = 0;
-    size_t longest = 0;  // tokens
-    uint64_t named = 0;  // of those too long, with file and line
+    size_t longest = 0;     // tokens
+    uint64_t named = 0;     // of those too long, with file and line
+    uint64_t cut_back = 0;  // Demonstration::cut_back
   };
 
   absl::Status CheckList(const std::string& list, const DataSetOptions& options,
@@ -175,11 +176,12 @@ class Checking {
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
-    if (counts.overlong == 0) return absl::OkStatus();
+    if (counts.overlong == 0 && counts.cut_back == 0) return absl::OkStatus();
     files->Assign(kept.begin(), kept.end());
     v1::DataFilesSummary* summary = out_.add_data_files();
     summary->set_list(list);
     summary->set_overlong_prompts(counts.overlong);
+    summary->set_prompts_cut_back(counts.cut_back);
     return absl::OkStatus();
   }
 
@@ -224,7 +226,7 @@ class Checking {
             absl::StrCat("the prompt has ", *tokens, " tokens, more than ", limit));
       }
       if (status.ok()) longest_prompt_ = std::max(longest_prompt_, static_cast<int64_t>(*tokens));
-      if (status.ok()) status = CheckResponses(*example, options);
+      if (status.ok()) status = CheckResponses(*example, options, counts);
       // The sum says it of all of them.
       if (tokens.ok() && *tokens > limit && counts->named++ >= kNamedOverlong) continue;
       if (!status.ok()) problems->AddLine(file, lines->number(), status.message());
@@ -245,16 +247,20 @@ class Checking {
   }
 
   // Responses that are trained on.
-  absl::Status CheckResponses(const Example& example, const DataSetOptions& options) const {
+  absl::Status CheckResponses(const Example& example, const DataSetOptions& options,
+                              Counts* counts) const {
     if (!options.needs_response && !options.needs_pair) return absl::OkStatus();
     const int limit = spec_.data().max_response_length();
     BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, Render(example));
-    BATON_ASSIGN_OR_RETURN(const auto response,
-                           policy_->EncodeResponse(prompt, example.response, limit));
+    BATON_ASSIGN_OR_RETURN(const auto whole,
+                           policy_->EncodeDemonstration(prompt, example.response, 0, limit));
+    counts->cut_back += whole.cut_back ? 1 : 0;
     if (example.rejected.empty()) return absl::OkStatus();
     BATON_ASSIGN_OR_RETURN(const auto rejected,
-                           policy_->EncodeResponse(prompt, example.rejected, limit));
-    if (response != rejected) return absl::OkStatus();
+                           policy_->EncodeDemonstration(prompt, example.rejected, 0, limit));
+    if (whole.prompt != rejected.prompt || whole.response != rejected.response) {
+      return absl::OkStatus();
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         "`chosen` and `rejected` are equal after cutting to data.max_response_length = ", limit,
         " tokens; raise it or remove the line"));

@@ -173,6 +173,30 @@ TEST_F(CheckCommandTest, ResponsesThatAreTrainedOnAreLookedAt) {
   EXPECT_THAT(Problems(), IsEmpty());
 }
 
+// As with thinking models: 9 opens a thought, which the template leaves out of what was said.
+TEST_F(CheckCommandTest, PromptsThatAreCutBackAreCounted) {
+  spec_.set_kind(v1::JOB_KIND_SFT);
+  spec_.mutable_model()->clear_init();
+  spec_.mutable_model()->set_path(SaveModel("thinks"));
+  folder_.Write("thinks/chat_template.jinja",
+                "{% for m in messages %}{{ 2 if m.role == 'assistant' else 3 }}"
+                "{{ m.content.split('9')[-1] }}1{% endfor %}"
+                "{% if add_generation_prompt %}29{% endif %}");
+  spec_.mutable_data()->set_max_prompt_length(8);
+  spec_.mutable_data()->set_filter_overlong_prompts(false);  // no spec of an earlier release
+  const std::string line =
+      R"({"messages": [{"role": "user", "content": "4"}, {"role": "assistant", "content": "5"}]})";
+  const std::string file =
+      Add("a.jsonl", line + "\n" + R"({"prompt": "4", "response": "5"})" + "\n" + line + "\n");
+  const v1::ValidateJobResponse checked = Check();
+  EXPECT_THAT(checked.violations(), IsEmpty());
+  ASSERT_THAT(checked.data_files(), SizeIs(1));
+  EXPECT_EQ(checked.data_files(0).list(), "train_files");
+  EXPECT_EQ(checked.data_files(0).prompts_cut_back(), 2u) << "a text has no template";
+  EXPECT_EQ(checked.data_files(0).overlong_prompts(), 0u);
+  EXPECT_THAT(checked.effective_spec().data().train_files(), ElementsAre(file));
+}
+
 TEST_F(CheckCommandTest, PairsThatAreEqualOnceTheyAreCutAreNamed) {
   spec_.set_kind(v1::JOB_KIND_REWARD_MODEL);
   const std::string file =

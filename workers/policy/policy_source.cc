@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `path` itself, or its `actor`, when that is the one with a config.json.
+}  // namespace
+
 std::string ModelDirectory(const std::string& path) {
   std::error_code error;
   const std::string actor = absl::StrCat(path, "/actor");
@@ -29,8 +30,6 @@ std::string ModelDirectory(const std::string& path) {
   }
   return path;
 }
-
-}  // namespace
 
 absl::StatusOr<ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
                                            const tokenizer::Tokenizer& tokenizer) {
@@ -213,23 +212,50 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(const Prompt& pr
   return ids;
 }
 
-absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeResponse(const Prompt& prompt,
-                                                                  absl::string_view text,
-                                                                  int64_t max_tokens,
-                                                                  bool ends) const {
+absl::StatusOr<Demonstration> PolicySource::EncodeDemonstration(const Prompt& prompt,
+                                                                absl::string_view text,
+                                                                int64_t max_prompt,
+                                                                int64_t max_response,
+                                                                bool ends) const {
+  Demonstration out;
+  BATON_ASSIGN_OR_RETURN(out.prompt, EncodePrompt(prompt, max_prompt));
+  tokenizer::TemplateReply reply = {tokenizer::RenderedText(text)};
+  if (prompt.templated()) {
+    BATON_RETURN_IF_ERROR(chat_template_.status());
+    BATON_ASSIGN_OR_RETURN(reply, chat_template_->RenderReply(prompt.chat, prompt.text, text));
+  }
+  BATON_ASSIGN_OR_RETURN(out.response, EncodeReply(prompt, reply, ends));
+  out.cut_back = reply.from_start;
+  if (out.cut_back) {
+    const auto differ = std::mismatch(out.prompt.begin(), out.prompt.end(), out.response.begin(),
+                                      out.response.end());
+    if (differ.first == out.prompt.begin()) {
+      return absl::InvalidArgumentError(
+          "the chat template writes the prompt and the whole conversation with nothing in common; "
+          "name another one in spec.model.chat_template");
+    }
+    out.response.erase(out.response.begin(), differ.second);
+    out.prompt.erase(differ.first, out.prompt.end());
+  }
+  if (max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response) {
+    out.response.resize(static_cast<size_t>(max_response));
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeReply(
+    const Prompt& prompt, const tokenizer::TemplateReply& reply, bool ends) const {
   tokenizer::EncodeOptions options;
   options.control_ids = control_ids_;
   // As the continuation that it is: a tokenizer that prepends a space to a text does not here. In a
   // job of the earlier release that joined messages, it goes on as it did there.
-  if (!joins_messages_) options.follows = tokenizer_->FollowsAfter(prompt.text, options);
-  tokenizer::RenderedText response(text);
-  if (prompt.templated()) {
-    BATON_RETURN_IF_ERROR(chat_template_.status());
+  if (!joins_messages_ && !reply.from_start) {
+    options.follows = tokenizer_->FollowsAfter(prompt.text, options);
+  }
+  tokenizer::RenderedText response = reply.text;
+  if (prompt.templated() && !ends) {
     const std::string& mark = chat_template_->end_of_turn();
-    BATON_ASSIGN_OR_RETURN(response, chat_template_->RenderReply(prompt.chat, prompt.text, text));
-    if (!mark.empty() && !ends) {
-      response = response.Slice(0, response.text().size() - mark.size());
-    }
+    response = response.Slice(0, response.text().size() - mark.size());
   }
   BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(response, options));
   const bool ended = !ids.empty() && std::find(stop_token_ids_.begin(), stop_token_ids_.end(),
@@ -242,9 +268,6 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeResponse(const Prompt& 
       BATON_ASSIGN_OR_RETURN(ids, tokenizer_->Encode(response, options));
     }
     ids.push_back(*end_id_);
-  }
-  if (max_tokens > 0 && static_cast<int64_t>(ids.size()) > max_tokens) {
-    ids.resize(static_cast<size_t>(max_tokens));
   }
   return ids;
 }

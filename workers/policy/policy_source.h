@@ -41,6 +41,15 @@ struct Prompt {
   bool templated() const { return !chat.messages.empty(); }
 };
 
+/// A prompt and the response to it that a model learns, as tokens.
+struct Demonstration {
+  std::vector<int32_t> prompt;
+  std::vector<int32_t> response;
+  /// The chat template writes the whole otherwise than the prompt ends: `prompt` is what both begin
+  /// with, and `response` the rest of the whole.
+  bool cut_back = false;
+};
+
 /// Immutable after Open; any thread. Everything in it is a function of the spec and of the files
 /// it names, so every worker of a job holds the same.
 class PolicySource {
@@ -85,15 +94,24 @@ class PolicySource {
   /// special token of one symbol still that symbol's. INVALID_ARGUMENT when it has no tokens, or
   /// more than `max_tokens` (0: no limit).
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Prompt& prompt, int64_t max_tokens) const;
-  /// Token ids of a response to `prompt`, as the template writes it: its text, which is content,
-  /// then, where it `ends`, what ends a response; cut to `max_tokens` (0: no limit).
-  absl::StatusOr<std::vector<int32_t>> EncodeResponse(const Prompt& prompt, absl::string_view text,
-                                                      int64_t max_tokens, bool ends = true) const;
+  /// `prompt` as EncodePrompt, and a response to it as the template writes it: its text, which is
+  /// content, then, where it `ends`, what ends a response; cut to `max_response` (0: no limit).
+  ///
+  /// As in TRL (common_prefix_length, 1.16), the prompt is cut back to the tokens that the whole
+  /// begins with where the template does not repeat in the whole what begins a reply: thinking
+  /// models begin one with "<think>" and leave thoughts out of what was said.
+  absl::StatusOr<Demonstration> EncodeDemonstration(const Prompt& prompt, absl::string_view text,
+                                                    int64_t max_prompt, int64_t max_response,
+                                                    bool ends = true) const;
   /// Ids that end a response.
   const std::vector<int64_t>& stop_token_ids() const { return stop_token_ids_; }
 
  private:
   PolicySource() = default;
+  /// Token ids of what a template made of a reply to `prompt`, or of the whole.
+  absl::StatusOr<std::vector<int32_t>> EncodeReply(const Prompt& prompt,
+                                                   const tokenizer::TemplateReply& reply,
+                                                   bool ends) const;
   absl::Status FindTemplate(const std::string& name);
   absl::Status OpenDirectory(const std::string& directory);
   absl::Status OpenInit(const v1::ModelInitSpec& init);
@@ -115,6 +133,10 @@ class PolicySource {
   size_t end_text_bytes_ = 0;  ///< Of the template's mark, those at its end that `end_id_` is for.
   std::vector<int32_t> control_ids_;  ///< Beside the tokenizer's special tokens.
 };
+
+/// The Hugging Face directory that a model's path means: itself, or its `actor`, when that is the
+/// one with a config.json.
+std::string ModelDirectory(const std::string& path);
 
 /// What spec.model.init describes, defaults filled in.
 absl::StatusOr<ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,

@@ -89,13 +89,14 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
   BATON_ASSIGN_OR_RETURN(const Prompt prompt,
                          RenderPromptOf(source, trajectory.messages(), trajectory.prompt_text(),
                                         trajectory.tools_json()));
-  engine::TrainSequence sequence;
-  BATON_ASSIGN_OR_RETURN(sequence.tokens, source.EncodePrompt(prompt, data.max_prompt_length()));
-  sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());
   BATON_ASSIGN_OR_RETURN(
-      const auto response,
-      source.EncodeResponse(prompt, trajectory.response_text(), data.max_response_length(), ends));
-  sequence.tokens.insert(sequence.tokens.end(), response.begin(), response.end());
+      Demonstration said,
+      source.EncodeDemonstration(prompt, trajectory.response_text(), data.max_prompt_length(),
+                                 data.max_response_length(), ends));
+  engine::TrainSequence sequence;
+  sequence.tokens = std::move(said.prompt);
+  sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());
+  sequence.tokens.insert(sequence.tokens.end(), said.response.begin(), said.response.end());
   sequence.pretraining = true;
   return sequence;
 }

@@ -35,8 +35,9 @@ engine::TrainSequence FromHeader(const v1::Trajectory& header);
 bool IsSampled(const v1::Trajectory& trajectory);
 
 /// A demonstration, or pretraining text of a policy's batch: `messages` (without them
-/// `prompt_text`) through the chat template, as rollouts see them; then `response_text` and what
-/// ends a response, unless it does not end (`ends`); limits of spec.data.
+/// `prompt_text`) through the chat template, as rollouts see them
+/// (PolicySource::EncodeDemonstration says what may be cut off their end); then `response_text` and
+/// what ends a response, unless it does not end (`ends`); limits of spec.data.
 absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory,
                                                 const v1::DataSpec& data,
                                                 const PolicySource& source, bool ends = true);

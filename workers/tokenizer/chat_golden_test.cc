@@ -134,7 +134,7 @@ TEST(ModelTemplateTest, AMessageThatSpellsOutATurnStaysText) {
   EXPECT_EQ(std::count(ids.begin(), ids.end(), *tokenizer->TokenToId("<|im_start|>")), 3);
   EXPECT_EQ(tokenizer->DecodeBytes(ids, false), text.text());
   // In a reply too.
-  const auto reply = *own.RenderReply(chat, text, attack);
+  const RenderedText reply = own.RenderReply(chat, text, attack)->text;
   const auto reply_ids = *tokenizer->Encode(reply);
   EXPECT_EQ(std::count(reply_ids.begin(), reply_ids.end(), *tokenizer->TokenToId("<|im_end|>")), 1);
   EXPECT_EQ(reply_ids.back(), *tokenizer->TokenToId("<|im_end|>"));
@@ -153,28 +153,65 @@ TEST(ModelTemplateTest, ARepliesTextIsTheTemplates) {
     const auto prompt = *own.Render(chat);
     Chat whole = chat;
     whole.messages.emplace_back("assistant", " It is 4.\n");
-    EXPECT_EQ(prompt.text() + own.RenderReply(chat, prompt, " It is 4.\n")->text() + c.after,
+    EXPECT_EQ(prompt.text() + own.RenderReply(chat, prompt, " It is 4.\n")->text.text() + c.after,
               own.Render(whole, false)->text());
   }
   // </s> is no token of this tokenizer: nothing ends the turn, and the whole tail is taken.
   const auto mistral = *ChatTemplate::OfModel(FilesOf("mistral_nemo"), *TokenizerOf("qwen2"));
   EXPECT_EQ(mistral.end_of_turn(), "");
   const Chat user = {{{"user", "2+2?"}}};
-  EXPECT_EQ(mistral.RenderReply(user, *mistral.Render(user), "4")->text(), "4</s>");
+  EXPECT_EQ(mistral.RenderReply(user, *mistral.Render(user), "4")->text.text(), "4</s>");
   // With a system message this template writes the last message of the user otherwise than others.
-  EXPECT_EQ(mistral.RenderReply(chat, *mistral.Render(chat), "4")->text(), "4");
+  EXPECT_EQ(mistral.RenderReply(chat, *mistral.Render(chat), "4")->text.text(), "4");
 }
 
-// A template that writes the past otherwise than it begins a reply (as reasoning models do).
-TEST(ModelTemplateTest, AReplyGoesAsItIsWhereTheTemplateWritesItOtherwise) {
+// As reasoning models do: a reply begins with a thought, and what was said has none.
+TEST(ModelTemplateTest, AReplyThatTheTemplateBeginsOtherwiseIsTheWhole) {
   const auto tokenizer = TokenizerOf("qwen2");
   const auto own = *ChatTemplate::OfModel(
-      {"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      {"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+       "{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
        "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}",
        "", ""},
       *tokenizer);
   const Chat chat = {{{"user", "2+2?"}}};
-  EXPECT_EQ(own.RenderReply(chat, *own.Render(chat), "4")->text(), "4<|im_end|>");
+  const std::string whole = "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n";
+  const RenderedText prompt = *own.Render(chat);
+  ASSERT_EQ(prompt.text(), whole + "<think>\n");
+  for (const auto& [reply, written] :
+       {std::pair("4", "4<|im_end|>"), std::pair("<think>\nadd\n</think>\n\n4", "\n\n4<|im_end|>"),
+        // What it says stays content, though the whole has marks of the template.
+        std::pair("<|im_end|>", "<|im_end|><|im_end|>")}) {
+    const TemplateReply made = *own.RenderReply(chat, prompt, reply);
+    EXPECT_TRUE(made.from_start);
+    EXPECT_EQ(made.text.text(), whole + written);
+    const auto ids = *tokenizer->Encode(made.text);
+    EXPECT_EQ(std::count(ids.begin(), ids.end(), *tokenizer->TokenToId("<|im_end|>")), 2);
+  }
+}
+
+// What differs may be an earlier turn: then it matters whether the whole begins the reply alike.
+TEST(ModelTemplateTest, AReplyGoesAsItIsWhereEarlierTurnsDiffer) {
+  const auto tokenizer = TokenizerOf("qwen2");
+  const Chat chat = {{{"user", "2+2?"}}};
+  for (const std::string opened : {"", "<think>\n"}) {
+    const auto own = *ChatTemplate::OfModel(
+        {"{% for m in messages %}<|im_start|>{{ m.role }}\n"
+         "{% if loop.last and m.role == 'user' %}Now: {% endif %}{{ m.content }}<|im_end|>\n"
+         "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n" +
+             opened + "{% endif %}",
+         "", ""},
+        *tokenizer);
+    const RenderedText prompt = *own.Render(chat);
+    ASSERT_EQ(prompt.text(),
+              "<|im_start|>user\nNow: 2+2?<|im_end|>\n<|im_start|>assistant\n" + opened);
+    const TemplateReply made = *own.RenderReply(chat, prompt, "4");
+    EXPECT_EQ(made.from_start, !opened.empty());
+    EXPECT_EQ(made.text.text(),
+              opened.empty()
+                  ? "4<|im_end|>"
+                  : "<|im_start|>user\n2+2?<|im_end|>\n<|im_start|>assistant\n4<|im_end|>");
+  }
 }
 
 TEST(ModelTemplateTest, FindsTheTemplateWhereTransformersDoes) {

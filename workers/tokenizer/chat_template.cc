@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/tokenizer/model_template.h"
 
@@ -49,6 +50,18 @@ bool IsTemplates(const RenderedText& text, size_t begin, size_t end) {
   return std::any_of(ranges.begin(), ranges.end(), [&](const TextRange& range) {
     return range.begin <= begin && end <= range.end;
   });
+}
+
+/// Of a `whole` that does not begin with the prompt of `chat`: whether it has what the prompt ends
+/// with to begin a reply, and earlier turns are what differs (Mistral puts what the system says
+/// into the last message). Then a reply goes as it is after the prompt, which is as the model will
+/// see it.
+bool BeginsReplyAlike(const ModelTemplate& model, const Chat& chat, const RenderedText& prompt,
+                      const RenderedText& whole) {
+  const auto turns = model.Render(chat, /*add_generation_prompt=*/false);
+  if (!turns.ok() || !absl::StartsWith(prompt.text(), turns->text())) return false;
+  const std::string opening = prompt.text().substr(turns->text().size());
+  return !absl::StartsWith(whole.text(), turns->text()) && absl::StrContains(whole.text(), opening);
 }
 
 /// A reply that no template writes itself.
@@ -125,26 +138,37 @@ absl::StatusOr<RenderedText> ChatTemplate::Render(const Chat& chat,
   return out;
 }
 
-absl::StatusOr<RenderedText> ChatTemplate::RenderReply(const Chat& chat, const RenderedText& prompt,
-                                                       absl::string_view reply) const {
-  RenderedText plain(reply);
-  plain.AddTemplate(end_of_turn_);
-  if (kind_ != Kind::kModel) return plain;
+absl::StatusOr<TemplateReply> ChatTemplate::RenderReply(const Chat& chat,
+                                                        const RenderedText& prompt,
+                                                        absl::string_view reply) const {
+  TemplateReply out = {RenderedText(reply)};
+  out.text.AddTemplate(end_of_turn_);
+  if (kind_ != Kind::kModel) return out;
   Chat whole = chat;
   whole.messages.emplace_back("assistant", reply);
   BATON_ASSIGN_OR_RETURN(const RenderedText text, model_->Render(whole, false));
-  // Some templates write the past otherwise than they begin a reply; then the reply goes as it is.
-  if (!absl::StartsWith(text.text(), prompt.text())) return plain;
+  size_t begin = prompt.text().size();  // of the reply
+  out.from_start = !absl::StartsWith(text.text(), prompt.text());
+  if (out.from_start) {
+    out.from_start =
+        !BeginsReplyAlike(*model_, chat, prompt, text) && !Mutant("reply-repeats-the-thought");
+    if (!out.from_start) return out;
+    const auto differ = std::mismatch(prompt.text().begin(), prompt.text().end(),
+                                      text.text().begin(), text.text().end());
+    begin = static_cast<size_t>(differ.first - prompt.text().begin());
+  }
   size_t end = text.text().size();
   if (!end_of_turn_.empty()) {
     const size_t mark = text.text().rfind(end_of_turn_);
-    if (mark == std::string::npos || mark < prompt.text().size() ||
-        !IsTemplates(text, mark, mark + end_of_turn_.size())) {
-      return plain;
-    }
-    end = mark + end_of_turn_.size();
+    const bool ends = mark != std::string::npos && mark >= begin &&
+                      IsTemplates(text, mark, mark + end_of_turn_.size());
+    if (!ends && !out.from_start) return out;
+    if (ends) end = mark + end_of_turn_.size();
   }
-  return text.Slice(prompt.text().size(), end);
+  out.text = text.Slice(out.from_start ? 0 : begin, end);
+  // Where the template writes no end, the reply has one all the same.
+  if (!absl::EndsWith(out.text.text(), end_of_turn_)) out.text.AddTemplate(end_of_turn_);
+  return out;
 }
 
 absl::StatusOr<std::vector<int32_t>> ChatTemplate::MarkIds(const Tokenizer& tokenizer) const {

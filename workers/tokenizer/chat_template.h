@@ -27,6 +27,15 @@ namespace baton::tokenizer {
 class ModelTemplate;
 struct TemplateFiles;
 
+/// An assistant's reply as a template writes it.
+struct TemplateReply {
+  /// The reply with what ends it: what follows the prompt.
+  RenderedText text;
+  /// `text` is the whole conversation instead, for it does not begin with the prompt: the template
+  /// leaves out of a reply what the prompt begins it with (an opened thought).
+  bool from_start = false;
+};
+
 class ChatTemplate {
  public:
   /// INVALID_ARGUMENT for an unknown name lists the known.
@@ -43,10 +52,11 @@ class ChatTemplate {
   [[nodiscard]] absl::StatusOr<RenderedText> Render(const Chat& chat,
                                                     bool add_generation_prompt = true) const;
   /// The assistant's reply to `chat` with what ends it (nothing where end_of_turn is empty), as the
-  /// template writes the whole. `prompt` is Render(chat).
-  [[nodiscard]] absl::StatusOr<RenderedText> RenderReply(const Chat& chat,
-                                                         const RenderedText& prompt,
-                                                         absl::string_view reply) const;
+  /// template writes the whole; as it is where the template writes the turns before it otherwise
+  /// than in the prompt. `prompt` is Render(chat).
+  [[nodiscard]] absl::StatusOr<TemplateReply> RenderReply(const Chat& chat,
+                                                          const RenderedText& prompt,
+                                                          absl::string_view reply) const;
   /// What a reply ends with ("<|im_end|>"), which ends generation too; empty where a model's own
   /// template writes no special token there.
   const std::string& end_of_turn() const { return end_of_turn_; }
