@@ -19,6 +19,7 @@
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/base/hub_name.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/weights_io.h"
 #include "workers/tokenizer/generation_config.h"
@@ -32,6 +33,8 @@ using relay::SafetensorsFile;
 
 constexpr char kWeightsFile[] = "model.safetensors";
 constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr char kHead[] = "lm_head.weight";
+constexpr char kEmbedding[] = "model.embed_tokens.weight";
 
 /// Copied from the source directory when they are there.
 constexpr char kGenerationFile[] = "generation_config.json";
@@ -90,9 +93,9 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const 
 /// A tensor that the model has no place for means that its config does not tell the truth, unless
 /// it is one that files carry without need.
 absl::Status CheckKnown(const std::string& name, const std::map<std::string, TensorPart>& known) {
-  const bool tied = known.count("lm_head.weight") == 0;
+  const bool headless = known.count(kHead) == 0;  // or tied to the embedding
   if (known.count(name) > 0 || absl::EndsWith(name, ".rotary_emb.inv_freq") ||
-      (tied && name == "lm_head.weight")) {
+      (headless && name == kHead)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -185,20 +188,27 @@ absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string&
   return generation.Save(dir);
 }
 
-// The files that hold the weights of `dir`.
-absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const std::string& dir) {
-  std::vector<std::string> names = {kWeightsFile};
-  if (!Exists(Join(dir, kWeightsFile))) {
-    if (!Exists(Join(dir, kIndexFile))) return NoWeights(dir);
-    BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(Join(dir, kIndexFile)));
-    names.clear();
-    for (const auto& [file, tensors] : tensors_of_file) names.push_back(file);
+/// Whether the weights of `dir` have a head that is not the embedding. What cannot be read is not
+/// decided here: who loads the weights reports it.
+bool HasOwnHead(const std::string& dir) {
+  const auto files = OpenWeights(dir);
+  if (!files.ok()) return false;
+  const auto find = [&files](const char* name) {
+    torch::Tensor found;
+    for (const auto& file : *files) {
+      const relay::TensorEntry* entry = file->view().Find(name);
+      if (entry == nullptr) continue;
+      if (auto tensor = BorrowTensor(file->view(), *entry); tensor.ok()) found = *tensor;
+    }
+    return found;
+  };
+  torch::Tensor head = find(kHead), embedding = find(kEmbedding);
+  if (!head.defined() || !embedding.defined()) return false;
+  if (head.scalar_type() != embedding.scalar_type()) {
+    head = head.to(torch::kFloat32);
+    embedding = embedding.to(torch::kFloat32);
   }
-  std::vector<std::unique_ptr<SafetensorsFile>> files;
-  for (const std::string& name : names) {
-    BATON_ASSIGN_OR_RETURN(files.emplace_back(), SafetensorsFile::Open(Join(dir, name)));
-  }
-  return files;
+  return !torch::equal(head, embedding) && !Mutant("another-head-is-ignored");
 }
 
 absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
@@ -235,6 +245,21 @@ absl::Status Publish(const std::string& temporary, const std::string& dir) {
 
 }  // namespace
 
+absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const std::string& dir) {
+  std::vector<std::string> names = {kWeightsFile};
+  if (!Exists(Join(dir, kWeightsFile))) {
+    if (!Exists(Join(dir, kIndexFile))) return NoWeights(dir);
+    BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(Join(dir, kIndexFile)));
+    names.clear();
+    for (const auto& [file, tensors] : tensors_of_file) names.push_back(file);
+  }
+  std::vector<std::unique_ptr<SafetensorsFile>> files;
+  for (const std::string& name : names) {
+    BATON_ASSIGN_OR_RETURN(files.emplace_back(), SafetensorsFile::Open(Join(dir, name)));
+  }
+  return files;
+}
+
 absl::StatusOr<std::string> ReadConfigJson(const std::string& dir) {
   BATON_RETURN_IF_ERROR(CheckDirectory(dir));
   return relay::ReadFile(Join(dir, "config.json"));
@@ -244,6 +269,7 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
   BATON_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(dir));
   absl::StatusOr<ModelConfig> config = ModelConfig::FromJson(text);
   if (!config.ok()) return Annotate(config.status(), Join(dir, "config.json"));
+  if (config->tie_word_embeddings && HasOwnHead(dir)) config->tie_word_embeddings = false;
   return config;
 }
 
@@ -336,10 +362,14 @@ absl::Status ConvertModel(const std::string& from, absl::string_view dtype, cons
   BATON_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(from));
   BATON_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(from));
   Json json = Json::parse(text);  // LoadModelConfig could
+  // transformers 5 writes `dtype`, earlier ones `torch_dtype`; each reads both.
+  if (!json.contains("dtype")) json["torch_dtype"] = std::string(dtype);
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (json.contains(key)) json[key] = std::string(dtype);
   }
   json.erase(kModelDtypeKey);
+  if (json.contains("tie_word_embeddings"))
+    json["tie_word_embeddings"] = config.tie_word_embeddings;
   config.torch_dtype = std::string(dtype);
   SaveOptions options;
   BATON_ASSIGN_OR_RETURN(options.companions, ReadCompanions(from));

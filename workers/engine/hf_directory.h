@@ -24,12 +24,15 @@
 
 namespace baton::engine {
 
-/// config.json alone. NotFound when the directory or the file is missing.
+/// What config.json says, and whether the head is tied, for which the weights are asked too: as in
+/// transformers (5.24), the head of a model whose files have one of other values than the embedding
+/// is not tied, whatever config.json says. NotFound when the directory or config.json is missing;
+/// without weights, config.json counts.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 
 /// The model with its weights (F32, F16 or BF16 on disk), converted to `dtype` on `device`. A tied
-/// model may or may not carry lm_head.weight. Errors name the file and the tensor. With a tensor
-/// group (model.h) a rank reads its own slices.
+/// model may or may not carry lm_head.weight, which is then equal to the embedding. Errors name the
+/// file and the tensor. With a tensor group (model.h) a rank reads its own slices.
 absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
                                                     torch::Device device,
                                                     Communicator* tensor_group = nullptr);
@@ -75,6 +78,11 @@ absl::StatusOr<ModelConfig> ConfigToSave(ModelConfig config, torch::Dtype own,
 
 /// config.json as text. NotFound when the directory or the file is missing.
 absl::StatusOr<std::string> ReadConfigJson(const std::string& dir);
+
+/// The files that hold the weights of `dir`. NotFound: there are none, or a shard is missing;
+/// InvalidArgument: a file is damaged.
+absl::StatusOr<std::vector<std::unique_ptr<relay::SafetensorsFile>>> OpenWeights(
+    const std::string& dir);
 
 /// Names of all tensors that the weights of `dir` hold, sorted.
 absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir);

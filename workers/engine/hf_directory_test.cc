@@ -235,11 +235,57 @@ TEST(LoadModel, ATensorWithoutAPlaceIsRefused) {
 
 TEST(LoadModel, ATiedModelMayCarryItsHead) {
   const TestFolder folder;
-  const std::string dir = CopyOfGolden(folder, "llama_gqa_tied");
-  Rewrite(dir, [&](NamedTensors& tensors) {
-    tensors.emplace_back("lm_head.weight", torch::zeros({40, 16}));
-  });
-  EXPECT_TRUE(LoadError(dir).ok()) << LoadError(dir);
+  for (const char* name : {"llama_gqa_tied", "qwen2_tied_bf16"}) {
+    const std::string dir = CopyOfGolden(folder, name);
+    Rewrite(dir, [&](NamedTensors& tensors) {
+      for (size_t i = 0, n = tensors.size(); i < n; ++i) {
+        if (tensors[i].first == "model.embed_tokens.weight") {
+          tensors.emplace_back("lm_head.weight", tensors[i].second);
+        }
+      }
+    });
+    const auto model = Load(dir);
+    EXPECT_TRUE(model->config().tie_word_embeddings);
+    const nlohmann::json expected = ReadJson(dir + "/expected.json");
+    EXPECT_LT(LargestDifference(
+                  LogitsOf(*model, expected["sequences"].get<std::vector<std::vector<int64_t>>>()),
+                  expected["logits"].get<Logits>()),
+              1e-4)
+        << name;
+  }
+}
+
+// transformers 5.24 on such a folder: "we will NOT tie them". The expected logits are those that it
+// computes with the file's own head.
+TEST(LoadModel, AnotherHeadInTheFilesIsNotTied) {
+  const TestFolder folder;
+  for (const char* name : {"llama", "qwen2"}) {  // one file, and several with an index
+    const std::string dir = CopyOfGolden(folder, name);
+    nlohmann::json config = ReadJson(dir + "/config.json");
+    ASSERT_FALSE(config["tie_word_embeddings"].get<bool>());
+    config["tie_word_embeddings"] = true;
+    ASSERT_TRUE(relay::WriteFileAtomically(dir + "/config.json", config.dump()).ok());
+    const auto model = Load(dir);
+    EXPECT_FALSE(model->config().tie_word_embeddings);
+    const nlohmann::json expected = ReadJson(dir + "/expected.json");
+    EXPECT_LT(LargestDifference(
+                  LogitsOf(*model, expected["sequences"].get<std::vector<std::vector<int64_t>>>()),
+                  expected["logits"].get<Logits>()),
+              1e-4)
+        << name;
+    // What is written of it says so itself.
+    const std::string saved = folder.path(std::string("saved-") + name);
+    ASSERT_TRUE(SaveModel(*model, saved).ok());
+    EXPECT_FALSE(ReadJson(saved + "/config.json")["tie_word_embeddings"].get<bool>());
+    const std::string converted = folder.path(std::string("converted-") + name);
+    ASSERT_TRUE(ConvertModel(dir, "bfloat16", converted).ok());
+    EXPECT_FALSE(ReadJson(converted + "/config.json")["tie_word_embeddings"].get<bool>());
+    // Without weights nothing but config.json is there to ask.
+    for (const auto& entry : fs::directory_iterator(dir)) {
+      if (entry.path().string().find("safetensors") != std::string::npos) fs::remove(entry.path());
+    }
+    EXPECT_TRUE(LoadModelConfig(dir)->tie_word_embeddings);
+  }
 }
 
 TEST(LoadModel, TruncatedWeightsAreAnError) {
