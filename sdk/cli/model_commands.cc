@@ -72,7 +72,8 @@ void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
 
   auto* generate =
       app.add_subcommand("generate",
-                         "Try a model: baton generate --model DIR --prompt TEXT, or --prompts FILE "
+                         "Try a model: baton generate --model DIR --prompt TEXT (a user's message "
+                         "if the model has a chat template), or --prompts FILE "
                          "--out FILE for many prompts");
   generate->prefix_command();
   generate->fallthrough(false);  // what it is given is for the other program

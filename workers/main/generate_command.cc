@@ -93,7 +93,11 @@ absl::Status Generate(const GenerateOptions& options,
   request.id = 1;
   request.key.job_seed = options.seed;
   BATON_ASSIGN_OR_RETURN(request.params, MakeParams(options, *source));
-  BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, source->RenderPrompt({}, options.prompt));
+  const tokenizer::RenderedText text(options.prompt);
+  policy::Prompt prompt(text);
+  if (!options.raw) {
+    BATON_ASSIGN_OR_RETURN(prompt, source->RenderQuestion(text));
+  }
   BATON_ASSIGN_OR_RETURN(request.prompt, source->EncodePrompt(prompt, 0));
   const int64_t room = source->config().positions() - static_cast<int64_t>(request.prompt.size());
   request.params.max_new_tokens =

@@ -16,7 +16,8 @@ namespace baton {
 
 struct GenerateOptions {
   std::string model;   ///< A Hugging Face directory, or a checkpoint's folder.
-  std::string prompt;  ///< Text, or one user message under a chat template.
+  std::string prompt;  ///< One message of the user if the model has a chat template, else a text.
+  bool raw = false;    ///< `prompt` is a text in any case.
   std::string chat_template = "auto";
   std::string dtype = "float32";
   std::string device = "cpu";

@@ -96,6 +96,35 @@ TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {
   EXPECT_GT(streamed.size(), 60u);
 }
 
+// What a chat model is asked is a message of its user, as it was trained on; a text goes as it is
+// where that is said.
+TEST_F(GenerateCommandTest, APromptIsAMessageOfTheUserWhereTheModelHasATemplate) {
+  options_.temperature = 0;
+  const auto answer_to = [&](const std::string& line) {
+    GenerateOptions file = options_;
+    file.prompts = folder_.path("prompts.jsonl");
+    file.out = folder_.path("out.jsonl");
+    std::ofstream(file.prompts) << line << "\n";
+    EXPECT_TRUE(GenerateFile(file, [](const BatchProgress&, int64_t) {}).ok());
+    std::ifstream out(file.out);
+    std::string written;
+    std::getline(out, written);
+    return Json::parse(written)["responses"][0].get<std::string>();
+  };
+  const std::string text = R"({"prompt": "1+2="})";
+  const std::string message = R"({"prompt": [{"role": "user", "content": "1+2="}]})";
+  EXPECT_EQ(Run().value(), answer_to(text));  // without a template
+  std::ofstream(options_.model + "/chat_template.jinja")
+      << "{% for m in messages %}7{{ m.content }}8{% endfor %}9+";
+  ASSERT_NE(answer_to(message), answer_to(text));
+  EXPECT_EQ(Run().value(), answer_to(message));
+  options_.raw = true;
+  EXPECT_EQ(Run().value(), answer_to(text));
+  options_.raw = false;
+  options_.chat_template = "none";
+  EXPECT_EQ(Run().value(), answer_to(text));
+}
+
 TEST_F(GenerateCommandTest, TheKeyOfThePromptsMayBeNamed) {
   options_.prompts = folder_.path("prompts.jsonl");
   options_.out = folder_.path("out.jsonl");

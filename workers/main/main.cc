@@ -133,7 +133,12 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
   CLI::App* command = app.add_subcommand(
       "generate", "Sample a model: print the response to one prompt, or answer a file of prompts");
   command->add_option("--model", options.model, "Hugging Face directory or checkpoint")->required();
-  CLI::Option* prompt = command->add_option("--prompt", options.prompt, "The prompt");
+  CLI::Option* prompt =
+      command->add_option("--prompt", options.prompt,
+                          "The prompt: one message of the user if the model has a chat template, "
+                          "else a text");
+  command->add_flag("--raw", options.raw, "--prompt is a text that the chat template does not wrap")
+      ->needs(prompt);
   CLI::Option* prompts =
       command->add_option("--prompts", options.prompts,
                           "JSONL file: a prompt (text or messages) in each line, as in data sets");
@@ -177,9 +182,8 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
   command->add_option("--seed", options.seed)->capture_default_str();
   command
       ->add_option("--chat-template", options.chat_template,
-                   "auto (the model's own, for messages), model (the same, also for a text), none, "
-                   "chatml or "
-                   "llama3")
+                   "auto (the model's own, for --prompt and for messages), model (the same, also "
+                   "for the texts of --prompts), none, chatml or llama3")
       ->capture_default_str();
   command->add_option("--dtype", options.dtype)->capture_default_str();
   command->add_option("--device", options.device, "What it computes on: cpu")
