@@ -195,10 +195,17 @@ TEST_F(BoundWorkerTest, AnExportIsAskedOfAWorkerOfTheProjectAndAnsweredByItAlone
   }
   Settle();
   EXPECT_FALSE(done.HasBeenNotified()) << "it was not theirs";
-  own.session->OnMessage(ResultOf(task.task().task_token()));
+  EXPECT_EQ(task.task().export_().dtype(), "float32") << "a coarser one rounds the update away";
+  v1::WorkerMessage exported = ResultOf(task.task().task_token());
+  (*exported.mutable_result()->mutable_metrics())["changed_weights"] = 1000;
+  (*exported.mutable_result()->mutable_metrics())["kept_weights"] = 87;
+  own.session->OnMessage(exported);
   ASSERT_TRUE(done.WaitForNotificationWithTimeout(absl::Seconds(10)));
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->directory(), "/tmp/exported");
+  EXPECT_EQ(answer->dtype(), "float32");
+  EXPECT_EQ(answer->changed_weights(), 1000);
+  EXPECT_EQ(answer->kept_weights(), 87);
 }
 
 }  // namespace

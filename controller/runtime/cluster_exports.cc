@@ -1,4 +1,6 @@
 // ClusterRuntime: checkpoints that workers export.
+#include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -51,6 +53,7 @@ void ClusterRuntime::Export(const std::string& job, const std::string& checkpoin
     task->mutable_export_()->set_checkpoint(checkpoint);
     task->mutable_export_()->set_directory(pending.directory);
     task->mutable_export_()->set_dtype(pending.dtype);
+    task->mutable_export_()->set_base_model(pending.base_model);
     pending.worker = worker;
     pending.seen = now_;
     pending.deadline = pending.seen + absl::Minutes(10);
@@ -71,6 +74,20 @@ void ClusterRuntime::OnExportResult(const std::string& worker, const TaskRef& re
   v1::ExportCheckpointResponse answer;
   answer.set_directory(pending.directory);
   answer.set_step(pending.step);
+  answer.set_dtype(pending.dtype);
+  const auto count = [&result](const char* name) -> std::optional<int64_t> {
+    const auto metric = result.metrics().find(name);
+    // What a worker says is a number of weights, or nothing.
+    if (metric == result.metrics().end() || !(metric->second >= 0 && metric->second < 1e15)) {
+      return std::nullopt;
+    }
+    return static_cast<int64_t>(metric->second);
+  };
+  const auto changed = count("changed_weights"), kept = count("kept_weights");
+  if (changed.has_value() && kept.has_value()) {
+    answer.set_changed_weights(*changed);
+    answer.set_kept_weights(*kept);
+  }
   pending.done(std::move(answer));
 }
 

@@ -242,13 +242,13 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
         MakeError(absl::StatusCode::kInvalidArgument, "EXPORT_DTYPE",
                   absl::StrCat("dtype '", dtype,
                                "' is not one of: float32, bfloat16, float16; without one the "
-                               "weights have the type of the model the job began with")));
+                               "weights are float32, as they are trained")));
   }
   const std::string name = FullJobName(request.name());
   const absl::Status open = paths_.CheckExport(request.directory(), access::ProjectOf(name));
   if (!open.ok()) return done(open);
-  CheckpointsOf(name, [this, request, name,
-                       done = std::move(done)](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+  const auto choose = [this, request, name, done](const std::string& base,
+                                                  absl::StatusOr<std::vector<v1::Checkpoint>> all) {
     if (!all.ok()) return done(all.status());
     const std::string which = request.best()        ? "best"
                               : request.step() == 0 ? ""
@@ -257,10 +257,17 @@ void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
     if (!chosen.ok()) return done(chosen.status());
     PendingExport pending;
     pending.directory = request.directory();
-    pending.dtype = request.dtype();
+    pending.dtype = request.dtype().empty() ? "float32" : request.dtype();
+    pending.base_model = base;
     pending.step = chosen->step();
     pending.done = done;
     cluster_->Export(name, chosen->path(), std::move(pending));
+  };
+  WithJob(name, done, [choose](const std::shared_ptr<JobRuntime>& job) {
+    const std::string base = job->AsFound().submitted->effective_spec().model().path();
+    job->Checkpoints([choose, base](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+      choose(base, std::move(all));
+    });
   });
 }
 

@@ -14,6 +14,7 @@ namespace baton::controller {
 /// Used on the cluster's strand.
 struct PendingExport {
   std::string directory, dtype;
+  std::string base_model;  // that the job began with; "": random weights
   int64_t step = 0;
   Callback<v1::ExportCheckpointResponse> done;
   std::string worker;

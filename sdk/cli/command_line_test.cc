@@ -290,12 +290,30 @@ TEST_F(CommandLineTest, ExportsToAPathOfThisShell) {
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr((std::filesystem::current_path() / "some/folder").string()));
   EXPECT_THAT(Run({"export", "add", "folder", "--dtype", "float16"}).out,
-              HasSubstr("folderfloat16"));
+              AllOf(HasSubstr("folderfloat16"), HasSubstr("it keeps is not known")));
+  // Of float32, in which weights are trained, there is nothing to say.
+  EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("keeps")), HasSubstr("baton generate --model")));
+  EXPECT_THAT(Run({"export", "add", "folder", "--dtype", "bfloat16"}).out,
+              HasSubstr("bfloat16 keeps 8.7% of the update: of 1000 weights that training changed, "
+                        "87 still differ"));
   EXPECT_EQ(Run({"export", "add", "folder", "--best"}).code, 0);
   EXPECT_NE(Run({"export", "add", "folder", "--best", "--step", "2"}).code, 0);
   const Outcome typo = Run({"export", "add", "folder", "--dtype", "bf16"});
   EXPECT_NE(typo.code, 0);
   EXPECT_THAT(typo.err, HasSubstr("bfloat16"));
+}
+
+// The command that an export advises must work on what was exported.
+TEST_F(CommandLineTest, AnExportAdvisesWhatGoesWithTheJob) {
+  v1::JobSpec& spec = *service_.job.mutable_effective_spec();
+  const auto advice = [&] { return Run({"export", "add", "folder"}).out; };
+  EXPECT_THAT(advice(), HasSubstr("baton generate --model folder --prompt '…'"));
+  spec.mutable_model()->set_chat_template("chatml");  // the folder has no template of its own
+  EXPECT_THAT(advice(), HasSubstr("--model folder --chat-template chatml --prompt"));
+  spec.mutable_model()->set_chat_template("none");
+  EXPECT_THAT(advice(), HasSubstr("--model folder --raw --prompt"));
+  spec.set_kind(v1::JOB_KIND_REWARD_MODEL);
+  EXPECT_THAT(advice(), AllOf(HasSubstr("reward_model.model.path"), Not(HasSubstr("generate"))));
 }
 
 TEST_F(CommandLineTest, SaysWhatAJobWaitsFor) {

@@ -165,6 +165,11 @@ class FakeJobService final : public v1::JobService::Service,
     v1::ExportCheckpointResponse answer;
     answer.set_step(2);
     answer.set_directory(absl::StrCat(r->directory(), r->dtype()));
+    answer.set_dtype(r->dtype().empty() ? "float32" : r->dtype());
+    if (r->dtype() == "bfloat16") {
+      answer.set_changed_weights(1000);
+      answer.set_kept_weights(87);
+    }
     return Known("export", r->name(), a, answer);
   }
   grpc::Status ExplainJob(grpc::ServerContext*, const v1::ExplainJobRequest* r,

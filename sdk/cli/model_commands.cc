@@ -8,11 +8,48 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "sdk/cli/options.h"
 #include "sdk/cli/sibling_program.h"
 
 namespace baton::cli {
 namespace {
+
+// What a coarser type than that of training leaves of the update, a line; nothing of float32.
+std::string WhatItKeeps(const v1::ExportCheckpointResponse& exported) {
+  const std::string& dtype = exported.dtype();
+  if (dtype.empty() || dtype == "float32") return "";
+  constexpr char kRemedy[] = "; without --dtype the weights are float32, which keeps all of it\n";
+  if (!exported.has_changed_weights()) {
+    return absl::StrCat(dtype,
+                        " rounds small changes away; how much of the update it keeps is not known, "
+                        "since the model that the job began with cannot be read (or it began with "
+                        "random weights)",
+                        kRemedy);
+  }
+  if (exported.changed_weights() == 0) return "training has changed no weight\n";
+  const double share = 100. * static_cast<double>(exported.kept_weights()) /
+                       static_cast<double>(exported.changed_weights());
+  return absl::StrFormat(
+      "%s keeps %.1f%% of the update: of %d weights that training changed, %d still differ from "
+      "the model that it began with%s",
+      dtype, share, exported.changed_weights(), exported.kept_weights(), kRemedy);
+}
+
+// What to do with the model of a job: the prompts of `generate` should look as in the job.
+std::string HowToTry(const v1::JobSpec& spec, const std::string& directory) {
+  if (spec.kind() == v1::JOB_KIND_REWARD_MODEL) {
+    return absl::StrCat("it scores responses: name it in reward_model.model.path of a spec (",
+                        directory, ")");
+  }
+  const std::string& named = spec.model().chat_template();
+  std::string prompts = named == "none" ? " --raw" : "";
+  // The folder has the model's own template, if any; one that is built into Baton is named.
+  if (!named.empty() && named != "auto" && named != "model" && named != "none") {
+    prompts = absl::StrCat(" --chat-template ", named);
+  }
+  return absl::StrCat("try it: baton generate --model ", directory, prompts, " --prompt '…'");
+}
 
 int Export(const GlobalOptions& options, v1::ExportCheckpointRequest request) {
   const std::string job = request.name(), directory = request.directory();
@@ -23,9 +60,11 @@ int Export(const GlobalOptions& options, v1::ExportCheckpointRequest request) {
   if (options.json()) {
     std::printf("%s\n", ToJson(*exported).c_str());
   } else {
-    std::printf("step %ld of %s is in %s\ntry it: baton generate --model %s --prompt '…'\n",
-                static_cast<long>(exported->step()), job.c_str(), exported->directory().c_str(),
-                directory.c_str());
+    const auto made_by = client->GetJob(job);
+    std::printf(
+        "step %ld of %s is in %s\n%s%s\n", static_cast<long>(exported->step()), job.c_str(),
+        exported->directory().c_str(), WhatItKeeps(*exported).c_str(),
+        HowToTry(made_by.ok() ? made_by->effective_spec() : v1::JobSpec(), directory).c_str());
   }
   return kOk;
 }
@@ -58,7 +97,8 @@ void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
   auto dtype = std::make_shared<std::string>();
   exporting
       ->add_option("--dtype", *dtype,
-                   "Type of the weights; default: that of the model that the job began with")
+                   "Type of the weights; default: float32, in which they are trained. bfloat16 and "
+                   "float16 round small changes away, and it is told how many")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
   exporting->callback([=] {
     v1::ExportCheckpointRequest request;

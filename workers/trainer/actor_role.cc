@@ -10,7 +10,9 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
+#include "workers/engine/kept_update.h"
 #include "workers/policy/generation_options.h"
+#include "workers/policy/policy_source.h"
 #include "workers/policy/sequences.h"
 #include "workers/policy/trajectory_columns.h"
 #include "workers/ranks/score_tasks.h"
@@ -355,7 +357,23 @@ ActorRole::Result ActorRole::Export(const v1::Task& task) {
   BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(task.export_().checkpoint()));
   BATON_RETURN_IF_ERROR(ExportCheckpoint(task.export_().checkpoint(), task.export_().directory(),
                                          task.export_().dtype()));
-  return v1::TaskResult();
+  v1::TaskResult result;
+  const std::string& base = task.export_().base_model();
+  const std::string& name = task.export_().dtype();
+  if (base.empty() || name.empty() || name == "float32") return result;  // all of it is kept
+  BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, engine::TorchDtypeFromName(name));
+  const auto update =
+      engine::CompareUpdate(absl::StrCat(task.export_().checkpoint(), "/", ActorParts().model),
+                            policy::ModelDirectory(base), dtype);
+  if (!update.ok()) {
+    // The export is there all the same; the caller is told that nobody knows what it keeps.
+    Log(LogLevel::kWarn, "an export cannot be compared with the model that the job began with",
+        {{"job", task.job()}, {"model", base}, {"error", update.status().message()}});
+    return result;
+  }
+  (*result.mutable_metrics())["changed_weights"] = static_cast<double>(update->changed);
+  (*result.mutable_metrics())["kept_weights"] = static_cast<double>(update->kept);
+  return result;
 }
 
 }  // namespace baton::trainer

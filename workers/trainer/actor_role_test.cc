@@ -334,9 +334,10 @@ TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
   EXPECT_EQ(ErrorReason(FromProto(Update(1).status())), "ROLE_NOT_HELD");
 }
 
-// A model of bfloat16 is trained in float32 and given back as bfloat16, also by an actor that went
-// on from a checkpoint; in another type where that is asked for.
-TEST_F(ActorRoleTest, ExportsInTheTypeOfTheModelItBeganWith) {
+// A model of bfloat16 is trained in float32 and given back so, for bfloat16 would round most of
+// what was learned away; in another type where that is asked for, and then told how much that
+// keeps.
+TEST_F(ActorRoleTest, ExportsInFloat32UnlessAskedOtherwise) {
   Assign();
   Save(0, "c");
   ASSERT_TRUE(
@@ -346,6 +347,7 @@ TEST_F(ActorRoleTest, ExportsInTheTypeOfTheModelItBeganWith) {
   *begin.mutable_assign_role()->mutable_spec() = policy::TinySpec();
   begin.mutable_assign_role()->mutable_spec()->mutable_model()->clear_init();
   begin.mutable_assign_role()->mutable_spec()->mutable_model()->set_path(folder_.path("model"));
+  begin.mutable_assign_role()->mutable_spec()->mutable_actor()->set_lr(1e-5);  // as for real models
   const v1::TaskResult begun = Run(begin);
   ASSERT_EQ(begun.status().code(), 0) << begun.status().message();
   ASSERT_EQ(Update(1).status().code(), 0);
@@ -360,15 +362,18 @@ TEST_F(ActorRoleTest, ExportsInTheTypeOfTheModelItBeganWith) {
   Save(1, "e");
   const auto trained = relay::SafetensorsFile::Open(folder_.path("e/actor/model.safetensors"));
   ASSERT_TRUE(trained.ok()) << trained.status();
+  const auto base_file = relay::SafetensorsFile::Open(folder_.path("model/model.safetensors"));
+  ASSERT_TRUE(base_file.ok()) << base_file.status();
   for (const std::string dtype : {"", "bfloat16", "float16", "float32"}) {
     const std::string target = folder_.path("exported-" + dtype);
     v1::Task task = Make("export");
     task.mutable_export_()->set_checkpoint(folder_.path("e"));
     task.mutable_export_()->set_directory(target);
     task.mutable_export_()->set_dtype(dtype);
+    task.mutable_export_()->set_base_model(folder_.path("model"));
     const v1::TaskResult result = Run(task);
     ASSERT_EQ(result.status().code(), 0) << dtype << ": " << result.status().message();
-    const std::string expected = dtype.empty() ? "bfloat16" : dtype;
+    const std::string expected = dtype.empty() ? "float32" : dtype;
     const auto torch_type = *engine::TorchDtypeFromName(expected);
     const auto config = engine::LoadModelConfig(target);
     ASSERT_TRUE(config.ok()) << config.status();
@@ -378,6 +383,7 @@ TEST_F(ActorRoleTest, ExportsInTheTypeOfTheModelItBeganWith) {
     const auto file = relay::SafetensorsFile::Open(target + "/model.safetensors");
     ASSERT_TRUE(file.ok()) << file.status();
     ASSERT_EQ((*file)->view().entries().size(), (*trained)->view().entries().size());
+    int64_t changed = 0, kept = 0;
     for (const relay::TensorEntry& entry : (*trained)->view().entries()) {
       const relay::TensorEntry* other = (*file)->view().Find(entry.name);
       ASSERT_NE(other, nullptr) << entry.name;
@@ -386,8 +392,31 @@ TEST_F(ActorRoleTest, ExportsInTheTypeOfTheModelItBeganWith) {
       EXPECT_EQ(from.scalar_type(), torch::kFloat32) << "it is trained in float32";
       EXPECT_EQ(to.scalar_type(), torch_type) << entry.name;
       EXPECT_TRUE(torch::equal(from.to(torch_type), to)) << entry.name;
+      const torch::Tensor base =
+          engine::BorrowTensor((*base_file)->view(), *(*base_file)->view().Find(entry.name))
+              ->to(torch::kFloat32);
+      changed += (from != base).sum().item<int64_t>();
+      kept +=
+          (to.to(torch::kFloat32) != base.to(torch_type).to(torch::kFloat32)).sum().item<int64_t>();
     }
+    if (expected == "float32") {
+      EXPECT_EQ(result.metrics().count("kept_weights"), 0u) << "all of it is kept";
+      continue;
+    }
+    EXPECT_GT(changed, 0);
+    EXPECT_LT(kept, changed) << dtype;
+    EXPECT_EQ(result.metrics().at("changed_weights"), static_cast<double>(changed));
+    EXPECT_EQ(result.metrics().at("kept_weights"), static_cast<double>(kept));
   }
+  // Of a model that is gone nobody can say; the export is there.
+  v1::Task task = Make("export");
+  task.mutable_export_()->set_checkpoint(folder_.path("e"));
+  task.mutable_export_()->set_directory(folder_.path("exported-without-base"));
+  task.mutable_export_()->set_dtype("bfloat16");
+  task.mutable_export_()->set_base_model(folder_.path("nowhere"));
+  const v1::TaskResult result = Run(task);
+  EXPECT_EQ(result.status().code(), 0) << result.status().message();
+  EXPECT_EQ(result.metrics().count("kept_weights"), 0u);
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ absl::Status ExportCheckpoint(const std::string& checkpoint, const std::string& 
         absl::StrCat(directory, " is in the checkpoint itself; name a folder elsewhere"));
   }
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, engine::LoadModelConfig(actor));
-  const std::string dtype = asked_dtype.empty() ? config.original_dtype() : asked_dtype;
+  const std::string dtype = asked_dtype.empty() ? "float32" : asked_dtype;
   if (dtype != config.torch_dtype || !config.model_dtype.empty()) {
     return engine::ConvertModel(actor, dtype, directory);
   }

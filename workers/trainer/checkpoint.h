@@ -70,7 +70,7 @@ Learner LearnerOf(const engine::ScalarModel& model, engine::ScalarTrainer& train
                                                           const Learner& learner);
 
 /// Copies the checkpoint's `actor` to `directory`, at once (a temporary folder is renamed), its
-/// weights in `dtype` ("float32", "bfloat16", …); empty: that of the model the job began with.
+/// weights in `dtype` ("float32", "bfloat16", …); empty: float32, in which they are trained.
 /// NOT_FOUND without a checkpoint, ALREADY_EXISTS when `directory` holds anything.
 [[nodiscard]] absl::Status ExportCheckpoint(const std::string& checkpoint,
                                             const std::string& directory,
