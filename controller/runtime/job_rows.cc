@@ -11,6 +11,13 @@
 namespace baton::controller {
 namespace {
 
+// One write, however far the numbers of a damaged row lie apart.
+store::Write RangeWrite(const char* table, const std::string& job, uint64_t begin, uint64_t end) {
+  store::Write write{table, NumberKey(job, begin), std::nullopt};
+  write.end = NumberKey(job, end);
+  return write;
+}
+
 void RemoveOld(const char* table, const std::string& job, int64_t number, int64_t kept,
                std::vector<store::Write>& writes) {
   const auto [first, last] = GoneWith(number, kept);
@@ -72,17 +79,13 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
                              NumberKey(job, static_cast<uint64_t>(gone->checkpoint.step())),
                              std::nullopt});
     } else if (const auto* drop = std::get_if<DropTrajectories>(&effect)) {
-      for (uint64_t serial = drop->begin; serial < drop->end; ++serial) {
-        rows.writes.push_back({kTrajectoryTable, NumberKey(job, serial), std::nullopt});
-      }
+      rows.writes.push_back(RangeWrite(kTrajectoryTable, job, drop->begin, drop->end));
     } else if (const auto* put = std::get_if<PutBatch>(&effect)) {
       rows.writes.push_back({kBatchTable, NumberKey(job, static_cast<uint64_t>(put->row.step())),
                              put->row.SerializeAsString(), schema});
     } else if (const auto* drop = std::get_if<DropBatches>(&effect)) {
-      for (int64_t step = drop->begin; step < drop->end; ++step) {
-        rows.writes.push_back(
-            {kBatchTable, NumberKey(job, static_cast<uint64_t>(step)), std::nullopt});
-      }
+      rows.writes.push_back(RangeWrite(kBatchTable, job, static_cast<uint64_t>(drop->begin),
+                                       static_cast<uint64_t>(drop->end)));
     }
   }
   if (rows.job)

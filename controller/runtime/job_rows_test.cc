@@ -38,19 +38,29 @@ TEST(JobRowsTest, ABatchHasARowUntilItIsDropped) {
   put.row.set_step(7);
   put.row.add_entries()->mutable_trajectory()->set_id(3);
   const TurnRows rows = RowsOfTurn(core, {put, DropBatches{4, 6}}, {});
-  ASSERT_EQ(rows.writes.size(), 3u);
+  ASSERT_EQ(rows.writes.size(), 2u);
   EXPECT_EQ(rows.writes[0].table, kBatchTable);
   EXPECT_EQ(rows.writes[0].key, NumberKey(kLongJob, 7));
   EXPECT_GE(rows.writes[0].schema, 5) << "a program of version 4 would leave it behind";
   store::v1::BatchRow stored;
   ASSERT_TRUE(stored.ParseFromString(*rows.writes[0].value));
   EXPECT_EQ(stored.entries(0).trajectory().id(), 3u);
-  for (size_t i : {1u, 2u}) {
-    EXPECT_EQ(rows.writes[i].key, NumberKey(kLongJob, 3 + i));
-    EXPECT_FALSE(rows.writes[i].value.has_value());
-  }
+  EXPECT_EQ(rows.writes[1].key, NumberKey(kLongJob, 4));
+  EXPECT_EQ(rows.writes[1].end, NumberKey(kLongJob, 6));
+  EXPECT_FALSE(rows.writes[1].value.has_value());
   EXPECT_EQ(DurabilityOf(rows.writes), store::Durability::kPowerCut)
       << "what was trained on stays known";
+}
+
+// A turn is as long as what it deletes, not as the numbers say.
+TEST(JobRowsTest, ManyRowsAreDroppedByOneWrite) {
+  const JobCore core = EvaluatedEveryFiveSteps();
+  const TurnRows rows = RowsOfTurn(
+      core, {DropTrajectories{1, uint64_t{1} << 40}, DropBatches{1, int64_t{1} << 40}}, {});
+  ASSERT_EQ(rows.writes.size(), 2u);
+  EXPECT_EQ(rows.writes[0].table, kTrajectoryTable);
+  EXPECT_EQ(rows.writes[0].end, NumberKey(kLongJob, uint64_t{1} << 40));
+  EXPECT_EQ(rows.writes[1].table, kBatchTable);
 }
 
 // Steps that have a row left, by the end of its key.

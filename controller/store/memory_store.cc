@@ -10,6 +10,13 @@ void MemoryStore::Apply(const std::vector<Write>& writes, Durability durability)
   std::vector<Write> undo;
   for (const Write& write : writes) {
     Table& table = tables_[write.table];
+    if (!write.end.empty() && !write.value.has_value()) {
+      for (auto row = table.lower_bound(write.key); row != table.end() && row->first < write.end;) {
+        undo.push_back({write.table, row->first, row->second});
+        row = table.erase(row);
+      }
+      continue;
+    }
     const auto before = table.find(write.key);
     undo.push_back({write.table, write.key,
                     before == table.end() ? std::nullopt : std::optional(before->second)});

@@ -121,13 +121,16 @@ absl::Status SqliteConnection::EnsureTable(const std::string& table) {
 
 absl::Status SqliteConnection::Apply(const Write& write) {
   BATON_RETURN_IF_ERROR(EnsureTable(write.table));
+  const bool range = !write.value.has_value() && !write.end.empty();
   const std::string sql =
       write.value.has_value()
           ? absl::StrCat("INSERT OR REPLACE INTO t_", write.table, "(key, value) VALUES(?1, ?2)")
-          : absl::StrCat("DELETE FROM t_", write.table, " WHERE key = ?1");
+      : range ? absl::StrCat("DELETE FROM t_", write.table, " WHERE key >= ?1 AND key < ?2")
+              : absl::StrCat("DELETE FROM t_", write.table, " WHERE key = ?1");
   BATON_ASSIGN_OR_RETURN(sqlite3_stmt * statement, Prepare(sql));
   absl::Status status = BindBlob(statement, 1, write.key);
   if (status.ok() && write.value.has_value()) status = BindBlob(statement, 2, *write.value);
+  if (status.ok() && range) status = BindBlob(statement, 2, write.end);
   if (status.ok() && sqlite3_step(statement) != SQLITE_DONE) {
     status = Error("cannot write table " + write.table);
   }

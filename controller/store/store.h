@@ -26,7 +26,9 @@ inline constexpr int kSchemaVersion = 7;
 /// The schema of the rows that are the same in jobs of mode sync as before there was another mode.
 inline constexpr int kSyncSchemaVersion = 5;
 
-/// Puts `value` under `key`, or deletes the key when there is no value.
+/// Puts `value` under `key`, or deletes the key when there is no value; with `end` and no value,
+/// all keys from `key` on and before `end`, which costs what the rows there cost, however many keys
+/// lie between.
 struct Write {
   std::string table;  ///< a–z and _, at most 32.
   std::string key;
@@ -34,6 +36,7 @@ struct Write {
   /// The schema version that a reader of this row must know; 0: any. A store on disk refuses
   /// programs that know less from the first such row on, and no sooner.
   int schema = 0;
+  std::string end = "";  ///< Not with a value.
 };
 
 struct Row {

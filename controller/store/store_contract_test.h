@@ -66,6 +66,24 @@ TEST_P(StoreContractTest, PutsReplacesAndDeletes) {
   EXPECT_EQ(**store_->Get("other", "a"), "2");
 }
 
+// A range may have more keys than there is time to name.
+TEST_P(StoreContractTest, DeletesARange) {
+  ASSERT_TRUE(
+      CommitNow(
+          *store_,
+          {{"t", "a", "1"}, {"t", "b", "2"}, {"t", "c", "3"}, {"t", "d", "4"}, {"other", "b", "5"}})
+          .ok());
+  Write range{"t", "b", std::nullopt};
+  range.end = "d";
+  // What the same commit puts behind it stays.
+  ASSERT_TRUE(CommitNow(*store_, {range, {"t", "bb", "6"}}).ok());
+  EXPECT_EQ(Keys({}), (std::vector<std::string>{"a", "bb", "d"}));
+  EXPECT_EQ(**store_->Get("other", "b"), "5");
+  range.end = "a";  // nothing lies between
+  ASSERT_TRUE(CommitNow(*store_, {range}).ok());
+  EXPECT_EQ(Keys({}), (std::vector<std::string>{"a", "bb", "d"}));
+}
+
 TEST_P(StoreContractTest, TheLastWriteOfACommitWins) {
   ASSERT_TRUE(
       CommitNow(*store_, {{"t", "a", "1"}, {"t", "a", std::nullopt}, {"t", "a", "2"}}).ok());

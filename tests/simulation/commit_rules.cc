@@ -32,8 +32,10 @@ std::vector<T> RowsAfter(World& world, const char* table, const std::string& job
     if (write.table != table) continue;
     if (write.value.has_value()) {
       rows[write.key] = *write.value;
-    } else {
+    } else if (write.end.empty()) {
       rows.erase(write.key);
+    } else {
+      rows.erase(rows.lower_bound(write.key), rows.lower_bound(write.end));
     }
   }
   std::vector<T> out;
