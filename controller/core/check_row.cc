@@ -13,7 +13,9 @@
 #include "controller/core/job_state.h"
 #include "controller/core/roster.h"
 #include "controller/core/task.h"
+#include "controller/spec/check_saved.h"
 #include "controller/spec/roles.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {
@@ -21,10 +23,11 @@ namespace {
 
 using Job = v1::Job;
 
-constexpr uint64_t kMaxCount = uint64_t{1} << 60;   // of what only counts up by one
+constexpr uint64_t kMaxCount = uint64_t{1} << 60;  // of what only counts up by one
+constexpr int64_t kMostSteps = 10'000'000;
 constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 draws
 
-constexpr uint64_t kMostOpenDraws = uint64_t{1} << 16;  // twice what a spec may ask for
+constexpr uint64_t kMostOpenDraws = uint64_t{1} << 16;  // of a job; twice what a spec may ask for
 constexpr uint64_t kMostPerDraw = 2048;
 
 template <typename T>
@@ -34,7 +37,8 @@ absl::Status InRange(absl::string_view field, T value, T low, T high) {
       absl::StrCat(field, ": ", value, " is not in [", low, ", ", high, "]"));
 }
 
-// The settings by which the core counts; the others were checked when the job was submitted.
+// The settings by which the core counts are there. What is there has its bounds in CheckSaved,
+// which takes a default for what is absent.
 absl::Status CheckSettings(const v1::JobSpec& spec) {
   const bool rl = spec.kind() == v1::JOB_KIND_RL;
   if (spec.kind() == v1::JOB_KIND_UNSPECIFIED || !v1::JobKind_IsValid(spec.kind())) {
@@ -66,7 +70,7 @@ absl::Status CheckStates(const store::v1::JobRow& row) {
 // step done would make `Advance` skip steps.
 absl::Status CheckSteps(const store::v1::JobRow& row) {
   const Job& job = row.job();
-  BATON_RETURN_IF_ERROR(InRange<int64_t>("total_steps", job.total_steps(), 1, 10000000));
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("total_steps", job.total_steps(), 1, kMostSteps));
   BATON_RETURN_IF_ERROR(InRange<int64_t>("step", job.step(), 0, job.total_steps()));
   BATON_RETURN_IF_ERROR(InRange<int64_t>("saved_step", row.saved_step(), -1, job.step()));
   BATON_RETURN_IF_ERROR(InRange<int64_t>("evaluated_step", row.evaluated_step(), -1, job.step()));
@@ -78,6 +82,7 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("next_serial", row.next_serial(), 0, kMaxSerial));
   uint64_t serial = 0;
   for (const store::v1::StepSerials& kept : row.kept_steps()) {
+    BATON_RETURN_IF_ERROR(InRange<int64_t>("kept_steps.step", kept.step(), 0, kMostSteps + 1));
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("kept_steps.first_serial", kept.first_serial(), serial,
                                             row.next_serial()));
     serial = kept.first_serial();
@@ -152,9 +157,11 @@ absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
   DrawSet spent;
   spent.Restore(row.spent());
   uint64_t least = 0;
+  uint64_t room = kMostOpenDraws;  // each of them has a place in memory
   for (const store::v1::OpenDraws& open : row.open_draws()) {
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.draw", open.draw(), least, kMaxSerial));
-    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.count", open.count(), 1, kMostOpenDraws));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.count", open.count(), 1, room));
+    if (!Mutant("open-draws-each-bounded")) room -= open.count();
     BATON_RETURN_IF_ERROR(
         InRange<uint64_t>("open_draws.per_draw", open.per_draw(), 1, kMostPerDraw));
     BATON_RETURN_IF_ERROR(
@@ -201,10 +208,12 @@ absl::Status CheckLearning(const store::v1::LearningRow& row) {
 
 // The slots are those of the spec, and each worker has one worker slot: the Roster indexes by both.
 absl::Status CheckSlots(const store::v1::JobRow& row) {
-  const Roster roster(row.job().effective_spec(), row.job().dataflow());
-  const std::vector<const RoleSlot*> matched = roster.Match(row);
+  const absl::StatusOr<Roster> roster =
+      Roster::Create(row.job().effective_spec(), row.job().dataflow());
+  if (!roster.ok()) return absl::DataLossError(roster.status().message());
+  const std::vector<const RoleSlot*> matched = roster->Match(row);
   const bool too_many = std::count(matched.begin(), matched.end(), nullptr) > 0;
-  if (too_many || matched.size() != roster.slots().size()) {
+  if (too_many || matched.size() != roster->slots().size()) {
     return absl::DataLossError(absl::StrCat("slots: ", row.slots_size(),
                                             " roles, not those that spec.resources asks for"));
   }
@@ -264,6 +273,10 @@ absl::Status CheckRow(const store::v1::JobRow& row) {
     return absl::DataLossError(absl::StrCat("name: '", name, "' names no job"));
   }
   BATON_RETURN_IF_ERROR(CheckSettings(row.job().effective_spec()));
+  // Before anything is made of the spec.
+  if (const std::string problem = ProblemOfSaved(row.job()); !problem.empty()) {
+    return absl::DataLossError(problem);
+  }
   BATON_RETURN_IF_ERROR(CheckStates(row));
   BATON_RETURN_IF_ERROR(CheckSteps(row));
   BATON_RETURN_IF_ERROR(CheckVersions(row));

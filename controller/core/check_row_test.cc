@@ -111,6 +111,16 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
          AddOpenDraw(1, &row);
          row.mutable_open_draws(0)->set_count(uint64_t{1} << 40);
        }},
+      {"open_draws.count",  // each is within its bound, and all of them are not
+       [](auto& row) {
+         row.set_next_birth(uint64_t{1} << 40);
+         for (uint64_t i = 0; i < 3; ++i) {
+           AddOpenDraw(1, &row);
+           store::v1::OpenDraws* open = row.mutable_open_draws(row.open_draws_size() - 1);
+           open->set_draw(i << 16);
+           open->set_count(uint64_t{1} << 16);
+         }
+       }},
       {"open_draws.given_up", [](auto& row) { AddDrawWithout({7}, &row); }},  // no such sample
       {"open_draws.given_up",
        [](auto& row) {
@@ -158,6 +168,15 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
       {"cursor", [](auto& row) { row.set_cursor(~uint64_t{0}); }},
       {"first_serial",
        [](auto& row) { row.add_kept_steps()->set_first_serial(uint64_t{1} << 50); }},
+      {"kept_steps.step",
+       [](auto& row) { row.add_kept_steps()->set_step(std::numeric_limits<int64_t>::max()); }},
+      {"spec.resources.rollout_workers",
+       [](auto& row) {
+         row.mutable_job()->mutable_effective_spec()->mutable_resources()->set_rollout_workers(
+             2'000'000'000);
+       }},
+      {"spec.dataflow.update",
+       [](auto& row) { row.mutable_job()->mutable_dataflow()->clear_update(); }},
       {"kept_steps.files", [](auto& row) { row.add_kept_steps()->add_files(); }},
       {"kept_steps.files",
        [](auto& row) {

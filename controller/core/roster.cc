@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/spec/pools.h"
 #include "controller/spec/roles.h"
+#include "sdk/base/status_macros.h"
 
 namespace baton::controller {
 
@@ -23,8 +24,29 @@ size_t WorkerSlotInPool(const v1::JobSpec& effective, const std::string& role, i
 
 }  // namespace
 
-Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
-    : hybrid_(IsHybrid(effective, dataflow)) {
+absl::StatusOr<Roster> Roster::Create(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+  Roster roster;
+  BATON_RETURN_IF_ERROR(roster.Fill(effective, dataflow));
+  return roster;
+}
+
+Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+  if (Fill(effective, dataflow).ok()) return;
+  slots_.clear();
+  worker_slots_.clear();
+}
+
+absl::Status Roster::Fill(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
+  hybrid_ = IsHybrid(effective, dataflow);
+  const std::map<std::string, int> workers = WorkersOf(effective, dataflow);
+  int64_t room = kMostSlots;
+  for (const auto& [role, count] : workers) {
+    if (count < 0 || count > room) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "role ", role, " asks for ", count, " workers; a job may have ", kMostSlots, " in all"));
+    }
+    room -= count;
+  }
   // Pools first, because roles that share workers share worker slots. Then a slot of each role per
   // worker slot.
   std::map<std::string, size_t> first_worker_slot;
@@ -32,18 +54,26 @@ Roster::Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow)
     for (const std::string& role : pool.roles) first_worker_slot[role] = worker_slots_.size();
     worker_slots_.resize(worker_slots_.size() + static_cast<size_t>(pool.workers));
   }
-  for (const auto& [role, count] : WorkersOf(effective, dataflow)) {
+  for (const auto& [role, count] : workers) {
+    const auto first = first_worker_slot.find(role);
     for (int i = 0; i < count; ++i) {
       RoleSlot slot;
       slot.role = role;
       slot.rank = static_cast<uint32_t>(i);
-      slot.worker_slot = first_worker_slot.at(role) + WorkerSlotInPool(effective, role, i, hybrid_);
+      slot.worker_slot = first == first_worker_slot.end()
+                             ? worker_slots_.size()
+                             : first->second + WorkerSlotInPool(effective, role, i, hybrid_);
+      if (slot.worker_slot >= worker_slots_.size()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("rank ", i, " of role ", role, " has no worker in the role's pool"));
+      }
       WorkerSlot& worker_slot = worker_slots_[slot.worker_slot];
       absl::StrAppend(&worker_slot.roles, worker_slot.slots.empty() ? "" : "+", role);
       worker_slot.slots.push_back(slots_.size());
       slots_.push_back(std::move(slot));
     }
   }
+  return absl::OkStatus();
 }
 
 std::vector<const RoleSlot*> Roster::Match(const store::v1::JobRow& row) const {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
@@ -43,11 +44,17 @@ struct RoleSlot {
   bool ready() const { return state == SlotState::kReady && present; }
 };
 
-/// Pure. The number of slots, their roles and worker slots never change.
+/// Pure. The number of slots, at most kMostSlots, their roles and worker slots never change.
 class Roster {
  public:
+  /// More slots than a job may have workers (kMaxJobWorkers), each of which may play some roles.
+  static constexpr int64_t kMostSlots = int64_t{1} << 20;
+
   Roster() = default;
-  /// Slots by role and rank.
+  /// Slots by role and rank. INVALID_ARGUMENT: the roles ask for more than kMostSlots, or one for a
+  /// negative number, or a role's ranks do not fit into its pool.
+  static absl::StatusOr<Roster> Create(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+  /// The same of a spec that was checked (CheckRow, CheckSpec): no slots where Create refuses.
   Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 
   /// Takes over who is where, as a row has it: of each role the slots in order of their ranks.
@@ -94,6 +101,7 @@ class Roster {
     std::string roles;          // joined by "+"
     std::vector<size_t> slots;  // by index
   };
+  absl::Status Fill(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
   bool IsFree(const WorkerSlot& worker_slot) const;
 
   std::vector<RoleSlot> slots_;

@@ -1,5 +1,6 @@
 #include "controller/core/roster.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
@@ -35,6 +36,26 @@ void Sit(Roster& roster, const std::string& roles, const std::string& worker) {
   for (RoleSlot* slot : roster.FreeWorkerSlot(roles)) {
     slot->worker = worker;
     slot->state = SlotState::kReady;
+  }
+}
+
+// A spec that nobody checked: no memory for billions of slots, and no slot outside of its pool.
+TEST(RosterTest, RefusesMoreThanAJobMayHave) {
+  v1::Dataflow graph;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kPpo, &graph));
+  for (const char* resources :
+       {"resources { rollout_workers: 2000000000 }", "resources { rollout_workers: -1 }",
+        "resources { reward_workers: -2000000000 }",
+        "resources { rollout_workers: 1048000 reward_workers: 1048000 }",
+        "actor { parallel { tp: 1073741824 dp: 1073741824 } } resources { rollout_workers: 1 }",
+        // Replicas that sit behind the end of the actor's pool.
+        "actor { parallel { tp: 1048576 dp: 1 } } resources { pools { roles: 'actor' } }"}) {
+    v1::JobSpec spec;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        absl::StrCat("kind: JOB_KIND_RL ", resources), &spec));
+    EXPECT_EQ(Roster::Create(spec, graph).status().code(), absl::StatusCode::kInvalidArgument)
+        << resources;
+    EXPECT_TRUE(Roster(spec, graph).slots().empty()) << resources;
   }
 }
 

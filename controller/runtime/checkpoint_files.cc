@@ -15,10 +15,10 @@
 #include "absl/time/clock.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/runtime/json_file.h"
 #include "controller/runtime/path_guard.h"
 #include "controller/runtime/trash.h"
 #include "controller/spec/role_names.h"
-#include "google/protobuf/util/json_util.h"
 #include "sdk/base/log.h"
 #include "sdk/base/relative_path.h"
 #include "sdk/base/status_macros.h"
@@ -66,14 +66,11 @@ absl::Status WriteFile(const fs::path& path, const std::string& content) {
 }
 
 absl::Status WriteJson(const fs::path& path, const google::protobuf::Message& message) {
-  std::string json;
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  if (!google::protobuf::util::MessageToJsonString(message, &json, options).ok()) {
-    return absl::InternalError(absl::StrCat(path.string(), " cannot be written as JSON"));
+  const absl::StatusOr<std::string> json = JsonText(message);
+  if (!json.ok()) {
+    return absl::InternalError(absl::StrCat(path.string(), " ", json.status().message()));
   }
-  return WriteFile(path, json);
+  return WriteFile(path, *json);
 }
 
 absl::Status CheckSize(const fs::path& folder, const v1::FileHash& file) {
@@ -155,7 +152,11 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   std::sort(manifest.mutable_files()->begin(), manifest.mutable_files()->end(),
             [](const v1::FileHash& a, const v1::FileHash& b) { return a.path() < b.path(); });
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "files.json", manifest));
-  BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", row));
+  // Which rows of its store belong to which step is of no use to another controller, and grows with
+  // the steps.
+  store::v1::JobRow saved = row;
+  saved.clear_kept_steps();
+  BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", saved));
   // The folder must be enough for another controller, so it gets the data too. Links take no space.
   for (const std::string& file : UploadedFiles(row.job().effective_spec())) {
     // it is not an upload, so its owner keeps it elsewhere

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
+#include "controller/core/check_row.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/data_files.h"
 #include "controller/runtime/folders.h"
@@ -14,6 +15,7 @@
 #include "controller/runtime/job_order.h"
 #include "controller/runtime/model_config.h"
 #include "controller/runtime/plan_placement.h"
+#include "controller/runtime/saved_job.h"
 #include "controller/runtime/tables.h"
 #include "controller/spec/models.h"
 #include "controller/spec/presets.h"
@@ -322,6 +324,15 @@ absl::StatusOr<store::v1::JobRow> Controller::FirstRow(Submission* submission, v
                  ? FromSpec(submission, std::move(job), folder)
                  : FromCheckpoint(*submission, std::move(job), order, folder);
   if (!row.ok()) return row.status();
+  // Of a saved job: what the request and the copies changed leaves a row that a core can go on
+  // from.
+  if (submission->from_checkpoint()) {
+    if (const absl::Status good = CheckRow(*row); !good.ok()) {
+      return CheckpointFolderError(
+          good.code(), submission->origin.checkpoint,
+          absl::StrCat("makes no job that can go on: ", good.message()));
+    }
+  }
   if (submission->adopt) {
     BATON_RETURN_IF_ERROR(SetAsideAfter(folder, row->saved_step(), submission->uid));
   }

@@ -11,6 +11,7 @@
 #include "controller/runtime/controller.h"
 #include "controller/runtime/plan_placement.h"
 #include "controller/spec/check_dataflow.h"
+#include "controller/spec/check_saved.h"
 #include "controller/spec/check_speculation.h"
 #include "controller/spec/earlier_release.h"
 #include "controller/spec/role_needs.h"
@@ -103,6 +104,11 @@ std::vector<v1::FieldViolation> Controller::CheckSeed(const Submission& submissi
     return {Violation(field, absl::StrCat("there is no job '", name,
                                           "'; name one of this project (`baton jobs` lists them), "
                                           "or remove seed_from"))};
+  }
+  // One that was set aside is shown with the specs of its rows, whatever they are.
+  if (const std::string problem = ProblemOfSaved(*job); !problem.empty()) {
+    return {Violation(field, absl::StrCat("the spec of job '", name, "' is not a good one: ",
+                                          problem, "; name another job, or remove seed_from"))};
   }
   const std::string why = WhyOtherPrompts(submission.checked.effective, job->effective_spec());
   if (why.empty() || Mutant("seed-of-other-data")) return {};

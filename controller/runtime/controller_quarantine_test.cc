@@ -177,10 +177,15 @@ TEST_F(ControllerQuarantineTest, AJobWhoseRowsAreDamaged) {
   store::v1::JobRow without_slots;
   ASSERT_TRUE(without_slots.ParseFromString(row));
   without_slots.clear_slots();
+  // A setting that no spec may have: a core of it would have billions of slots.
+  v1::Job huge;
+  ASSERT_TRUE(huge.ParseFromString(spec));
+  huge.mutable_effective_spec()->mutable_resources()->set_rollout_workers(2'000'000'000);
   const std::vector<std::pair<std::vector<store::Write>, std::string>> damages = {
       {{{kJobTable, kBad, "\xff\xff"}}, "is damaged"},
       {{{kJobTable, kBad, without_slots.SerializeAsString()}}, "slots"},
       {{{kSpecTable, kBad, std::nullopt}}, "the spec of job"},
+      {{{kSpecTable, kBad, huge.SerializeAsString()}}, "spec.resources.rollout_workers"},
       {{{kLogTable, absl::StrCat(kBad, "#not-a-number"), ""}}, "cannot be restored"}};
   for (const auto& [damage, reason] : damages) {
     Write(damage);
@@ -210,6 +215,27 @@ TEST_F(ControllerQuarantineTest, ByHandAndBack) {
   back.unquarantine = {kBad};
   Start(std::move(back));
   EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
+}
+
+// Its specs are shown as they are in its rows. Nothing is made of them.
+TEST_F(ControllerQuarantineTest, ABadSpecIsNotTakenOverByOtherJobs) {
+  v1::Job huge;
+  ASSERT_TRUE(huge.ParseFromString(Row(kSpecTable, kBad)));
+  huge.mutable_effective_spec()->mutable_resources()->set_rollout_workers(2'000'000'000);
+  Write({{kSpecTable, kBad, huge.SerializeAsString()}});
+  Start();
+  ExpectSetAside("spec.resources.rollout_workers");
+  v1::CreateReplayRequest replay;
+  replay.set_name("bad");
+  const auto replayed = Wait<v1::Replay>([&](auto d) { controller_->CreateReplay(replay, d); });
+  EXPECT_EQ(ErrorReason(replayed.status()), "REPLAY_KIND") << replayed.status();
+  v1::CreateJobRequest seeded;
+  *seeded.mutable_spec() = Spec();
+  seeded.mutable_spec()->mutable_rollout()->mutable_speculation()->set_seed_from("bad");
+  const auto refused = Wait<v1::Job>([&](auto d) { controller_->CreateJob(seeded, d); });
+  ASSERT_EQ(ErrorViolations(refused.status()).size(), 1u) << refused.status();
+  EXPECT_EQ(ErrorViolations(refused.status())[0].field(), "spec.rollout.speculation.seed_from");
+  EXPECT_THAT(ErrorViolations(refused.status())[0].description(), HasSubstr("rollout_workers"));
 }
 
 // It has a checkpoint; the stand-in for it could not go on from there.

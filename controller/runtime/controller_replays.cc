@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
+#include "controller/core/check_row.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/replay_files.h"
@@ -182,6 +183,7 @@ void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
   const fs::path folder = JobFolderOf(options_.data_root, *name);
   auto row = MakeReplayRow(call->source, *call->plan, job, order, folder, call->staged.get());
   if (!row.ok()) return call->Refuse(row.status());
+  if (const absl::Status good = CheckRow(*row); !good.ok()) return call->Refuse(good);
   if (const absl::Status kept = call->staged->Keep(folder); !kept.ok()) return call->Refuse(kept);
   std::vector<store::Write> rows;
   for (auto& [step, batch] : call->plan->rows) {

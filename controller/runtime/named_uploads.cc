@@ -1,3 +1,4 @@
+#include "controller/runtime/json_file.h"
 #include "controller/runtime/named_uploads.h"
 
 #include <filesystem>
@@ -137,6 +138,7 @@ class NamesFinder {
     google::protobuf::util::JsonParseOptions options;
     options.ignore_unknown_fields = true;
     // A checkpoint whose job.json cannot be read cannot be resumed either.
+    if (CountJsonValues(text) > kMostJsonValues) return absl::OkStatus();
     if (google::protobuf::util::JsonStringToMessage(text, &row, options).ok()) AddNames(row.job());
     return absl::OkStatus();
   }

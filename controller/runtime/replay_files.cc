@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -15,10 +14,11 @@
 #include "controller/experience/experience_log.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/folders.h"
+#include "controller/runtime/json_file.h"
 #include "controller/runtime/saved_job.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/check_saved.h"
 #include "controller/spec/replay.h"
-#include "google/protobuf/util/json_util.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
@@ -42,27 +42,17 @@ absl::Status WithReason(const absl::Status& status) {
 // A JSON file of a message. DATA_LOSS.
 template <typename Message>
 absl::StatusOr<Message> ReadMessage(const fs::path& path) {
-  std::ifstream in(path);
-  const std::string json((std::istreambuf_iterator<char>(in)), {});
   Message message;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // fields of a later release
-  if (in && google::protobuf::util::JsonStringToMessage(json, &message, options).ok()) {
-    return message;
-  }
-  return absl::DataLossError(absl::StrCat(path.string(), " cannot be read"));
+  const absl::Status read = ReadJsonFile(path, &message);
+  if (!read.ok()) return absl::DataLossError(read.message());
+  return message;
 }
 
 absl::Status WriteReplay(const v1::Replay& replay, const fs::path& path) {
-  std::string json;
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.preserve_proto_field_names = true;
-  if (!google::protobuf::util::MessageToJsonString(replay, &json, options).ok()) {
-    return absl::InternalError("the replay cannot be written as JSON");
-  }
+  const absl::StatusOr<std::string> json = JsonText(replay);
+  if (!json.ok()) return absl::InternalError(absl::StrCat("the replay ", json.status().message()));
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << json;
+  out << *json;
   out.close();
   if (!out) {
     return absl::UnavailableError(
@@ -261,6 +251,12 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
                                       const v1::CreateReplayRequest& request) {
   if (const absl::Status status = CheckReplayable(source.job); !status.ok()) {
     return MakeError(status.code(), "REPLAY_KIND", status.message());
+  }
+  // A job that was set aside has the specs of its rows, whatever they are.
+  if (const std::string problem = ProblemOfSaved(source.job); !problem.empty()) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, "REPLAY_KIND",
+        absl::StrCat("the spec of job '", source.job.name(), "' is not a good one: ", problem));
   }
   BATON_ASSIGN_OR_RETURN(const Kept kept, KeptOf(store, source, request));
   const auto range = ChooseReplay(

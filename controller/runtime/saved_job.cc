@@ -1,14 +1,12 @@
 #include "controller/runtime/saved_job.h"
 
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/check_row.h"
 #include "controller/runtime/job_folders.h"
+#include "controller/runtime/json_file.h"
 #include "controller/spec/earlier_release.h"
-#include "google/protobuf/util/json_util.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -39,15 +37,13 @@ absl::StatusOr<store::v1::JobRow> ReadSavedJob(const fs::path& checkpoint) {
   for (const char* file : {"job.json", "files.json"}) {
     if (!fs::is_regular_file(checkpoint / file, code)) return NoCheckpoint(checkpoint, file);
   }
-  std::ifstream in(checkpoint / "job.json");
-  const std::string json((std::istreambuf_iterator<char>(in)), {});
   store::v1::JobRow row;
-  google::protobuf::util::JsonParseOptions options;
-  options.ignore_unknown_fields = true;  // fields of a later release
-  if (!google::protobuf::util::JsonStringToMessage(json, &row, options).ok() ||
-      !row.job().has_effective_spec()) {
-    return CheckpointFolderError(absl::StatusCode::kDataLoss, checkpoint,
-                                 "has a job.json that cannot be read");
+  absl::Status read = ReadJsonFile(checkpoint / "job.json", &row);
+  if (read.ok() && !row.job().has_effective_spec()) read = absl::DataLossError("no effective_spec");
+  if (!read.ok()) {
+    return CheckpointFolderError(
+        absl::StatusCode::kDataLoss, checkpoint,
+        absl::StrCat("has a job.json that cannot be read: ", read.message()));
   }
   Upgrade(row);
   if (const absl::Status good = CheckRow(row); !good.ok()) {

@@ -16,7 +16,8 @@ absl::Status CheckpointFolderError(absl::StatusCode code, const std::filesystem:
                                    absl::string_view what);
 
 /// The row in the checkpoint's job.json, as this release writes it. NOT_FOUND: the folder is no
-/// complete checkpoint; DATA_LOSS: no controller wrote that file. Blocks.
+/// complete checkpoint; DATA_LOSS: no controller wrote that file, or it is too large (json_file.h).
+/// The row passed CheckRow, and so its specs the checks of a new job. Blocks.
 absl::StatusOr<store::v1::JobRow> ReadSavedJob(const std::filesystem::path& checkpoint);
 
 }  // namespace baton::controller

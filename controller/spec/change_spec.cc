@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "controller/spec/dataflow_shape.h"
 #include "controller/spec/earlier_release.h"
 #include "controller/spec/spec.h"
 #include "controller/spec/train_mix.h"
@@ -176,21 +177,6 @@ void Refuse(const std::string& field, std::string description,
   violation.set_field("spec." + field);
   violation.set_description(std::move(description));
   violations->push_back(std::move(violation));
-}
-
-// Nodes and updates, without the options, which may change.
-std::string ShapeText(const v1::Dataflow& dataflow) {
-  std::vector<std::string> parts;
-  for (const v1::GenerateNode& node : dataflow.generate()) parts.push_back(node.purpose());
-  for (const v1::ScoreNode& node : dataflow.score()) {
-    parts.push_back(absl::StrCat(node.node(), " ", node.role(), ".", node.method(), " -> ",
-                                 node.out(), " of ", absl::StrJoin(node.inputs(), ", "), " ",
-                                 node.over()));
-  }
-  for (const v1::UpdateNode& node : dataflow.update()) {
-    parts.push_back(absl::StrCat("update ", node.role()));
-  }
-  return absl::StrJoin(parts, "; ");
 }
 
 }  // namespace

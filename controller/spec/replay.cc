@@ -70,14 +70,18 @@ bool Replays(const v1::Dataflow& dataflow) {
       [](const v1::GenerateNode& node) { return node.purpose() == kRecordedPurpose; });
 }
 
+void RecordGraph(v1::Dataflow* graph) {
+  graph->clear_score();
+  graph->clear_generate();
+  graph->add_generate()->set_purpose(kRecordedPurpose);
+}
+
 void MakeReplay(int64_t to_step, store::v1::JobRow* row) {
   v1::Job* job = row->mutable_job();
   job->set_total_steps(to_step);
   MakeSpecOfReplay(job->mutable_effective_spec());
   v1::Dataflow* graph = job->mutable_dataflow();
-  graph->clear_score();
-  graph->clear_generate();
-  graph->add_generate()->set_purpose(kRecordedPurpose);
+  RecordGraph(graph);
   row->clear_slots();
   std::set<std::string> groups;
   for (const GroupRole& role : GroupRolesOf(job->effective_spec(), *graph)) {

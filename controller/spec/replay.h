@@ -25,6 +25,9 @@ namespace baton::controller {
 /// The graph is that of a replay.
 bool Replays(const v1::Dataflow& dataflow);
 
+/// Makes the graph of a job that of its replay: nothing is generated or scored.
+void RecordGraph(v1::Dataflow* graph);
+
 /// Turns the row of a job into the first row of its replay up to `to_step`: specs, graph, roles and
 /// groups. The settings by which the steps learn stay; the job evaluates nothing, ends early for no
 /// reason, and saves one checkpoint, after its last step.

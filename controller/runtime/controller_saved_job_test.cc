@@ -1,0 +1,88 @@
+// Saved jobs that no controller wrote: CreateJob refuses them by what is wrong, and goes on.
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/runtime/controller_resume_testing.h"
+#include "controller/runtime/json_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class SavedJobTest : public ControllerResumeTest {
+ protected:
+  /// The error of a job that goes on from this folder; the controller still serves.
+  absl::Status RefusalOf(const fs::path& folder) {
+    const absl::Status refused = GoOn(folder, "refused").status();
+    EXPECT_EQ(ErrorReason(refused), "CHECKPOINT_FOLDER") << refused;
+    EXPECT_FALSE(fs::exists(FolderOf("refused")));
+    return refused;
+  }
+};
+
+// Two uploads of the same content share a folder, which then looks like a checkpoint.
+TEST_F(SavedJobTest, AnUploadedOneIsNotTrusted) {
+  const fs::path folder = folder_.path("data/files/default/0123");
+  for (const char* workers : {"2000000000", "-1"}) {
+    const std::string job = absl::StrCat(
+        R"({"job":{"name":"projects/default/jobs/x","state":"STATE_QUEUED","total_steps":"1",)",
+        R"("effective_spec":{"kind":"JOB_KIND_RL","data":{"train_batch_size":1},)",
+        R"("rollout":{"n":1,"val":{"n":1}},"resources":{"rollout_workers":)", workers,
+        R"(}},"dataflow":{"update":[{"role":"actor"}]}}})");
+    WriteText(folder / "job.json", job);
+    WriteText(folder / "files.json", job);
+    EXPECT_THAT(std::string(RefusalOf(folder).message()), HasSubstr("spec."));
+  }
+  WriteText(folder / "job.json", "{}");
+  fs::resize_file(folder / "job.json", uint64_t{1} << 40);
+  EXPECT_THAT(std::string(RefusalOf(folder).message()), HasSubstr("bytes, more than"));
+}
+
+TEST_F(SavedJobTest, ASettingOutOfItsBoundsIsNamed) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4});
+  ASSERT_TRUE(GoOn(StepOf("add", 4), "good").ok());
+  store::v1::JobRow saved;
+  ASSERT_TRUE(ReadJsonFile(StepOf("add", 4) / "job.json", &saved).ok());
+  using Change = std::function<void(v1::Job&)>;
+  const std::vector<std::pair<std::string, Change>> changes = {
+      {"pretrain_batch_size",
+       [this](v1::Job& job) {
+         v1::DataSpec* data = job.mutable_effective_spec()->mutable_data();
+         data->add_pretrain_files(folder_.path("train.jsonl"));
+         data->set_pretrain_batch_size(2'000'000'000);
+       }},
+      {"rollout_workers",
+       [](v1::Job& job) {
+         job.mutable_effective_spec()->mutable_resources()->set_rollout_workers(2'000'000'000);
+       }},
+      {"parallel.dp",
+       [](v1::Job& job) {
+         job.mutable_effective_spec()->mutable_actor()->mutable_parallel()->set_dp(-3);
+       }},
+      {"spec.dataflow", [](v1::Job& job) { job.mutable_dataflow()->Clear(); }},
+      {"spec.dataflow.score",
+       [](v1::Job& job) {
+         for (int i = 0; i < 5000; ++i) {
+           job.mutable_dataflow()->add_score()->set_role(absl::StrCat("r", i));
+         }
+       }},
+  };
+  for (const auto& [problem, change] : changes) {
+    store::v1::JobRow bad = saved;
+    change(*bad.mutable_job());
+    WriteText(StepOf("add", 4) / "job.json", *JsonText(bad));
+    EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr(problem));
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller

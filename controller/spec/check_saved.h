@@ -1,0 +1,28 @@
+// Whether the specs of a saved job are ones that a controller accepts.
+//
+// A spec enters a controller not only by CreateJob: in a checkpoint's job.json, which a user may
+// have written; in a row of the store, which may be damaged or come from a backup; with a job that
+// another one replays or begins with. All of these pass the same checks as a new spec, before
+// anything is made of them. Pure.
+#ifndef BATON_CONTROLLER_SPEC_CHECK_SAVED_H_
+#define BATON_CONTROLLER_SPEC_CHECK_SAVED_H_
+
+#include <string>
+#include <vector>
+
+#include "baton/v1/error.pb.h"
+#include "baton/v1/job_service.pb.h"
+
+namespace baton::controller {
+
+/// Every problem of effective_spec and dataflow of `job`; empty: they are good. `job` is one of
+/// this release (Upgrade of earlier_release.h). What earlier releases admitted and CheckSpec now
+/// refuses, Upgrade must mend.
+std::vector<v1::FieldViolation> CheckSaved(const v1::Job& job);
+
+/// The same for people, in one line: the first problem, and how many more there are. "": none.
+std::string ProblemOfSaved(const v1::Job& job);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_SPEC_CHECK_SAVED_H_
