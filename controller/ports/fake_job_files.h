@@ -148,7 +148,7 @@ class FakeJobFiles : public Files {
       if (files_.listener_ != nullptr) files_.listener_->OnDeleted(checkpoint.step());
     }
     absl::Status RemoveAll() override { return absl::OkStatus(); }
-    std::shared_ptr<void> MarkRestoring() override { return nullptr; }
+    std::shared_ptr<void> MarkWork() override { return nullptr; }
 
    private:
     FakeJobFiles& files_;

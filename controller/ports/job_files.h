@@ -27,7 +27,7 @@ struct JobData {
 };
 
 /// The files of one job. Methods may block; they are called on the job's disk strand, but for
-/// DataBytes, ReadData and MarkRestoring, which are thread-safe, and for the names, which are
+/// DataBytes, ReadData and MarkWork, which are thread-safe, and for the names, which are
 /// constant.
 class JobFiles {
  public:
@@ -60,8 +60,8 @@ class JobFiles {
   /// Deletes everything. An error: the job's folder has its name still.
   virtual absl::Status RemoveAll() = 0;
 
-  /// While the result lives, a death of the controller counts as one in this job's restoration.
-  virtual std::shared_ptr<void> MarkRestoring() = 0;
+  /// While the result lives, a death of the controller counts as one under this job's work.
+  virtual std::shared_ptr<void> MarkWork() = 0;
 };
 
 /// The files of all jobs. Outlives the jobs. Thread-safe.

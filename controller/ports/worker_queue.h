@@ -18,6 +18,9 @@ class WorkerQueue {
   virtual void Return(const std::string& job, const ReturnWorker& worker) = 0;
   /// The job ended or rests. The queue forgets what it asked for.
   virtual void Leave(const std::string& job) = 0;
+  /// The job is set aside, maybe while it holds workers: they are taken from it as they are. Their
+  /// streams are closed, and when they attach anew, they are told to give its roles up.
+  virtual void SetAside(const std::string& job) = 0;
 };
 
 }  // namespace baton::controller

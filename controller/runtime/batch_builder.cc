@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
-#include "controller/core/prompt_source.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/raw_values.h"
 #include "sdk/base/status_macros.h"
@@ -189,24 +188,29 @@ BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads) {
   return out;
 }
 
-void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step,
-                    BatchEntries* batch) {
-  if (texts.examples.empty()) return;
-  PromptSource order(texts.examples.size(), static_cast<uint64_t>(data.seed()), data.shuffle());
-  const auto count = static_cast<uint64_t>(data.pretrain_batch_size());
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t draw = static_cast<uint64_t>(step - 1) * count + i;
-    const uint64_t index = order.At(draw);
-    const Example& example = texts.examples[index];
+Pretraining::Pretraining(const v1::DataSpec& data, std::shared_ptr<const DataSet> texts,
+                         int64_t step)
+    : texts_(std::move(texts)),
+      step_(step),
+      count_(texts_->examples.empty() ? 0 : static_cast<uint64_t>(data.pretrain_batch_size())),
+      order_(texts_->examples.size(), static_cast<uint64_t>(data.seed()), data.shuffle()) {}
+
+bool Pretraining::AddSome(uint64_t most, BatchEntries* batch) {
+  const uint64_t end = std::min(count_, next_ + most);
+  for (; next_ < end; ++next_) {
+    const uint64_t draw = static_cast<uint64_t>(step_ - 1) * count_ + next_;
+    const uint64_t index = order_.At(draw);
+    const Example& example = texts_->examples[index];
     v1::Trajectory text;
     text.set_trajectory_id(absl::StrCat("pretrain-", draw));
-    text.set_step(static_cast<uint64_t>(step));
+    text.set_step(static_cast<uint64_t>(step_));
     text.set_purpose(v1::PURPOSE_TRAIN);
     text.set_prompt_id(index);
     SetPrompt(example, &text);
     text.set_response_text(example.response);
     batch->emplace_back().payload = std::make_shared<const v1::Trajectory>(std::move(text));
   }
+  return next_ == count_;
 }
 
 }  // namespace baton::controller

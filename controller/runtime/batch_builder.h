@@ -12,6 +12,7 @@
 #include "baton/v1/job_spec.pb.h"
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/core/events.h"
+#include "controller/core/prompt_source.h"
 #include "controller/runtime/batch_part.h"
 #include "sdk/data_set/data_set.h"
 #include "sdk/schema/options.h"
@@ -58,11 +59,23 @@ class BatchBuilder {
 /// The examples of kind sft and reward_model, unchanged.
 BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads);
 
-/// Appends data.pretrain_batch_size of `texts`, which the actor imitates in addition to its task.
-/// Only the seed and the step (from 1) decide which texts; each is used once per epoch. So a batch
-/// that is built again has the same texts. Appends nothing if there are no texts.
-void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step,
-                    BatchEntries* batch);
+/// data.pretrain_batch_size of `texts`, which the actor imitates in addition to its task. Only the
+/// seed and the step (from 1) decide which texts; each is used once per epoch. So a batch that is
+/// built again has the same texts. None if there are no texts.
+class Pretraining {
+ public:
+  Pretraining(const v1::DataSpec& data, std::shared_ptr<const DataSet> texts, int64_t step);
+
+  /// Appends at most `most` of them; true: all are appended.
+  bool AddSome(uint64_t most, BatchEntries* batch);
+
+ private:
+  const std::shared_ptr<const DataSet> texts_;
+  const int64_t step_;
+  const uint64_t count_;  // of a step
+  PromptSource order_;
+  uint64_t next_ = 0;  // of count_
+};
 
 }  // namespace baton::controller
 

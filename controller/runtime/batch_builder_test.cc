@@ -219,6 +219,34 @@ v1::DataSpec TwoAStep() {
   return data;
 }
 
+void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step,
+                    BatchEntries* batch) {
+  EXPECT_TRUE(Pretraining(data, std::make_shared<DataSet>(texts), step).AddSome(1000, batch));
+}
+
+// As many as are asked for are made at once, and all slices are the whole.
+TEST(AddPretraining, ComesInSlices) {
+  v1::DataSpec data = TwoAStep();
+  data.set_pretrain_batch_size(1000);
+  BatchEntries whole, sliced;
+  AddPretraining(data, ThreeTexts(), 5, &whole);
+  Pretraining texts(data, std::make_shared<DataSet>(ThreeTexts()), 5);
+  for (size_t slice = 1; slice <= 4; ++slice) {
+    EXPECT_EQ(texts.AddSome(300, &sliced), slice == 4);
+    EXPECT_EQ(sliced.size(), std::min<size_t>(300 * slice, 1000));
+  }
+  ASSERT_EQ(whole.size(), 1000u);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    ASSERT_EQ(sliced[i].Whole().SerializeAsString(), whole[i].Whole().SerializeAsString()) << i;
+  }
+  // A number that no spec may have: a slice is as short as any other.
+  data.set_pretrain_batch_size(2'000'000'000);
+  Pretraining poison(data, std::make_shared<DataSet>(ThreeTexts()), 5);
+  sliced.clear();
+  EXPECT_FALSE(poison.AddSome(300, &sliced));
+  EXPECT_EQ(sliced.size(), 300u);
+}
+
 TEST(AddPretraining, TakesEveryTextOnceAnEpochAfterWhatIsThere) {
   std::map<std::string, int> seen;
   for (int64_t step = 1; step <= 3; ++step) {

@@ -2,7 +2,9 @@
 
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "controller/core/job_state.h"
 #include "controller/runtime/cluster_session.h"
 #include "sdk/base/log.h"
@@ -62,6 +64,33 @@ void ClusterRuntime::Return(const std::string& job, const ReturnWorker& worker) 
 void ClusterRuntime::Leave(const std::string& job) {
   Post([this, job] {
     core_.OnLeave(job);
+    Apply(core_.OnTick(now_));
+  });
+}
+
+void ClusterRuntime::SetAside(const std::string& job) {
+  Post([this, job] {
+    core_.OnLeave(job);
+    std::vector<std::string> held;  // first, because a return changes the map
+    for (const auto& [id, worker] : core_.workers().all()) {
+      if (worker.job == job) held.push_back(id);
+    }
+    for (const std::string& worker : held) {
+      const uint64_t session = core_.workers().SessionOf(worker);
+      Apply(core_.OnReturn(job, worker, now_));
+      const auto at = sessions_.find(session);
+      if (at == sessions_.end()) continue;
+      // In the same turn, so that no other job is granted it before it has attached anew.
+      const std::shared_ptr<WorkerStream> stream = at->second->stream;
+      leases_.End(session);
+      directory_.Remove(worker, stream.get());
+      sessions_.erase(at);
+      Apply(core_.OnClosed(session, now_));
+      stream->Close(
+          MakeError(absl::StatusCode::kAborted, "JOB_SET_ASIDE",
+                    absl::StrCat("job '", job, "', whose roles this worker plays, is set ",
+                                 "aside; attach again")));
+    }
     Apply(core_.OnTick(now_));
   });
 }

@@ -51,6 +51,7 @@ class ClusterRuntime : public WorkerQueue {
   void Need(const std::string& job, const NeedWorkers& need) override;
   void Return(const std::string& job, const ReturnWorker& worker) override;
   void Leave(const std::string& job) override;
+  void SetAside(const std::string& job) override;
   /// An operator drains a worker, or undoes the drain. A drain is a row, so that it survives the
   /// end of the lease, of the worker's process and of this controller. NOT_FOUND
   /// (WORKER_NOT_FOUND). Answers with the worker afterwards.

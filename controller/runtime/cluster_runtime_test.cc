@@ -134,6 +134,44 @@ TEST_F(ClusterRuntimeTest, AWorkerOfAJobThatIsGoneIsFree) {
   EXPECT_EQ(workers[0].job(), "");
 }
 
+// Nobody can tell a worker of a job that is set aside to give its roles up, but the queue.
+TEST_F(ClusterRuntimeTest, TheWorkersOfAJobThatIsSetAsideAreFreed) {
+  constexpr char kJob[] = "projects/default/jobs/j";
+  const auto attach = [&] {
+    Attached attached;
+    attached.session = cluster_->Attach(attached.stream);
+    v1::WorkerMessage message;
+    v1::Hello& hello = *message.mutable_hello();
+    hello.set_worker_id("w");
+    hello.set_instance_id("a");
+    hello.set_protocol_min(1);
+    hello.set_protocol_max(1);
+    hello.set_epoch_seen(1);
+    v1::RoleHeld* held = hello.add_roles_held();
+    held->set_job(kJob);
+    held->set_role("actor");
+    attached.session->OnMessage(message);
+    thread_.Settle();
+    return attached;
+  };
+  cluster_->core().Expect(kJob, "w", "actor", clock_.now);
+  const Attached before = attach();
+  ASSERT_EQ(before.stream->sent.size(), 1u);
+  EXPECT_EQ(before.stream->sent[0].welcome().release_size(), 0);
+  ASSERT_EQ(cluster_->core().workers().JobOf("w"), kJob);
+  cluster_->SetAside(kJob);
+  thread_.Settle();
+  EXPECT_EQ(before.stream->closed, "JOB_SET_ASIDE");
+  EXPECT_FALSE(cluster_->core().workers().Knows("w"));
+  before.session->OnClosed();
+  const Attached after = attach();
+  EXPECT_EQ(cluster_->core().workers().JobOf("w"), "");
+  ASSERT_EQ(after.stream->sent.size(), 1u);
+  ASSERT_EQ(after.stream->sent[0].welcome().release_size(), 1);
+  EXPECT_EQ(after.stream->sent[0].welcome().release(0).role(), "actor");
+  EXPECT_EQ(after.stream->closed, "");
+}
+
 TEST_F(ClusterRuntimeTest, ADrainOutlivesTheController) {
   const Attached worker = Attach("w");
   absl::StatusOr<v1::Worker> drained = absl::UnknownError("no answer");

@@ -3,9 +3,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +36,27 @@ using ::testing::IsEmpty;
 
 constexpr char kBad[] = "projects/default/jobs/bad";
 
+/// Hears how a watch ends.
+class Ending : public EventSink {
+ public:
+  bool OnEvent(const v1::JobEvent& event) override {
+    absl::MutexLock lock(&mu_);
+    last_ = event;
+    return true;
+  }
+  void OnEnd(absl::Status) override { ended_.Notify(); }
+  v1::JobEvent Wait() {
+    ended_.WaitForNotification();
+    absl::MutexLock lock(&mu_);
+    return last_;
+  }
+
+ private:
+  absl::Mutex mu_;
+  v1::JobEvent last_ ABSL_GUARDED_BY(mu_);
+  absl::Notification ended_;
+};
+
 /// A store that ends the process when the log of one job is read, as its restoration does.
 class DeadlyStore : public SharedStore {
  public:
@@ -43,6 +66,26 @@ class DeadlyStore : public SharedStore {
     if (table == kLogTable && absl::StartsWith(options.begin, kBad)) ::raise(SIGKILL);
     return SharedStore::Scan(table, options);
   }
+};
+
+/// A store to which one job cannot write: the turn that does throws, or the process dies in it.
+class PoisonedStore : public SharedStore {
+ public:
+  PoisonedStore(std::unique_ptr<store::Store> store, bool deadly)
+      : SharedStore(std::move(store)), deadly_(deadly) {}
+  void Commit(std::vector<store::Write> writes, store::Durability durability, Done done) override {
+    for (const store::Write& write : writes) {
+      if (write.table != kJobTable || write.key != kBad || !armed_) continue;
+      if (deadly_) ::raise(SIGKILL);
+      throw std::length_error("a poisoned number");
+    }
+    SharedStore::Commit(std::move(writes), durability, std::move(done));
+  }
+  void Arm() { armed_ = true; }
+
+ private:
+  const bool deadly_;
+  std::atomic<bool> armed_ = false;
 };
 
 class ControllerQuarantineTest : public ::testing::Test {
@@ -88,6 +131,46 @@ class ControllerQuarantineTest : public ::testing::Test {
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+  absl::StatusOr<v1::Job> Pause(const std::string& name) {
+    v1::PauseJobRequest request;
+    request.set_name(name);
+    return Wait<v1::Job>([&](auto done) { controller_->PauseJob(request, done); });
+  }
+  /// Opens a controller over a poisoned store.
+  std::unique_ptr<Controller> OpenPoisoned(bool deadly, PoisonedStore** store) {
+    auto opened = store::SqliteStore::Open(folder_.path("baton.db"));
+    if (!opened.ok()) return nullptr;
+    ControllerOptions options;
+    options.data_root = folder_.path();
+    auto poisoned = std::make_unique<PoisonedStore>(*std::move(opened), deadly);
+    *store = poisoned.get();
+    options.store = std::move(poisoned);
+    auto controller = Controller::Create(std::move(options));
+    return controller.ok() ? *std::move(controller) : nullptr;
+  }
+  /// A controller process that restores everything, and dies in a later turn of job `bad`.
+  void DieInATurn() {
+    controller_.reset();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      PoisonedStore* store = nullptr;
+      controller_ = OpenPoisoned(/*deadly=*/true, &store);
+      if (controller_ == nullptr || !Get("bad").has_spec()) ::_exit(1);
+      store->Arm();
+      (void)Pause("bad");
+      ::_exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+  }
+  /// As if the job had done a step.
+  void MakeStep(int64_t step) {
+    store::v1::JobRow row;
+    ASSERT_TRUE(row.ParseFromString(Row(kJobTable, kBad)));
+    row.mutable_job()->set_step(step);
+    Write({{kJobTable, kBad, row.SerializeAsString()}});
   }
   /// What the store holds while no controller has it.
   std::string Row(const char* table, const std::string& key) {
@@ -149,7 +232,7 @@ TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInItsRestoration) {
   DieRestoring();
   DieRestoring();
   Start();
-  ExpectSetAside("the controller died 2 times while it restored this job");
+  ExpectSetAside("the controller died 2 times under the work for this job");
   EXPECT_EQ(Get("bad").uid(), before.uid());
   EXPECT_EQ(Get("bad").spec().DebugString(), before.spec().DebugString());
   Start();  // and it stays so
@@ -163,13 +246,57 @@ TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInItsRestoration) {
   EXPECT_EQ(Get("bad").error().message(), "");
 }
 
-TEST_F(ControllerQuarantineTest, NotAfterOneDeathBetweenRestorationsThatEnded) {
-  for (int i = 0; i < 3; ++i) {
+TEST_F(ControllerQuarantineTest, NotAfterOneDeathInEachOfItsSteps) {
+  for (int64_t step = 1; step <= 3; ++step) {
     DieRestoring();
     Start();
-    EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED) << i;
+    EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED) << step;
     EXPECT_NE(Why("bad"), "");  // its first turn is over
+    MakeStep(step);
   }
+  Start();
+  EXPECT_NE(Why("bad"), "");
+  EXPECT_EQ(Row(kRestoreTable, kBad), "") << "no death counts against it any more";
+}
+
+// Its restoration went well both times: what kills the controller may come later in its life.
+TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInLaterTurnsOfIt) {
+  DieInATurn();
+  Start();
+  EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
+  EXPECT_NE(Why("bad"), "");
+  DieInATurn();
+  Start();
+  ExpectSetAside("the controller died 2 times under the work for this job");
+}
+
+// The turn of one job throws: the process lives, and only that job stops.
+TEST_F(ControllerQuarantineTest, AJobWhoseTurnThrows) {
+  const std::string row = Row(kJobTable, kBad);
+  controller_.reset();
+  PoisonedStore* store = nullptr;
+  controller_ = OpenPoisoned(/*deadly=*/false, &store);
+  ASSERT_NE(controller_, nullptr);
+  v1::WatchJobRequest watch;
+  watch.set_name("bad");
+  auto ending = std::make_shared<Ending>();
+  const auto subscription = controller_->WatchJob(watch, ending);
+  EXPECT_NE(Why("bad"), "");
+  store->Arm();
+  const auto paused = Pause("bad");  // it is answered
+  ASSERT_TRUE(paused.ok()) << paused.status();
+  EXPECT_EQ(paused->state(), v1::Job::STATE_FAILED);
+  EXPECT_EQ(ending->Wait().state(), v1::Job::STATE_FAILED);
+  ExpectSetAside("a poisoned number");
+  EXPECT_EQ(Pause("good")->state(), v1::Job::STATE_PAUSED);
+  EXPECT_EQ(Row(kJobTable, kBad), row);
+  Start();  // and it stays so
+  EXPECT_EQ(ErrorReason(FromProto(Get("bad").error())), "QUARANTINED");
+  ControllerOptions back;
+  back.unquarantine = {"bad"};
+  Start(std::move(back));
+  EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
+  EXPECT_EQ(Get("good").state(), v1::Job::STATE_PAUSED);
 }
 
 TEST_F(ControllerQuarantineTest, AJobWhoseRowsAreDamaged) {
@@ -260,27 +387,6 @@ TEST_F(ControllerQuarantineTest, NobodyIsToldToResumeIt) {
   EXPECT_THAT(told->summary(), HasSubstr("--unquarantine"));
   EXPECT_THAT(told->summary(), ::testing::Not(HasSubstr("`baton resume bad`")));
 }
-
-/// Hears how a watch ends.
-class Ending : public EventSink {
- public:
-  bool OnEvent(const v1::JobEvent& event) override {
-    absl::MutexLock lock(&mu_);
-    last_ = event;
-    return true;
-  }
-  void OnEnd(absl::Status) override { ended_.Notify(); }
-  v1::JobEvent Wait() {
-    ended_.WaitForNotification();
-    absl::MutexLock lock(&mu_);
-    return last_;
-  }
-
- private:
-  absl::Mutex mu_;
-  v1::JobEvent last_ ABSL_GUARDED_BY(mu_);
-  absl::Notification ended_;
-};
 
 TEST_F(ControllerQuarantineTest, ItIsWatchedCancelledAndDeletedLikeOneThatFailed) {
   ControllerOptions aside;

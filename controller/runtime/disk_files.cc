@@ -68,7 +68,7 @@ class DiskJobFiles : public JobFiles {
 
   absl::Status RemoveAll() override { return RemoveJobFolder(data_root_, folder_); }
 
-  std::shared_ptr<void> MarkRestoring() override {
+  std::shared_ptr<void> MarkWork() override {
     if (marks_ == nullptr) return nullptr;
     return std::make_shared<RestoreMarks::Mark>(marks_->On(job_));
   }

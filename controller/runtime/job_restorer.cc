@@ -8,25 +8,35 @@
 #include "controller/access/caller.h"
 #include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/job_order.h"
+#include "controller/runtime/stand_in.h"
 #include "controller/runtime/stored_job.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/take_over.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
 namespace {
 
-// Deaths of the controller during a job's restoration, without a completed one in between.
+// Deaths of the controller under the work for a job, without a step of the job in between.
 constexpr uint32_t kMaxAttempts = 2;
+
+// What the job has done; 0: its row cannot be read.
+int64_t StepOf(store::Store& store, const std::string& job) {
+  const auto stored = store.Get(kJobTable, job);
+  store::v1::JobRow row;
+  if (!stored.ok() || !stored->has_value() || !row.ParseFromString(**stored)) return 0;
+  return row.job().step();
+}
 
 }  // namespace
 
 JobRestorer::JobRestorer(const RuntimeContext* context, store::Store* store, Options options)
     : context_(context), store_(*store), options_(std::move(options)) {}
 
-// Finds the jobs during whose restoration the last controller died, and those that the user names.
+// Finds the jobs under whose work the last controller died, and those that the user names.
 // Commits this before it reads any job, so that it is known whatever happens next.
 absl::Status JobRestorer::ReadRestores() {
   BATON_ASSIGN_OR_RETURN(const auto rows, store_.Scan(kRestoreTable, {}));
@@ -34,7 +44,11 @@ absl::Status JobRestorer::ReadRestores() {
     if (!restores_[row.key].ParseFromString(row.value)) restores_.erase(row.key);
   }
   for (const std::string& job : options_.died_in) {
-    restores_[job].set_attempts(restores_[job].attempts() + 1);
+    store::v1::RestoreRow& deaths = restores_[job];
+    const int64_t step = StepOf(store_, job);
+    if (step > deaths.step() && !Mutant("deaths-outlive-steps")) deaths.set_attempts(0);
+    deaths.set_attempts(deaths.attempts() + 1);
+    deaths.set_step(step);
   }
   const auto by_hand = [&](const char* flag, const std::string& given) -> absl::Status {
     const std::string name = FullJobName(given);
@@ -54,8 +68,10 @@ absl::Status JobRestorer::ReadRestores() {
   }
   for (auto& [job, restore] : restores_) {
     if (restore.quarantine().empty() && restore.attempts() >= kMaxAttempts) {
-      restore.set_quarantine(absl::StrCat("the controller died ", restore.attempts(),
-                                          " times while it restored this job"));
+      restore.set_quarantine(
+          absl::StrCat("the controller died ", restore.attempts(),
+                       " times under the work for this job, without a step of the job "
+                       "in between"));
     }
     writes.push_back({kRestoreTable, job, restore.SerializeAsString()});
   }
@@ -69,12 +85,12 @@ absl::StatusOr<std::shared_ptr<JobRuntime>> JobRestorer::RestoreJob(const store:
   auto job = std::make_shared<JobRuntime>(
       context_, JobCore(read.row, read.trajectories, context_->epoch, context_->core),
       read.next_log_sequence, /*stored=*/true);
-  if (restores_.count(stored.key) > 0) job->ForgetRestoration();
+  const auto deaths = restores_.find(stored.key);
+  if (deaths != restores_.end()) job->ForgetDeathsAfter(deaths->second.step());
   return job;
 }
 
-// The visible part of a job whose rows and files stay as they are. Only fields that are merely
-// copied are taken from the row: other fields could make the core fail.
+// The visible part of a job whose rows and files stay as they are.
 std::shared_ptr<JobRuntime> JobRestorer::SetAside(const store::Row& stored,
                                                   const std::string& reason) {
   Log(LogLevel::kError, "a job is set aside; the others go on",
@@ -83,31 +99,13 @@ std::shared_ptr<JobRuntime> JobRestorer::SetAside(const store::Row& stored,
   if (!known.ParseFromString(stored.value)) known.Clear();
   if (!known.job().has_effective_spec())
     ReadSpec(store_, stored.key, known.mutable_job()).IgnoreError();
-  v1::Job plain;
-  plain.set_name(stored.key);
-  plain.mutable_effective_spec()->set_kind(v1::JOB_KIND_SFT);
-  store::v1::JobRow row = JobCore(plain, known.submit_order(), context_->core).Row();
-  v1::Job& job = *row.mutable_job();
-  job.set_uid(known.job().uid());
-  job.set_state(v1::Job::STATE_FAILED);
-  job.set_revision(std::max<int64_t>(known.job().revision(), 1));
-  job.set_step(known.job().step());
-  job.set_total_steps(known.job().total_steps());
-  job.set_policy_version(known.job().policy_version());
-  *job.mutable_create_time() = known.job().create_time();
-  *job.mutable_metrics() = known.job().metrics();
-  *job.mutable_error() = ToProto(MakeError(
-      absl::StatusCode::kFailedPrecondition, "QUARANTINED",
-      absl::StrCat(reason, "; its rows and files are kept. `baton-controller --unquarantine ",
-                   stored.key, "` tries again; `baton resume --from FOLDER --name NEW` goes on ",
-                   "from a checkpoint as another job")));
   std::vector<store::Write> unused;
+  known.clear_checkpoints();
   ReadCheckpoints(store_, stored.key, &known, &unused).IgnoreError();
-  *row.mutable_checkpoints() = known.checkpoints();
   const auto shown = TakeSubmitted(known.mutable_job());
-  return std::make_shared<JobRuntime>(context_, JobCore(row, {}, context_->epoch, context_->core),
-                                      1,
-                                      /*stored=*/true, shown);
+  return std::make_shared<JobRuntime>(
+      context_, StandIn(stored.key, known, SetAsideError(stored.key, reason), *context_), 1,
+      /*stored=*/true, shown);
 }
 
 absl::StatusOr<JobRestorer::Loaded> JobRestorer::RestoreOrSetAside(const store::Row& stored,
@@ -121,7 +119,7 @@ absl::StatusOr<JobRestorer::Loaded> JobRestorer::RestoreOrSetAside(const store::
   if (why.empty() && leave_ended && whole && IsTerminal(row.job().state())) return loaded;
   absl::StatusOr<std::shared_ptr<JobRuntime>> job = absl::DataLossError(why);
   if (why.empty()) {
-    const auto mark = context_->files->FilesOf(stored.key)->MarkRestoring();
+    const auto mark = context_->files->FilesOf(stored.key)->MarkWork();
     try {
       job = RestoreJob(stored);
     } catch (const std::exception& thrown) {  // from a library

@@ -2,9 +2,10 @@
 // restore.
 //
 // A job that kills the controller must not kill every controller after it. So the controller's
-// deaths in a job's restoration are counted (JobFiles::MarkRestoring, kRestoreTable). A job that
-// they belong to, or whose rows are damaged, is shown as FAILED (QUARANTINED), and its rows and
-// files stay as they are.
+// deaths under the work for a job are counted, in its restoration as in any later turn
+// (JobFiles::MarkWork, kRestoreTable), until the job has done another step. A job under whose work
+// it died twice, or whose rows are damaged or hold a spec that no controller accepts, is shown as
+// FAILED (QUARANTINED), and its rows and files stay as they are.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_RESTORER_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_RESTORER_H_
 
@@ -29,7 +30,7 @@ class JobRestorer {
   struct Options {
     /// Jobs to set aside, and jobs to restore again. Names are full, or of project `default`.
     std::vector<std::string> quarantine, unquarantine;
-    /// The jobs during whose restoration the last controller died.
+    /// The jobs under whose work the last controller died.
     std::vector<std::string> died_in;
     /// Jobs that have ended stay rows (ended_jobs.h), until Load.
     bool leave_ended = false;

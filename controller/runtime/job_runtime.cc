@@ -1,11 +1,14 @@
 #include "controller/runtime/job_runtime.h"
 
 #include <algorithm>
+#include <exception>
+#include <memory>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/job_rows.h"
+#include "controller/runtime/stand_in.h"
 #include "controller/runtime/tables.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
@@ -86,10 +89,10 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       priority_(core.effective_spec().priority()),
       role_needs_(RoleNeedsOf(core.effective_spec(), core.submitted()->dataflow(),
                               core.Brief().model_features())),
-      set_aside_(set_aside != nullptr),
-      submitted_(set_aside_ ? std::move(set_aside) : core.submitted()),
+      submitted_(set_aside != nullptr ? set_aside : core.submitted()),
       strand_(context->executors->NewStrand()),
       disk_(context->executors->NewDiskStrand()),
+      set_aside_(set_aside != nullptr),
       core_(std::move(core)),
       restoring_(stored && !IsTerminal(core_.state())),
       payloads_(context->payloads, context->job_payload_bytes),
@@ -103,20 +106,27 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
       progress_(core_.Progress()) {}
 
 void JobRuntime::OnDisk(std::function<void()> work) {
-  disk_->Post([self = shared_from_this(), work = std::move(work)] { work(); });
+  disk_->Post([self = shared_from_this(), work = std::move(work)] { self->Guard(work); });
+}
+
+void JobRuntime::InSlices(std::function<bool()> slice) {
+  OnDisk([this, slice = std::move(slice)] {
+    const auto mark = files_->MarkWork();
+    if (!slice()) InSlices(slice);
+  });
 }
 
 void JobRuntime::OnReaders(std::function<void()> work) {
-  context_->executors->PostRead([self = shared_from_this(), work = std::move(work)] { work(); });
+  context_->executors->PostRead(
+      [self = shared_from_this(), work = std::move(work)] { self->Guard(work); });
 }
 
 void JobRuntime::OnStrand(std::function<void()> work) {
-  strand_->Post([self = shared_from_this(), work = std::move(work)] { work(); });
+  strand_->Post([self = shared_from_this(), work = std::move(work)] { self->TakeTurn(work); });
 }
 
 void JobRuntime::Start(std::vector<store::Write> extra, std::function<void()> done) {
   OnStrand([this, extra = std::move(extra), done = std::move(done)]() mutable {
-    const auto mark = MarkRestoration();
     Effects effects = core_.Start(context_->clock->Now());
     if (context_->observer != nullptr) context_->observer->OnTurn(core_, effects);
     std::vector<store::Write> writes = RowsOf(effects);
@@ -193,23 +203,29 @@ void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const J
       // The reason may be in a turn that is not committed yet.
       if (!status.ok()) return Finish({}, {}, [done, status] { done(status); });
     }
-    Run(
-        event, [this, done] { done(Snapshot()); }, extra);
+    // The call is answered also if its turn throws.
+    const auto answer = std::make_shared<Callback<v1::Job>>(done);
+    const auto after = [this, answer] {
+      if (const auto call = std::exchange(*answer, nullptr)) call(Snapshot());
+    };
+    try {
+      Run(event, after, extra);
+    } catch (const std::exception& thrown) {
+      SetAside(thrown.what());
+      after();
+    }
   });
 }
 
-std::shared_ptr<void> JobRuntime::MarkRestoration() const {
-  return restoring_ ? files_->MarkRestoring() : nullptr;
-}
-
 void JobRuntime::EndRestoration(std::vector<store::Write>* writes) {
-  if (!restoring_ || (IsActive(core_.state()) && !core_.knows_trajectories())) return;
-  restoring_ = false;
-  if (forget_restoration_) writes->push_back({kRestoreTable, name_, std::nullopt});
+  restoring_ &= IsActive(core_.state()) && !core_.knows_trajectories();
+  if (!deaths_at_.has_value()) return;
+  if (core_.step() <= *deaths_at_ && !IsTerminal(core_.state())) return;
+  deaths_at_.reset();
+  writes->push_back({kRestoreTable, name_, std::nullopt});
 }
 
 void JobRuntime::Run(const Event& event, std::function<void()> after, const ExtraRow& extra) {
-  const auto mark = MarkRestoration();
   if (context_->observer != nullptr) context_->observer->OnEvent(core_, event);
   Effects effects = core_.Handle(event, context_->clock->Now());
   if (context_->observer != nullptr) context_->observer->OnTurn(core_, effects);
@@ -262,7 +278,7 @@ void JobRuntime::Finish(Effects effects, std::vector<store::Write> writes,
     auto done = [self = shared_from_this()](absl::Status status) {
       // The controller stops: no effect may leave any more.
       if (!status.ok() && !Mutant("failed-commit-forgotten")) return;
-      self->strand_->Post([self] { self->Committed(); });
+      self->OnStrand([self] { self->Committed(); });
     };
     context_->store->Commit(std::move(writes), durability, std::move(done));
   }
@@ -422,13 +438,7 @@ void JobRuntime::CatchUpEvents(const Feed<v1::JobEvent>::Handle& subscriber, int
         if (events_.CatchUp(subscriber, *history)) CatchUpEvents(subscriber, last);
         return;
       }
-      if (set_aside_) {  // no row has the end of this job, so report it here
-        v1::JobEvent& end = history->emplace_back();
-        end.set_revision(core_.Brief().revision() + 1);
-        end.set_type("state");
-        end.set_state(core_.state());
-        end.set_message(core_.Brief().error().message());
-      }
+      if (set_aside_) history->push_back(SetAsideEvent(core_));
       events_.CaughtUp(subscriber, *history, IsTerminal(state()));
     });
   });

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// specs are shown, and nothing is ever written: its rows stay as they are.
   JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence, bool stored,
              std::shared_ptr<const v1::Job> set_aside = nullptr);
-  /// Call before Start: deletes the job's row of kRestoreTable when the job has been restored.
-  void ForgetRestoration() { forget_restoration_ = true; }
+  /// Call before Start: deletes the job's row of kRestoreTable once the job is beyond `step`, or
+  /// has ended.
+  void ForgetDeathsAfter(int64_t step) { deaths_at_ = step; }
 
   /// The first call. `extra` rows are committed together with the job's first rows; then `done` is
   /// called.
@@ -61,24 +63,22 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// earlier writes are committed, with true if this call retired the job; false: an earlier call
   /// did, or the job has not ended.
   void Retire(std::function<void(bool first)> done);
-  /// Undoes Retire.
   void Unretire();
   /// Call after the job's deletion is committed: deletes its folder. `done` runs on the disk strand
   /// and gets an error if the folder still has its name (JobFiles::RemoveAll).
   void RemoveFiles(std::function<void(const absl::Status& removed)> done);
-  /// Drops everything that waits for the store, without an answer, because waiting callbacks may
-  /// hold this job. Call it after the executors have ended.
+  /// Drops everything that waits for the store, without an answer: callbacks may hold this job.
+  /// Call it after the executors have ended.
   void Abandon();
 
   void Post(Event event);
   /// Time passes. While nothing can be written, deadlines stand still.
   void Tick();
-  /// OK, or why a payload or a checkpoint of the job cannot be written. Thread-safe.
+  /// OK, or why a payload or a checkpoint cannot be written. Thread-safe.
   absl::Status disk_health() const;
   /// Adds writes to a turn; `after` is the brief job after the turn.
   using ExtraRow = std::function<store::Write(const v1::Job& after)>;
-  /// Posts the change and answers with the job after it. `check` may refuse it; then `extra` is not
-  /// written. Both may be null.
+  /// Answers with the job after the event. `check` may refuse it, and `extra`. Both may be null.
   void PostAndDescribe(Event event, std::function<absl::Status(const JobCore&)> check,
                        ExtraRow extra, Callback<v1::Job> done);
   void OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
@@ -92,8 +92,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   v1::Job::State state() const;
   /// Answers with the job once all earlier posts are committed.
   void Describe(Callback<v1::Job> done);
-  /// Explains what the job waits for, once all earlier posts are committed. While nothing can be
-  /// written, the answer says only that.
+  /// What it waits for, after all earlier posts; while nothing can be written, only that.
   void Explain(Callback<v1::ExplainJobResponse> done);
   void FetchBatch(const v1::FetchBatchRequest& request, Callback<BatchPart> done);
   void FetchHistory(const v1::FetchHistoryRequest& request, JobHistory::Done done);
@@ -101,7 +100,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   FoundJob AsFound();
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
   std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow, std::shared_ptr<LogSink> sink);
-  /// Reads a payload from the experience log; `done` runs on the disk strand.
+  /// Of the experience log; `done` runs on the disk strand.
   void ReadPayloadAsync(const PayloadLocation& location,
                         std::function<void(absl::StatusOr<std::string>)> done);
   /// Complete checkpoints, oldest first.
@@ -136,7 +135,11 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     std::shared_ptr<const BatchEntries> entries;
   };
 
-  std::shared_ptr<void> MarkRestoration() const;
+  /// Runs a turn, or work elsewhere (Guard). If it throws, the job alone is set aside.
+  void TakeTurn(const std::function<void()>& work);
+  void Guard(const std::function<void()>& work);
+  void SetAside(const std::string& reason);
+  void DropWork();  // what it works with; rows and files have it
   void EndRestoration(std::vector<store::Write>* writes);
   void Run(const Event& event, std::function<void()> after = nullptr,
            const ExtraRow& extra = nullptr);
@@ -165,7 +168,10 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Do(const BuildBatch& effect);
   using Row = std::shared_ptr<const store::v1::BatchRow>;  // that a batch has; null: none
   void Build(const BuildBatch& effect, const Row& recorded);
-  void BuildPlain(const BuildBatch& effect);
+  struct Building;
+  bool AddPayloads(Building& building);  // on disk_, as the next two
+  bool AddExamples(Building& building);
+  void AddTexts(Building& building, absl::StatusOr<BuiltBatch> built);
   void TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built);
   void Do(const CommitCheckpoint& effect);
   void Do(const PutCheckpoint&) {}
@@ -195,8 +201,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void SendSave(const StartTask& effect, v1::Task task);
   void BeginSave(const StartTask& effect, const absl::Status& prepared);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
-  v1::Trajectory MakePayload(const TrajectoryInfo& info) const;
-  v1::Trajectory MakeExample(const TrajectoryInfo& info) const;
   void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
   /// Keeps a result until its trajectory is known; of a result that is sent again, the newest copy.
   void Hold(Generated result);
@@ -219,8 +223,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   absl::StatusOr<v1::Trajectory> ReadForBatch(const LoggedPayload& payload);  // on disk_
   const Example* ExampleOf(const TrajectoryInfo& info) const;
   void OnDisk(std::function<void()> work);
+  /// Runs `slice` on disk_ until it answers true, each time as work of its own: others get theirs.
+  void InSlices(std::function<bool()> slice);
   void OnReaders(std::function<void()> work);
-  /// Runs `work`, which reads these data files of the spec.
   void OnDataReaders(const v1::DataSpec& data, std::function<void()> work);
   /// Runs `write` on the disk strand until it answers OK, or an error that waiting does not cure;
   /// then runs `done` on the strand. Before each repeat, `wanted` is asked on the strand; false:
@@ -239,25 +244,22 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::map<std::string, std::string> held_at_start_;
   const int priority_;
   const RoleNeeds role_needs_;
-  const bool set_aside_;
   const std::shared_ptr<const v1::Job> submitted_;  // spec, effective_spec, dataflow
   const std::unique_ptr<Executor> strand_;
   const std::unique_ptr<Executor> disk_;
 
   // On strand_.
+  bool set_aside_;  // core_ is a stand-in: nothing is written, and nothing leaves
   JobCore core_;
   std::deque<Turn> turns_;
   std::shared_ptr<const v1::Job> changed_;  // set by the current turn; null: unchanged
   bool flushing_ = false;
   bool retired_ = false;
-  // Set from a restart until the trajectories of the job's step are known again, because this work
-  // may kill the controller at every start.
-  bool restoring_;
-  bool forget_restoration_ = false;
+  bool restoring_;  // set from a restart until the trajectories of the job's step are known again
+  std::optional<int64_t> deaths_at_;  // the controller died under the work for it, at this step
   absl::Time held_since_ = absl::InfinitePast();  // since when nothing can be written
   std::shared_ptr<const DataSet> train_, val_, pretrain_;
-  uint64_t data_read_ =
-      0;  // the newest reading of them; an older one, of before an end, is dropped
+  uint64_t data_read_ = 0;  // the newest reading of them; an older one is dropped
   PayloadCache payloads_;
   JobHistory history_;
   uint64_t builds_ = 0;         // of batches, begun
@@ -270,8 +272,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     std::map<std::string, v1::Task> waiting;  // by worker
   };
   std::map<TaskRef, PreparedSave> saves_;
-  // by role: the files of the last save
-  std::map<std::string, std::vector<v1::FileHash>> saved_files_;
+  std::map<std::string, std::vector<v1::FileHash>> saved_files_;  // of the last save, by role
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;
   int64_t next_log_sequence_;
@@ -281,7 +282,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   size_t worker_lines_ = 0;          // not committed yet
   size_t dropped_worker_lines_ = 0;  // since the last line that was kept
   StepLog step_log_;
-  // Calls of Explain whose answer is not committed yet; emptied when they are answered.
+  // Calls of Explain whose answer is not committed yet; empty once answered.
   std::deque<std::shared_ptr<Callback<v1::ExplainJobResponse>>> explains_;
 
   // On disk_.

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/runtime/job_runtime.h"
-#include "controller/runtime/recorded_batch.h"
+#include "controller/runtime/make_payload.h"
 #include "controller/runtime/score_inputs.h"
 #include "controller/runtime/tables.h"
 #include "controller/spec/role_names.h"
@@ -128,9 +128,7 @@ void JobRuntime::Do(const StartTask& effect) {
 }
 
 const Example* JobRuntime::ExampleOf(const TrajectoryInfo& info) const {
-  const auto& data = info.purpose == v1::PURPOSE_EVAL ? val_ : train_;
-  if (data == nullptr || info.prompt_id >= data->examples.size()) return nullptr;
-  return &data->examples[info.prompt_id];
+  return FindExample(info, train_.get(), val_.get());
 }
 
 void JobRuntime::SendGenerate(const StartTask& effect, v1::Task task) {
@@ -285,13 +283,14 @@ void JobRuntime::OnDataReaders(const v1::DataSpec& data, std::function<void()> w
   const auto self = shared_from_this();
   context_->executors->PostDataRead(
       name_, [self, data] { return self->files_->DataBytes(data); },
-      [self, work = std::move(work)] { work(); });
+      [self, work = std::move(work)] { self->Guard(work); });
 }
 
 void JobRuntime::Do(const LoadData&) {
   const v1::JobSpec spec = core_.effective_spec();
   OnDataReaders(spec.data(), [this, spec, number = ++data_read_, restoring = restoring_] {
-    const auto mark = restoring ? files_->MarkRestoring() : nullptr;
+    // Later, a job reads its files for longer than it works: a death then says nothing of it.
+    const auto mark = restoring ? files_->MarkWork() : nullptr;
     JobData read = files_->ReadData(spec);
     DataLoaded loaded;
     if (!read.problems.empty()) {
@@ -321,92 +320,6 @@ std::string JobRuntime::BatchId(int64_t step, uint64_t incarnation) {
 
 std::string JobRuntime::Capability(const std::string& batch_id) const {
   return Mac(context_->secret, {"FetchBatch", token_name_, batch_id});
-}
-
-// Of payloads that memory has no room for, one at a time is read. `recorded`: what the batch is
-// compared with.
-void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
-  if (core_.effective_spec().kind() != v1::JOB_KIND_RL) return BuildPlain(effect);
-  const uint64_t number = ++builds_;
-  std::vector<std::weak_ptr<const v1::Trajectory>> cached;
-  cached.reserve(effect.trajectories.size());
-  for (const TrajectoryInfo& info : effect.trajectories) cached.push_back(payloads_.Find(info.id));
-  OnDisk([this, effect, recorded, number, cached = std::move(cached)] {
-    auto builder = BatchBuilder::Create(submitted_->dataflow(), effect);
-    PayloadLost lost;
-    for (size_t i = 0; i < cached.size() && builder.ok(); ++i) {
-      const TrajectoryInfo& info = effect.trajectories[i];
-      PayloadCache::Payload payload = cached[i].lock();
-      if (payload == nullptr) {
-        auto read = ReadWhole(LoggedPayload(info));
-        if (absl::IsUnavailable(read.status())) {
-          return OnStrand([this, effect, recorded, number, status = read.status()] {
-            ReadAgain(status, [this, effect, recorded, number] {
-              // A batch that the job asked for since stands in place of this one.
-              const bool asked = number == builds_ && effect.incarnation == core_.incarnation();
-              if (asked) Build(effect, recorded);
-            });
-          });
-        }
-        if (!read.ok()) {
-          lost.trajectories[info.id] = info.serial;
-          lost.reason = std::string(read.status().message());
-          continue;
-        }
-        payload = std::make_shared<const v1::Trajectory>(*std::move(read));
-      }
-      if (lost.trajectories.empty()) builder->Add(payload);
-    }
-    if (!lost.trajectories.empty()) {
-      return OnStrand([this, lost] {
-        if (!IsTerminal(core_.state())) Run(lost);
-      });
-    }
-    auto built = builder.ok() ? builder->Finish() : builder.status();
-    if (built.ok() && recorded != nullptr) {
-      if (absl::Status same = CompareWithRow(*recorded, effect, &*built); !same.ok()) built = same;
-    }
-    TakeBatch(effect, std::move(built));
-  });
-}
-
-void JobRuntime::BuildPlain(const BuildBatch& effect) {
-  Payloads examples;
-  examples.reserve(effect.trajectories.size() + effect.held_out);
-  for (const TrajectoryInfo& info : effect.trajectories) {
-    examples.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
-  }
-  for (uint64_t i = 0; i < effect.held_out; ++i) {
-    TrajectoryInfo info;
-    info.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
-    info.purpose = v1::PURPOSE_EVAL;
-    info.draw = info.prompt_id = i;
-    examples.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
-  }
-  OnDisk([this, effect, examples = std::move(examples)]() mutable {
-    TakeBatch(effect, MakePlainBatch(effect, std::move(examples)));
-  });
-}
-
-void JobRuntime::TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built) {
-  OnStrand([this, step = effect.step, incarnation = effect.incarnation,
-            built = std::move(built)]() mutable {
-    if (IsTerminal(core_.state())) return;
-    if (!built.ok()) return Run(BatchBuilt{built.status(), step, incarnation});
-    // The ranks of an update must not get a part of their batch for the whole.
-    if (built->event.part_of_row) return Run(built->event);
-    batch_.id = BatchId(step, incarnation);
-    batch_.capability = Capability(batch_.id);
-    if (!built->entries.empty() && pretrain_ != nullptr) {
-      AddPretraining(core_.effective_spec().data(), *pretrain_, step, &built->entries);
-      built->event.size = static_cast<uint32_t>(built->entries.size());
-    }
-    uint64_t bytes = 0;
-    for (const BatchEntry& entry : built->entries) bytes += entry.OwnBytes();
-    payloads_.SetBatch(bytes);
-    batch_.entries = std::make_shared<const BatchEntries>(std::move(built->entries));
-    Run(built->event);
-  });
 }
 
 // ---- Checkpoints, watchers, the queue -------------------------------------------------------
@@ -467,6 +380,10 @@ void JobRuntime::Do(const EmitEvent& effect) {
     logs_.End(absl::OkStatus());
   });
   events_.End(absl::OkStatus());
+  DropWork();
+}
+
+void JobRuntime::DropWork() {
   batch_ = Batch();
   payloads_.SetBatch(0);
   payloads_.Clear();

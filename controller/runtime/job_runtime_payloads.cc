@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/job_runtime.h"
+#include "controller/runtime/make_payload.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
@@ -27,42 +28,12 @@ absl::StatusOr<uint32_t> ColumnLength(const v1::TaskResult& result, absl::string
 
 }  // namespace
 
-v1::Trajectory JobRuntime::MakePayload(const TrajectoryInfo& info) const {
-  v1::Trajectory payload;
-  payload.set_trajectory_id(TrajectoryName(info.id));
-  payload.set_group_id(absl::StrCat("draw-", info.draw));
-  payload.set_purpose(info.purpose);
-  payload.set_prompt_id(info.prompt_id);
-  payload.set_sample_index(info.sample);
-  payload.set_policy_version(info.policy_version);
-  if (const Example* example = ExampleOf(info)) {
-    SetPrompt(*example, &payload);
-    payload.set_answer(example->answer);
-    payload.set_source(example->source);
-  }
-  return payload;
-}
-
 // Payloads of earlier releases have the rendered prompt as their only one.
 void JobRuntime::TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const {
   const Example* example = ExampleOf(info);
   if (!payload->rendered_prompt().empty() || example == nullptr) return;
   payload->set_rendered_prompt(payload->prompt_text());
   SetPrompt(*example, payload);
-}
-
-// A trajectory that is born with its response, or with two.
-v1::Trajectory JobRuntime::MakeExample(const TrajectoryInfo& info) const {
-  v1::Trajectory trajectory = MakePayload(info);
-  const Example* example = ExampleOf(info);
-  if (example == nullptr) return trajectory;
-  trajectory.set_response_text(example->response);
-  if (example->rejected.empty()) return trajectory;
-  v1::Column* rejected = trajectory.add_columns();
-  rejected->set_name("rejected");
-  rejected->set_dtype(v1::DATA_TYPE_BYTES);
-  rejected->set_data(example->rejected);
-  return trajectory;
 }
 
 int64_t JobRuntime::MaxResponseTokens() const {
@@ -115,7 +86,7 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   }
 
   const TrajectoryInfo info = *core_.Find(ref.subject);  // it is wanted, so it is known
-  v1::Trajectory payload = MakePayload(info);
+  v1::Trajectory payload = MakePayload(info, ExampleOf(info));
   payload.set_response_text(result.response_text());
   payload.set_rendered_prompt(result.prompt_text());
   payload.set_finish_reason(result.finish_reason());

@@ -141,6 +141,7 @@ struct EmptyQueue : public WorkerQueue {
   void Need(const std::string& /*job*/, const NeedWorkers& /*need*/) override {}
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
+  void SetAside(const std::string& /*job*/) override {}
 };
 
 // What jobs need of a second controller over the data of a first.

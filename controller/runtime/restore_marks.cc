@@ -1,6 +1,7 @@
 #include "controller/runtime/restore_marks.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,38 +16,48 @@ namespace {
 constexpr int kSlots = 64;
 constexpr size_t kSlotBytes = 256;  // a job's name has at most 142 bytes
 
-bool WriteSlot(int fd, int slot, const std::string& job) {
-  std::string bytes = job.substr(0, kSlotBytes);
-  bytes.resize(kSlotBytes, '\0');
-  return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(slot) * kSlotBytes) ==
-         static_cast<ssize_t>(bytes.size());
+constexpr size_t kFileBytes = kSlots * kSlotBytes;
+
+void WriteSlot(char* slots, int slot, const std::string& job) {
+  char* const at = slots + static_cast<size_t>(slot) * kSlotBytes;
+  const size_t bytes = std::min(job.size(), kSlotBytes);
+  std::memcpy(at, job.data(), bytes);
+  std::memset(at + bytes, 0, kSlotBytes - bytes);
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RestoreMarks>> RestoreMarks::Open(const std::string& path) {
-  const auto error = [&] {
-    return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(errno)));
-  };
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const auto error = [&] {
+    const int cause = errno;
+    if (fd >= 0) ::close(fd);
+    return absl::FailedPreconditionError(absl::StrCat(path, ": ", std::strerror(cause)));
+  };
   if (fd < 0) return error();
+  std::string before(kFileBytes, '\0');
+  if (::pread(fd, before.data(), before.size(), 0) < 0) return error();
   std::vector<std::string> left;
   for (int slot = 0; slot < kSlots; ++slot) {
-    char bytes[kSlotBytes + 1] = {};
-    if (::pread(fd, bytes, kSlotBytes, static_cast<off_t>(slot) * kSlotBytes) <= 0) break;
-    const std::string job = bytes;
+    std::string job = before.substr(static_cast<size_t>(slot) * kSlotBytes, kSlotBytes);
+    job.resize(std::strlen(job.c_str()));
     if (!job.empty() && std::find(left.begin(), left.end(), job) == left.end()) left.push_back(job);
   }
-  std::unique_ptr<RestoreMarks> marks(new RestoreMarks(fd, std::move(left)));
-  for (int slot = 0; slot < kSlots; ++slot) {
-    if (!WriteSlot(fd, slot, "")) return error();
+  // Written and not only made longer: the disk has room for all of it then, and a mark needs none.
+  const std::string zeros(kFileBytes, '\0');
+  if (::pwrite(fd, zeros.data(), zeros.size(), 0) != static_cast<ssize_t>(zeros.size())) {
+    return error();
   }
+  void* const slots = ::mmap(nullptr, kFileBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (slots == MAP_FAILED) return error();
+  ::close(fd);
+  std::unique_ptr<RestoreMarks> marks(new RestoreMarks(static_cast<char*>(slots), std::move(left)));
   absl::MutexLock lock(&marks->mu_);
   marks->taken_.assign(kSlots, false);
   return marks;
 }
 
-RestoreMarks::~RestoreMarks() { ::close(fd_); }
+RestoreMarks::~RestoreMarks() { ::munmap(slots_, kFileBytes); }
 
 RestoreMarks::Mark RestoreMarks::On(const std::string& job) {
   absl::MutexLock lock(&mu_);
@@ -54,13 +65,13 @@ RestoreMarks::Mark RestoreMarks::On(const std::string& job) {
   if (free == taken_.end()) return Mark();
   *free = true;
   const int slot = static_cast<int>(free - taken_.begin());
-  WriteSlot(fd_, slot, job);  // if this fails, a death of the process counts for no job
+  WriteSlot(slots_, slot, job);
   return Mark(this, slot);
 }
 
 void RestoreMarks::Clear(int slot) {
   absl::MutexLock lock(&mu_);
-  WriteSlot(fd_, slot, "");
+  WriteSlot(slots_, slot, "");
   taken_[static_cast<size_t>(slot)] = false;
 }
 

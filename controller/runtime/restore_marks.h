@@ -1,5 +1,6 @@
-// Records which jobs are being restored at this moment, in a file that outlives the process. If the
-// process dies, the next one knows during whose restoration it died.
+// Records for which jobs the process works at this moment, in a file that outlives it. If the
+// process dies, the next one knows under whose work it died: a restoration, a turn, the making of a
+// batch.
 #ifndef BATON_CONTROLLER_RUNTIME_RESTORE_MARKS_H_
 #define BATON_CONTROLLER_RUNTIME_RESTORE_MARKS_H_
 
@@ -14,12 +15,12 @@
 
 namespace baton::controller {
 
-/// Thread-safe. A mark costs one small write without a sync. It survives the death of the process,
-/// whatever the cause. A power cut may lose it; that is right, because a power cut is no fault of
-/// the job.
+/// Thread-safe. A mark costs a copy of the job's name into memory that is the file's; every turn of
+/// every job has one. It survives the death of the process, whatever the cause. A power cut may
+/// lose it; that is right, because a power cut is no fault of the job.
 class RestoreMarks {
  public:
-  /// A job counts as being restored while its mark lives. Movable.
+  /// The process works for a job while its mark lives. Movable.
   class Mark {
    public:
     Mark() = default;
@@ -48,10 +49,11 @@ class RestoreMarks {
   Mark On(const std::string& job);
 
  private:
-  RestoreMarks(int fd, std::vector<std::string> left) : fd_(fd), left_(std::move(left)) {}
+  RestoreMarks(char* slots, std::vector<std::string> left)
+      : slots_(slots), left_(std::move(left)) {}
   void Clear(int slot);
 
-  const int fd_;
+  char* const slots_;  // of the file, mapped into memory
   const std::vector<std::string> left_;
   absl::Mutex mu_;
   std::vector<bool> taken_ ABSL_GUARDED_BY(mu_);

@@ -98,6 +98,7 @@ class WillingWorkers : public WorkerOutbox, public WorkerQueue {
   }
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
+  void SetAside(const std::string& /*job*/) override {}
 
  protected:
   /// On a thread of the workers.

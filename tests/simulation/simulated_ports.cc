@@ -159,7 +159,7 @@ class SimulatedJobFiles : public controller::JobFiles {
     return absl::OkStatus();
   }
 
-  std::shared_ptr<void> MarkRestoring() override { return nullptr; }
+  std::shared_ptr<void> MarkWork() override { return nullptr; }
 
  private:
   JobFolder& folder() const { return world_.disk().jobs[job_]; }

@@ -1,0 +1,188 @@
+// JobRuntime: batches, and the rows that some of them have in the store.
+//
+// How much a batch has, its job says. So it is made in slices on the disk strand, whose threads all
+// jobs share, and never on the job's own strand, whose threads answer for all jobs.
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/runtime/job_runtime.h"
+#include "controller/runtime/make_payload.h"
+#include "controller/runtime/recorded_batch.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+namespace {
+
+// Entries that are made at once: some milliseconds of work.
+constexpr size_t kBatchSlice = 1024;
+
+}  // namespace
+
+// A batch on its way. Used by the disk strand; its entries are the job's once they are taken.
+struct JobRuntime::Building {
+  BuildBatch ask;
+  Row recorded;  // what the batch is compared with; null: nothing
+  uint64_t number = 0;
+  std::shared_ptr<const DataSet> train, val, texts;
+  Payloads examples;                                        // of kinds sft and reward_model
+  std::vector<std::weak_ptr<const v1::Trajectory>> cached;  // of kind rl
+  std::optional<absl::StatusOr<BatchBuilder>> builder;
+  PayloadLost lost;
+  size_t next = 0;  // of ask.trajectories, then of the held-out examples
+  std::optional<absl::StatusOr<BuiltBatch>> built;
+  std::optional<Pretraining> pretraining;
+};
+
+// If the batch has a row, the row is read first, and the batch is compared with it.
+void JobRuntime::Do(const BuildBatch& asked) {
+  if (asked.recorded == Recorded::kNot) return Build(asked, nullptr);
+  OnDisk([this, asked] {
+    auto row = ReadBatchRow(*context_->store, name_, asked.step);
+    OnStrand([this, effect = asked, row = std::move(row)]() mutable {
+      if (IsTerminal(core_.state())) return;
+      const bool replays = effect.recorded == Recorded::kReplay;
+      absl::Status status = row.status();
+      if (status.ok() && replays && !row->has_value()) {
+        status = absl::DataLossError(absl::StrCat(
+            "step ", effect.step, " cannot be replayed: the row of its batch is gone"));
+      }
+      if (!status.ok()) return Run(BatchBuilt{status, effect.step, effect.incarnation});
+      if (!row->has_value()) return Build(effect, nullptr);  // of an earlier release
+      if (replays) AskFor(**row, &effect);
+      Build(effect, std::make_shared<const store::v1::BatchRow>(**std::move(row)));
+    });
+  });
+}
+
+// Of payloads that memory has no room for, one at a time is read. `recorded`: what the batch is
+// compared with.
+void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
+  const auto building = std::make_shared<Building>();
+  building->ask = effect;
+  building->recorded = recorded;
+  building->number = ++builds_;
+  building->train = train_;
+  building->val = val_;
+  building->texts = pretrain_;
+  const bool plain = core_.effective_spec().kind() != v1::JOB_KIND_RL;
+  if (!plain) {
+    building->cached.reserve(effect.trajectories.size());
+    for (const TrajectoryInfo& info : effect.trajectories) {
+      building->cached.push_back(payloads_.Find(info.id));
+    }
+    building->builder.emplace(BatchBuilder::Create(submitted_->dataflow(), building->ask));
+  }
+  InSlices([this, building, plain] {
+    if (!building->built.has_value()) {
+      return plain ? AddExamples(*building) : AddPayloads(*building);
+    }
+    if (building->pretraining.has_value() &&
+        !building->pretraining->AddSome(kBatchSlice, &(*building->built)->entries)) {
+      return false;
+    }
+    TakeBatch(building->ask, *std::move(building->built));
+    return true;
+  });
+}
+
+// False: there is more to do.
+bool JobRuntime::AddPayloads(Building& building) {
+  absl::StatusOr<BatchBuilder>& builder = *building.builder;
+  PayloadLost& lost = building.lost;
+  const size_t end = std::min(building.cached.size(), building.next + kBatchSlice);
+  for (; building.next < end && builder.ok(); ++building.next) {
+    const TrajectoryInfo& info = building.ask.trajectories[building.next];
+    PayloadCache::Payload payload = building.cached[building.next].lock();
+    if (payload == nullptr) {
+      auto read = ReadWhole(LoggedPayload(info));
+      if (absl::IsUnavailable(read.status())) {
+        OnStrand([this, ask = building.ask, recorded = building.recorded, number = building.number,
+                  status = read.status()] {
+          ReadAgain(status, [this, ask, recorded, number] {
+            // A batch that the job asked for since stands in place of this one.
+            const bool asked = number == builds_ && ask.incarnation == core_.incarnation();
+            if (asked) Build(ask, recorded);
+          });
+        });
+        return true;
+      }
+      if (!read.ok()) {
+        lost.trajectories[info.id] = info.serial;
+        lost.reason = std::string(read.status().message());
+        continue;
+      }
+      payload = std::make_shared<const v1::Trajectory>(*std::move(read));
+    }
+    if (lost.trajectories.empty()) builder->Add(payload);
+  }
+  if (builder.ok() && building.next < building.cached.size()) return false;
+  if (!lost.trajectories.empty()) {
+    OnStrand([this, lost] {
+      if (!IsTerminal(core_.state())) Run(lost);
+    });
+    return true;
+  }
+  absl::StatusOr<BuiltBatch> built = builder.ok() ? builder->Finish() : builder.status();
+  if (built.ok() && building.recorded != nullptr) {
+    const absl::Status same = CompareWithRow(*building.recorded, building.ask, &*built);
+    if (!same.ok()) built = same;
+  }
+  AddTexts(building, std::move(built));
+  return false;
+}
+
+bool JobRuntime::AddExamples(Building& building) {
+  const std::vector<TrajectoryInfo>& asked = building.ask.trajectories;
+  const size_t all = asked.size() + building.ask.held_out;
+  const size_t end = std::min<size_t>(all, building.next + kBatchSlice);
+  for (; building.next < end; ++building.next) {
+    TrajectoryInfo held_out;
+    const bool trains = building.next < asked.size();
+    if (!trains) {
+      const uint64_t i = building.next - asked.size();
+      held_out.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
+      held_out.purpose = v1::PURPOSE_EVAL;
+      held_out.draw = held_out.prompt_id = i;
+    }
+    const TrajectoryInfo& info = trains ? asked[building.next] : held_out;
+    building.examples.push_back(std::make_shared<const v1::Trajectory>(
+        MakeExample(info, FindExample(info, building.train.get(), building.val.get()))));
+  }
+  if (building.next < all) return false;
+  AddTexts(building, MakePlainBatch(building.ask, std::move(building.examples)));
+  return false;
+}
+
+// The texts that are imitated as well come last. A part of a row's batch is not trained on.
+void JobRuntime::AddTexts(Building& building, absl::StatusOr<BuiltBatch> built) {
+  if (built.ok() && !built->event.part_of_row && !built->entries.empty() &&
+      building.texts != nullptr) {
+    building.pretraining.emplace(submitted_->effective_spec().data(), building.texts,
+                                 building.ask.step);
+  }
+  building.built.emplace(std::move(built));
+}
+
+void JobRuntime::TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built) {
+  OnStrand([this, step = effect.step, incarnation = effect.incarnation,
+            built = std::move(built)]() mutable {
+    if (IsTerminal(core_.state())) return;
+    if (!built.ok()) return Run(BatchBuilt{built.status(), step, incarnation});
+    // The ranks of an update must not get a part of their batch for the whole.
+    if (built->event.part_of_row) return Run(built->event);
+    batch_.id = BatchId(step, incarnation);
+    batch_.capability = Capability(batch_.id);
+    // With the texts.
+    built->event.size = static_cast<uint32_t>(built->entries.size());
+    uint64_t bytes = 0;
+    for (const BatchEntry& entry : built->entries) bytes += entry.OwnBytes();
+    payloads_.SetBatch(bytes);
+    batch_.entries = std::make_shared<const BatchEntries>(std::move(built->entries));
+    Run(built->event);
+  });
+}
+
+}  // namespace baton::controller
