@@ -30,6 +30,7 @@ Controller::Controller(ControllerOptions options)
       paths_(options_.data_root, options_.confine_paths, options_.allowed_paths),
       store_(std::move(options_.store)),
       uploads_(options_.data_root, [this](const std::string& p) { return UploadLimitOf(p); }),
+      folder_bytes_(options_.data_root + "/jobs"),
       disk_(static_cast<size_t>(options_.disk_threads)),
       executors_({options_.strand_threads, options_.reader_threads, options_.data_threads,
                   options_.large_data_bytes, access::ProjectOf},
@@ -100,9 +101,9 @@ absl::Status Controller::Restore() {
   BATON_RETURN_IF_ERROR(cluster_->ReadDrains(*store_));
 
   BATON_ASSIGN_OR_RETURN(marks_, RestoreMarks::Open(options_.data_root + "/restoring"));
-  files_ =
-      std::make_unique<DiskFiles>(options_.data_root, marks_.get(),
-                                  [this](const std::string& job) { return DataLimitsOf(job); });
+  files_ = std::make_unique<DiskFiles>(
+      options_.data_root, marks_.get(),
+      [this](const std::string& job) { return DataLimitsOf(job); }, &folder_bytes_);
   context_.files = files_.get();
   OrderCheck order;
   JobRestorer::Options how;
@@ -124,6 +125,7 @@ absl::Status Controller::Restore() {
     const size_t slash = job.find('/');
     return ended_->Exists(FullJobName(job.substr(slash + 1), job.substr(0, slash)));
   });
+  folder_bytes_.Start();
   for (const auto& job : restored) {
     cluster_->Expect(*job);
     job->Start({}, nullptr);
@@ -140,6 +142,7 @@ void Controller::Tick() {
   executors_.PostRead([this] { ended_->DropIdle(); });
   ForgetOldRequests();
   RemoveUnnamedUploadsWhenDue(cluster_->now());
+  TouchActiveJobs();
   timer_.expires_after(absl::ToChronoMilliseconds(options_.tick));
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error) cluster_->Post([this] { Tick(); });

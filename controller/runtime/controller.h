@@ -29,6 +29,7 @@
 #include "controller/runtime/data_readers.h"
 #include "controller/runtime/disk_files.h"
 #include "controller/runtime/ended_jobs.h"
+#include "controller/runtime/folder_bytes.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/job_restorer.h"
 #include "controller/runtime/job_runtime.h"
@@ -175,6 +176,7 @@ class Controller : public ControllerInterface {
   /// Stages the checkpoint and applies the changes. Its own files replace uploads that are gone.
   absl::Status PrepareSaved(Submission* submission);
   absl::Status StageSaved(Submission* submission);
+  absl::Status CopySaved(Submission* submission);
   absl::Status ChangeStaged(Submission* submission);
   /// Bytes to read, or to copy from another file system.
   uint64_t BytesOfSaved(const Submission& submission) const;
@@ -235,6 +237,10 @@ class Controller : public ControllerInterface {
   absl::Status CheckNewJob(const std::string& project) const;
   absl::Status CheckJobQuota(const std::string& project) const;
   int64_t Unfinished(const std::string& project) const;
+  /// Bytes of the project's job folders that are about to be written, held until the result is
+  /// destroyed. RESOURCE_EXHAUSTED (QUOTA_JOB_BYTES).
+  absl::StatusOr<std::shared_ptr<void>> HoldJobBytes(const std::string& project, uint64_t bytes);
+  void TouchActiveJobs();  // on the cluster's strand
   /// The project's own limits, or the controller's.
   StepLimits LimitsOf(const std::string& project) const;
   int64_t UploadLimitOf(const std::string& project) const;
@@ -249,6 +255,7 @@ class Controller : public ControllerInterface {
   RealClock clock_;
   std::unique_ptr<store::Store> store_;
   Uploads uploads_;
+  FolderBytes folder_bytes_;
   std::unique_ptr<RestoreMarks> marks_;
   std::unique_ptr<DiskFiles> files_;
   RuntimeContext context_;
@@ -277,6 +284,7 @@ class Controller : public ControllerInterface {
 
   // On the cluster's strand.
   absl::Time requests_looked_at_ = absl::InfinitePast(), uploads_looked_at_ = absl::InfinitePast();
+  absl::Time folders_looked_at_ = absl::InfinitePast();
   boost::asio::steady_timer timer_;
 
   std::atomic<bool> removal_posted_{false};

@@ -399,6 +399,7 @@ void Controller::Admit(const std::shared_ptr<Submission>& submission) {
   job.set_name(*name);
   auto row = FirstRow(submission.get(), std::move(job), order);
   if (!row.ok()) return submission->Refuse(row.status());
+  folder_bytes_.Touch(*name, submission->room_bytes);
   JobCore core = from_checkpoint ? JobCore(*std::move(row), {}, context_.epoch, options_.core)
                                  : JobCore(std::move(*row->mutable_job()), order, options_.core);
   store::v1::RequestRow call;

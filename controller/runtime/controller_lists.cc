@@ -338,14 +338,22 @@ absl::StatusOr<v1::ListProjectsResponse> Controller::ListProjects(
     const v1::ListProjectsRequest& request) const {
   BATON_ASSIGN_OR_RETURN(const Page page, Page::Read(request, kMostItems, kMostItems));
   v1::ListProjectsResponse answer;
-  absl::MutexLock lock(&mu_);
-  for (auto it = projects_.upper_bound(page.after()); it != projects_.end(); ++it) {
+  // Those that were set, and those whose jobs take space.
+  std::set<std::string> names = folder_bytes_.Projects();
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [name, project] : projects_) names.insert(name);
+  }
+  for (auto it = names.upper_bound(page.after()); it != names.end(); ++it) {
     if (answer.projects_size() == page.size()) {
       answer.set_next_page_token(
           page.TokenAfter(answer.projects(answer.projects_size() - 1).project()));
       break;
     }
-    *answer.add_projects() = it->second;
+    v1::Project* project = answer.add_projects();
+    *project = ProjectNamed(*it);
+    project->set_job_bytes(folder_bytes_.OfProject(*it));
+    project->set_upload_bytes(uploads_.UsedBytes(*it));
   }
   return answer;
 }

@@ -40,6 +40,8 @@ struct ControllerOptions {
   int64_t max_upload_bytes = int64_t{64} << 30;
   /// Limit of jobs that have ended, for a project without its own limit; 0: no limit.
   int64_t max_ended_jobs = 10'000;
+  /// Of the folders of a project's jobs, when a job is made from a checkpoint; 0: no limit.
+  int64_t max_job_bytes = 0;
   /// Uploads that no job names are removed at this age, and searched for at this interval.
   absl::Duration unnamed_uploads_kept = absl::Hours(24);
   absl::Duration look_for_unnamed_uploads = absl::Hours(1);

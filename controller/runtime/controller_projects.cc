@@ -1,6 +1,7 @@
 // Controller: quotas and shares of projects.
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +46,9 @@ absl::Status Check(const v1::Project& project) {
   if (project.max_upload_bytes() < 0) {
     return wrong("the limit of uploads is at least 1 byte, or 0 for the controller's own");
   }
+  if (project.max_job_bytes() < 0) {
+    return wrong("the limit of jobs' folders is at least 1 byte, or 0 for the controller's own");
+  }
   return absl::OkStatus();
 }
 
@@ -67,6 +71,8 @@ absl::Status Controller::ReadProjects() {
 void Controller::SetProject(v1::Project project, Callback<v1::Project> done) {
   if (const absl::Status status = Check(project); !status.ok()) return done(status);
   if (project.weight() == 0) project.set_weight(1);
+  project.clear_job_bytes();  // only answers have them
+  project.clear_upload_bytes();
   store_->Commit({{kProjectTable, project.project(), project.SerializeAsString()}},
                  [this, project, done = std::move(done)](const absl::Status& status) {
                    if (!status.ok()) return done(status);
@@ -147,6 +153,25 @@ absl::Status Controller::CheckNewJob(const std::string& project) const {
                    "; delete those that are not needed any more, for example with `baton jobs "
                    "prune --older-than 30d`, or have the limit raised with `baton project set ",
                    project, " --max-ended-jobs N`"));
+}
+
+absl::StatusOr<std::shared_ptr<void>> Controller::HoldJobBytes(const std::string& project,
+                                                               uint64_t bytes) {
+  const int64_t own = ProjectNamed(project).max_job_bytes();
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  return folder_bytes_.Hold(project,
+                            static_cast<int64_t>(std::min<uint64_t>(bytes, uint64_t(most))),
+                            own > 0 ? own : options_.max_job_bytes);
+}
+
+// The folders of other jobs change when a checkpoint is saved or deleted, which touches them.
+void Controller::TouchActiveJobs() {
+  constexpr absl::Duration kLookEvery = absl::Minutes(1);
+  if (cluster_->now() < folders_looked_at_ + kLookEvery) return;
+  folders_looked_at_ = cluster_->now();
+  for (const auto& [job, order] : jobs_.Below("")) {
+    if (IsActive(job->state())) folder_bytes_.Touch(job->name());
+  }
 }
 
 // RESOURCE_EXHAUSTED when the project has as many unfinished jobs as it may.

@@ -185,6 +185,7 @@ void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
   if (!row.ok()) return call->Refuse(row.status());
   if (const absl::Status good = CheckRow(*row); !good.ok()) return call->Refuse(good);
   if (const absl::Status kept = call->staged->Keep(folder); !kept.ok()) return call->Refuse(kept);
+  folder_bytes_.Touch(*name);
   std::vector<store::Write> rows;
   for (auto& [step, batch] : call->plan->rows) {
     rows.push_back({kBatchTable, NumberKey(*name, static_cast<uint64_t>(step)), std::move(batch)});

@@ -1,6 +1,4 @@
 // Controller: jobs that go on from the folder of a checkpoint.
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/checkpoint_choice.h"
+#include "controller/runtime/checkpoint_copy.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/data_files.h"
@@ -172,19 +171,24 @@ absl::Status Controller::ChangeStaged(Submission* submission) {
 }
 
 uint64_t Controller::BytesOfSaved(const Submission& submission) const {
-  const fs::path& from = submission.origin.checkpoint;
-  // If it is on the file system of the jobs, its files are linked, and only its data are read.
-  struct stat there = {}, here = {};
-  const bool linked = ::stat(from.c_str(), &there) == 0 &&
-                      ::stat(options_.data_root.c_str(), &here) == 0 && there.st_dev == here.st_dev;
-  std::vector<std::string> files;
-  std::error_code code;
-  for (fs::recursive_directory_iterator entry(linked ? from / "data" : from, code), end;
-       !code && entry != end; entry.increment(code)) {
-    files.push_back(entry->path().string());
-  }
-  return BytesOf(files) +
-         DataBytes(options_.data_root, submission.saved.job().effective_spec().data());
+  const v1::JobSpec& spec = submission.saved.job().effective_spec();
+  const uint64_t data = DataBytes(options_.data_root, spec.data());
+  const auto parts = PartsOf(submission.origin.checkpoint, spec);
+  if (!parts.ok()) return data;
+  return data + BytesToCopy(submission.origin.checkpoint, *parts, options_.data_root);
+}
+
+absl::Status Controller::CopySaved(Submission* submission) {
+  const fs::path& from = submission->origin.checkpoint;
+  BATON_ASSIGN_OR_RETURN(const CheckpointParts parts,
+                         PartsOf(from, submission->saved.job().effective_spec()));
+  submission->room = nullptr;  // of an earlier try
+  const uint64_t bytes = BytesToCopy(from, parts, options_.data_root);
+  BATON_ASSIGN_OR_RETURN(submission->room, HoldJobBytes(submission->request.project(), bytes));
+  submission->room_bytes = static_cast<int64_t>(bytes);
+  return CopyCheckpoint(from, parts, submission->from, [this, submission] {
+    return gate_.closed() || (submission->gone != nullptr && submission->gone());
+  });
 }
 
 // Copies the checkpoint before any check. So the checks see the files from which the job goes on,
@@ -197,11 +201,11 @@ absl::Status Controller::StageSaved(Submission* submission) {
                          waiting_.EnterCopies(submission->request.project()));
   for (int tries = 1;; ++tries) {
     submission->from = submission->staged->Stage(OwnCheckpoint(submission->saved));
-    const absl::Status linked = LinkCheckpoint(submission->origin.checkpoint, submission->from);
-    if (absl::IsInvalidArgument(linked)) {
-      return MakeError(linked.code(), "CHECKPOINT_FOLDER", linked.message());
+    const absl::Status copied = CopySaved(submission);
+    if (absl::IsInvalidArgument(copied) || absl::IsDataLoss(copied)) {
+      return MakeError(copied.code(), "CHECKPOINT_FOLDER", copied.message());
     }
-    if (!absl::IsNotFound(linked) || tries == kTries) return linked;
+    if (!absl::IsNotFound(copied) || tries == kTries) return copied;
     BATON_RETURN_IF_ERROR(FindSaved(submission));
   }
 }

@@ -15,6 +15,7 @@
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/controller_testing.h"
+#include "controller/runtime/file_copy.h"
 #include "controller/runtime/tables.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
@@ -123,7 +124,15 @@ class ControllerResumeTest : public ::testing::Test {
       ASSERT_TRUE(temporary.ok()) << temporary.status();
       WriteText(*temporary + "/actor/config.json", "{}");
       WriteText(*temporary + "/actor/model.safetensors", absl::StrCat("weights of ", step));
-      ASSERT_TRUE(files.Commit(step, 1, row, {}).ok());
+      std::vector<v1::FileHash> written;
+      for (const char* name : {"actor/config.json", "actor/model.safetensors"}) {
+        v1::FileHash& file = written.emplace_back();
+        file.set_path(name);
+        const std::string path = absl::StrCat(*temporary, "/", name);
+        file.set_size_bytes(static_cast<int64_t>(std::filesystem::file_size(path)));
+        file.set_xxh3(*HashOfFile(path));
+      }
+      ASSERT_TRUE(files.Commit(step, 1, row, written).ok());
     }
   }
 

@@ -84,5 +84,62 @@ TEST_F(SavedJobTest, ASettingOutOfItsBoundsIsNamed) {
   }
 }
 
+// What a folder has besides its checkpoint is nobody's business.
+TEST_F(SavedJobTest, OnlyWhatItsFilesJsonNamesIsCopied) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4});
+  WriteText(StepOf("add", 4) / "actor/more.bin", "x");
+  WriteText(StepOf("add", 4) / "more/more.bin", "x");
+  fs::resize_file(StepOf("add", 4) / "more/more.bin", uint64_t{1} << 40);
+  ASSERT_TRUE(GoOn(StepOf("add", 4), "next").ok());
+  std::vector<std::string> names;
+  for (const auto& [name, content] : TreeOf(StepOf("next", 4))) names.push_back(name);
+  EXPECT_THAT(names,
+              ::testing::UnorderedElementsAre("actor", "actor/config.json",
+                                              "actor/model.safetensors", "files.json", "job.json"));
+}
+
+// A file that others may write is copied, and it is what files.json says, or the job is refused.
+TEST_F(SavedJobTest, WhatIsCopiedIsHashed) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4});
+  const fs::path weights = StepOf("add", 4) / "actor/model.safetensors";
+  fs::permissions(weights, fs::perms::all);
+  ASSERT_TRUE(GoOn(StepOf("add", 4), "next").ok());
+  const fs::path copy = StepOf("next", 4) / "actor/model.safetensors";
+  WriteText(weights, "WEIGHTS of 4");  // through no name of the copy
+  EXPECT_EQ(TreeOf(StepOf("next", 4)).at("actor/model.safetensors"), "weights of 4");
+  EXPECT_FALSE(fs::equivalent(weights, copy));
+  EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()),
+              HasSubstr("actor/model.safetensors has XXH3"));
+  WriteText(weights, "longer weights of 4");
+  EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr("has 19 bytes"));
+  fs::remove(weights);
+  EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr("is missing"));
+  fs::create_symlink(folder_.path("train.jsonl"), weights);
+  EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr("not a regular file"));
+}
+
+TEST_F(SavedJobTest, CopiesCountTowardsTheBytesOfTheProjectsJobs) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4});
+  const fs::path weights = StepOf("add", 4) / "actor/model.safetensors";
+  fs::permissions(weights, fs::perms::all);
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_job_bytes(11);  // the file has 12
+  ASSERT_TRUE(Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).ok());
+  const absl::Status refused = GoOn(StepOf("add", 4), "next").status();
+  EXPECT_EQ(ErrorReason(refused), "QUOTA_JOB_BYTES") << refused;
+  EXPECT_FALSE(fs::exists(FolderOf("next")));
+  project.set_max_job_bytes(1 << 20);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto d) { controller_->SetProject(project, d); }).ok());
+  ASSERT_TRUE(GoOn(StepOf("add", 4), "next").ok());
+  const auto list = controller_->ListProjects({});
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_EQ(list->projects_size(), 1);
+  EXPECT_GE(list->projects(0).job_bytes(), 12);
+}
+
 }  // namespace
 }  // namespace baton::controller

@@ -15,13 +15,14 @@ namespace {
 class DiskJobFiles : public JobFiles {
  public:
   DiskJobFiles(std::string data_root, std::string job, RestoreMarks* marks,
-               DiskFiles::LimitsOf limits_of)
+               DiskFiles::LimitsOf limits_of, FolderBytes* bytes)
       : data_root_(std::move(data_root)),
         job_(std::move(job)),
         folder_(JobFolderOf(data_root_, job_)),
         checkpoints_(folder_, data_root_),
         marks_(marks),
-        limits_of_(std::move(limits_of)) {}
+        limits_of_(std::move(limits_of)),
+        bytes_(bytes) {}
 
   uint64_t DataBytes(const v1::DataSpec& data) const override {
     uint64_t bytes = 0;
@@ -59,14 +60,21 @@ class DiskJobFiles : public JobFiles {
   absl::StatusOr<v1::Checkpoint> CommitCheckpoint(
       int64_t step, uint64_t incarnation, const store::v1::JobRow& row,
       const std::vector<v1::FileHash>& written) override {
-    return checkpoints_.Commit(step, incarnation, row, written);
+    auto checkpoint = checkpoints_.Commit(step, incarnation, row, written);
+    Changed();
+    return checkpoint;
   }
 
   void DeleteCheckpoint(const v1::Checkpoint& checkpoint) override {
     checkpoints_.Delete(checkpoint);
+    Changed();
   }
 
-  absl::Status RemoveAll() override { return RemoveJobFolder(data_root_, folder_); }
+  absl::Status RemoveAll() override {
+    absl::Status removed = RemoveJobFolder(data_root_, folder_);
+    Changed();
+    return removed;
+  }
 
   std::shared_ptr<void> MarkWork() override {
     if (marks_ == nullptr) return nullptr;
@@ -74,21 +82,30 @@ class DiskJobFiles : public JobFiles {
   }
 
  private:
+  void Changed() {
+    if (bytes_ != nullptr) bytes_->Touch(job_);
+  }
+
   const std::string data_root_;
   const std::string job_;
   const std::string folder_;
   const CheckpointFiles checkpoints_;
   RestoreMarks* const marks_;
   const DiskFiles::LimitsOf limits_of_;
+  FolderBytes* const bytes_;
 };
 
 }  // namespace
 
-DiskFiles::DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of)
-    : data_root_(std::move(data_root)), marks_(marks), limits_of_(std::move(limits_of)) {}
+DiskFiles::DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of,
+                     FolderBytes* bytes)
+    : data_root_(std::move(data_root)),
+      marks_(marks),
+      limits_of_(std::move(limits_of)),
+      bytes_(bytes) {}
 
 std::unique_ptr<JobFiles> DiskFiles::FilesOf(const std::string& job) {
-  return std::make_unique<DiskJobFiles>(data_root_, job, marks_, limits_of_);
+  return std::make_unique<DiskJobFiles>(data_root_, job, marks_, limits_of_, bytes_);
 }
 
 }  // namespace baton::controller

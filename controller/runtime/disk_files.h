@@ -8,6 +8,7 @@
 
 #include "controller/ports/job_files.h"
 #include "controller/runtime/data_files.h"
+#include "controller/runtime/folder_bytes.h"
 #include "controller/runtime/restore_marks.h"
 
 namespace baton::controller {
@@ -18,14 +19,17 @@ class DiskFiles : public Files {
   using LimitsOf = std::function<DataLimits(const std::string& job)>;
 
   /// `marks` outlives the jobs; null: deaths of the controller are not counted. `limits_of` null:
-  /// data files have no limits.
-  DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of);
+  /// data files have no limits. `bytes` hears which folders change, and outlives the jobs; null:
+  /// nobody does.
+  DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of,
+            FolderBytes* bytes = nullptr);
   std::unique_ptr<JobFiles> FilesOf(const std::string& job) override;
 
  private:
   const std::string data_root_;
   RestoreMarks* const marks_;
   const LimitsOf limits_of_;
+  FolderBytes* const bytes_;
 };
 
 }  // namespace baton::controller

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/runtime/file_copy.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {
@@ -106,12 +107,19 @@ absl::Status LinkFile(const fs::path& from, const fs::path& to) {
   fs::remove(temporary, code);  // left by an earlier process
   // a hard link to a symbolic link would follow its target
   const fs::path real = fs::canonical(from, code);
-  if (!code) fs::create_hard_link(real, temporary, code);
-  if (code) {
-    fs::copy_file(from, temporary, code);
-    if (!code) BATON_RETURN_IF_ERROR(SyncFile(temporary));
+  bool linked = !code && IsOwnFile(real);
+  if (linked) {
+    fs::create_hard_link(real, temporary, code);
+    linked = !code;
   }
-  if (!code) fs::rename(temporary, to, code);
+  if (!linked) {
+    const absl::Status copied = CopyAndHash(real, temporary).status();
+    if (!copied.ok()) {
+      return absl::Status(copied.code(), absl::StrCat("cannot keep a copy of ", from.string(),
+                                                      " as ", to.string(), ": ", copied.message()));
+    }
+  }
+  fs::rename(temporary, to, code);
   if (!code) return SyncFolder(to.parent_path());
   const absl::Status failed = Failed(from, to, code);
   fs::remove(temporary, code);

@@ -24,10 +24,10 @@ absl::Status MakeFolder(const std::filesystem::path& folder);
 /// read, which is not the same as an empty folder.
 absl::StatusOr<std::vector<std::filesystem::directory_entry>> ListFolder(
     const std::filesystem::path& folder);
-/// Makes a hard link to a file, or a copy if the file system cannot link. Creates missing folders
-/// of `to`. An existing file is replaced once the new one is complete. Survives a power cut.
-/// RESOURCE_EXHAUSTED (disk full) and UNAVAILABLE name both paths; INVALID_ARGUMENT: `from` is not
-/// a regular file.
+/// Makes a hard link to a file of the controller's own (IsOwnFile), or a copy of another one, or
+/// where the file system cannot link. Creates missing folders of `to`. An existing file is replaced
+/// once the new one is complete. Survives a power cut. RESOURCE_EXHAUSTED (disk full) and
+/// UNAVAILABLE name both paths; INVALID_ARGUMENT: `from` is not a regular file.
 absl::Status LinkFile(const std::filesystem::path& from, const std::filesystem::path& to);
 /// Does the same for all files of a folder. Deletes nothing: ALREADY_EXISTS if `to` exists and is
 /// not an empty folder. INVALID_ARGUMENT: one folder is the other or lies in it (after links are

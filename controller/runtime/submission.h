@@ -42,6 +42,8 @@ struct Submission {
   absl::Status read;  ///< The problem with the files that it names.
   /// A place among its project's submissions with files in `staged`.
   std::shared_ptr<void> copies_place;
+  std::shared_ptr<void> room;  ///< Of its copies among the bytes of its project's jobs …
+  int64_t room_bytes = 0;      ///< … so many.
   std::unique_ptr<StagedFolder> staged;
   /// A model in `staged`.
   struct Copy {

@@ -59,6 +59,7 @@ struct Flags {
   int64_t max_ended_jobs = baton::controller::ControllerOptions().max_ended_jobs;
   uint64_t max_waiting_spec_bytes = baton::controller::ControllerOptions().max_waiting_spec_bytes;
   uint64_t max_waiting_bytes = baton::controller::ControllerOptions().max_waiting_bytes_of_all;
+  int64_t max_job_bytes = baton::controller::ControllerOptions().max_job_bytes;
   uint64_t payload_bytes = baton::controller::kPayloadBytes;
   uint64_t job_payload_bytes = baton::controller::kJobPayloadBytes;
   std::vector<std::string> quarantine, unquarantine, delete_jobs;
@@ -202,6 +203,7 @@ int Run(const Flags& flags) {
   options.max_ended_jobs = flags.max_ended_jobs;
   options.max_waiting_spec_bytes = flags.max_waiting_spec_bytes;
   options.max_waiting_bytes_of_all = flags.max_waiting_bytes;
+  options.max_job_bytes = flags.max_job_bytes;
   options.payload_bytes = flags.payload_bytes;
   options.job_payload_bytes = flags.job_payload_bytes;
   options.checker = Checker(flags.checker);
@@ -322,6 +324,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--max-waiting-bytes", flags.max_waiting_bytes, "The same for all projects")
       ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 40))
+      ->capture_default_str();
+  app.add_option(
+         "--max-job-bytes", flags.max_job_bytes,
+         "Most bytes in the folders of a project's jobs when one is made from a checkpoint, "
+         "for projects that have no limit of their own; 0: no limit")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--payload-bytes", flags.payload_bytes,
                  "Most bytes of responses in memory, of all jobs; the others are in the experience "

@@ -94,12 +94,14 @@ int ListProjects(const GlobalOptions& options) {
     return kOk;
   }
   Table table({"PROJECT", "WEIGHT", "JOBS", "ENDED JOBS", "WORKERS", "WATCHES", "STEP RESPONSES",
-               "STEP TOKENS", "UPLOAD BYTES", "PRIORITY"});
+               "STEP TOKENS", "UPLOAD BYTES", "OF", "JOB BYTES", "OF", "PRIORITY"});
   for (const v1::Project& project : list->projects()) {
     table.Add({project.project(), absl::StrCat(project.weight()), Limit(project.max_jobs()),
                Limit(project.max_ended_jobs()), Limit(project.max_workers()),
                Limit(project.max_watches()), Limit(project.max_step_responses()),
-               Limit(project.max_step_tokens()), Limit(project.max_upload_bytes()),
+               Limit(project.max_step_tokens()), absl::StrCat(project.upload_bytes()),
+               Limit(project.max_upload_bytes()), absl::StrCat(project.job_bytes()),
+               Limit(project.max_job_bytes()),
                project.has_max_priority() ? absl::StrCat(project.max_priority()) : "-"});
   }
   std::printf("%s", list->projects().empty()
@@ -140,7 +142,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
   struct ProjectFlags {
     std::string name;
     int weight = 1, jobs = 0, workers = 0, watches = 0;
-    int64_t responses = 0, tokens = 0, upload_bytes = 0, ended_jobs = 0;
+    int64_t responses = 0, tokens = 0, upload_bytes = 0, job_bytes = 0, ended_jobs = 0;
     std::optional<int> priority;
   };
   auto p = std::make_shared<ProjectFlags>();
@@ -159,6 +161,10 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
                   "Tokens that these may have together; 0: the controller's own limit");
   set->add_option("--max-upload-bytes", p->upload_bytes,
                   "Bytes of its uploaded files together; 0: the controller's own limit");
+  set->add_option(
+      "--max-job-bytes", p->job_bytes,
+      "Bytes in the folders of its jobs together, when a job is made from a checkpoint; "
+      "0: the controller's own limit");
   set->add_option("--max-priority", p->priority,
                   "The highest priority that its jobs may have, -1000 to 1000 (default: 1000)")
       ->check(CLI::Range(-1000, 1000));
@@ -174,6 +180,7 @@ void AddAccessCommands(CLI::App& app, GlobalOptions* options, int* code) {
     message.set_max_step_tokens(p->tokens);
     message.set_max_upload_bytes(p->upload_bytes);
     if (p->priority.has_value()) message.set_max_priority(*p->priority);
+    message.set_max_job_bytes(p->job_bytes);
     *code = SetProject(*options, message);
   });
   auto* projects =
