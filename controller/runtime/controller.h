@@ -150,6 +150,8 @@ class Controller : public ControllerInterface {
   void AdmitReplay(const std::shared_ptr<ReplayCall>& call);
   bool AnswerKnownReplay(const std::shared_ptr<ReplayCall>& call);
   void PlanReplayOf(const std::shared_ptr<ReplayCall>& call);
+  void AskForVerdict(const std::shared_ptr<JobRuntime>& job, Callback<v1::Replay> done);
+  absl::StatusOr<v1::Replay> Judge(const JobRuntime& job);
 
   // controller_models.cc.
   /// The folder of a model that a spec names, or of its copy in the submission's `staged`.
@@ -296,6 +298,10 @@ class Controller : public ControllerInterface {
 
   mutable absl::Mutex mu_;
   std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // with settings
+  // Of GetReplay, by job: calls whose files are being read, and verdicts with what they were read
+  // of.
+  std::map<std::string, std::vector<Callback<v1::Replay>>> judging_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, std::pair<std::string, v1::Replay>> judged_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace baton::controller

@@ -1,5 +1,7 @@
 #include "controller/runtime/replay_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -12,7 +14,8 @@
 #include "baton/v1/worker_service.pb.h"
 #include "controller/core/job_core.h"
 #include "controller/experience/experience_log.h"
-#include "controller/runtime/checkpoint_files.h"
+#include "controller/runtime/checkpoint_copy.h"
+#include "controller/runtime/compare_files.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/json_file.h"
 #include "controller/runtime/saved_job.h"
@@ -30,6 +33,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kBatchRowsAtOnce = 1;  // a row may have 900 MB
 constexpr char kReplayFile[] = "replay.json";
+constexpr char kComparedFolder[] = "compared";  // a copy of the source's checkpoint of to_step
 // They hold version numbers, which count the faults of a job too.
 constexpr std::array<const char*, 3> kFilesOfVersions = {"trainer.json", "critic.json",
                                                          "cost_critic.json"};
@@ -214,35 +218,43 @@ std::vector<v1::ModelSpec*> TrainedModels(v1::JobSpec* spec) {
 
 absl::Status Meanwhile(const absl::Status& status) {
   if (status.ok() || absl::IsResourceExhausted(status)) return status;
+  if (absl::IsDataLoss(status)) {
+    return MakeError(status.code(), "REPLAY_NOT_KEPT", status.message());
+  }
   return absl::UnavailableError(absl::StrCat(
       status.message(), "; the job goes on and deletes what it no longer needs: try again"));
 }
 
-std::string DifferenceOf(const v1::FileHash& file, const std::vector<v1::FileHash>& files) {
-  const auto found = std::find_if(files.begin(), files.end(), [&](const v1::FileHash& other) {
-    return other.path() == file.path();
-  });
-  if (found == files.end()) return absl::StrCat(file.path(), ": the replay has no such file");
-  if (Mutant("replay-verdict-blind") || found->xxh3() == file.xxh3()) return "";
-  return absl::StrCat(file.path(), ": the job's has XXH3 ", file.xxh3(), ", the replay's ",
-                      found->xxh3());
+// The two sides of the comparison, in the replay's folder.
+absl::StatusOr<std::pair<ComparedSide, ComparedSide>> SidesOf(const v1::Replay& replay,
+                                                              const fs::path& folder) {
+  ComparedSide source{"the job", folder / kComparedFolder, {}};
+  source.files.assign(replay.expected().begin(), replay.expected().end());
+  ComparedSide saved{
+      "the replay", folder / absl::StrCat("checkpoints/step-", replay.to_step()), {}};
+  BATON_ASSIGN_OR_RETURN(saved.files, FilesOf(saved.folder));
+  return std::make_pair(std::move(source), std::move(saved));
 }
 
-// "": all compared files are the same.
-absl::StatusOr<std::string> FirstDifference(const v1::Replay& replay, const fs::path& checkpoint) {
-  BATON_ASSIGN_OR_RETURN(const std::vector<v1::FileHash> files, FilesOf(checkpoint));
-  for (const v1::FileHash& expected : replay.expected()) {
-    if (std::string different = DifferenceOf(expected, files); !different.empty()) {
-      return different;
-    }
+// "": there is something to compare.
+std::string NothingToCompare(const v1::Replay& replay, const fs::path& folder) {
+  std::error_code code;
+  if (replay.expected().empty()) {
+    return "the files.json of the job's checkpoint names no file but those that hold version "
+           "numbers";
   }
-  for (const v1::FileHash& file : files) {
-    const bool known =
-        std::any_of(replay.expected().begin(), replay.expected().end(),
-                    [&](const v1::FileHash& other) { return other.path() == file.path(); });
-    if (!known) return absl::StrCat(file.path(), ": the job has no such file");
-  }
-  return std::string();
+  if (fs::is_directory(folder / kComparedFolder, code)) return "";
+  return "this replay has no copy of the job's checkpoint: an earlier release made it, or the copy "
+         "was "
+         "removed; replay the job again";
+}
+
+// A copy of these files of a checkpoint alone.
+absl::Status CopyFilesOf(const fs::path& checkpoint, const std::vector<v1::FileHash>& files,
+                         const fs::path& to) {
+  CheckpointParts parts;
+  parts.files = files;
+  return CopyCheckpoint(checkpoint, parts, to);
 }
 
 }  // namespace
@@ -278,6 +290,7 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
   if (range->compares) {
     BATON_ASSIGN_OR_RETURN(const auto files, FilesOf(CheckpointOfStep(source, range->to)->path()));
     replay.mutable_expected()->Assign(files.begin(), files.end());
+    plan.compared = CheckpointOfStep(source, range->to)->path();
   }
   uint64_t bytes = 0;
   BATON_RETURN_IF_ERROR(ForEachRow(
@@ -304,8 +317,16 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
 absl::Status LinkReplay(const ReplaySource& source, StagedFolder* staged, ReplayPlan* plan) {
   if (!plan->checkpoint.empty()) {
     const fs::path to = staged->Stage(absl::StrCat("checkpoints/step-", plan->replay.from_step()));
-    BATON_RETURN_IF_ERROR(Meanwhile(LinkCheckpoint(plan->checkpoint, to)));
+    BATON_ASSIGN_OR_RETURN(const CheckpointParts parts,
+                           PartsOf(plan->checkpoint, source.job.effective_spec()));
+    BATON_RETURN_IF_ERROR(Meanwhile(CopyCheckpoint(plan->checkpoint, parts, to)));
     plan->checkpoint = to;
+  }
+  if (!plan->compared.empty() && !plan->replay.expected().empty()) {
+    const fs::path to = staged->Stage(kComparedFolder);
+    BATON_RETURN_IF_ERROR(Meanwhile(CopyFilesOf(
+        plan->compared, {plan->replay.expected().begin(), plan->replay.expected().end()}, to)));
+    plan->compared = to;
   }
   for (const uint32_t file : plan->log_files) {
     const fs::path to = staged->Stage(absl::StrCat("experience/", experience::LogFileName(file)));
@@ -342,22 +363,63 @@ absl::StatusOr<store::v1::JobRow> MakeReplayRow(const ReplaySource& source, cons
 absl::StatusOr<v1::Replay> ReadReplay(const fs::path& folder, const v1::Job& job) {
   BATON_ASSIGN_OR_RETURN(v1::Replay replay, ReadMessage<v1::Replay>(folder / kReplayFile));
   const v1::Job::State state = job.state();
-  if (!IsTerminal(state)) {
-    replay.set_verdict(v1::Replay::VERDICT_PENDING);
-  } else if (state != v1::Job::STATE_SUCCEEDED) {
+  replay.set_verdict(v1::Replay::VERDICT_PENDING);
+  if (IsTerminal(state) && state != v1::Job::STATE_SUCCEEDED) {
     replay.set_verdict(v1::Replay::VERDICT_FAILED);
     replay.set_difference(state == v1::Job::STATE_CANCELLED ? "the replay was cancelled"
                                                             : job.error().message());
-  } else if (!replay.compares()) {
+  } else if (IsTerminal(state) && !replay.compares()) {
     replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
-  } else {
-    const fs::path saved = folder / absl::StrCat("checkpoints/step-", replay.to_step());
-    BATON_ASSIGN_OR_RETURN(const std::string difference, FirstDifference(replay, saved));
-    replay.set_verdict(difference.empty() ? v1::Replay::VERDICT_EQUAL
-                                          : v1::Replay::VERDICT_DIFFERENT);
-    replay.set_difference(difference);
+  } else if (IsTerminal(state)) {
+    // An empty list is no equality.
+    const std::string nothing = Mutant("nothing-is-equal") ? "" : NothingToCompare(replay, folder);
+    if (!nothing.empty()) {
+      replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
+      replay.set_difference(nothing);
+    }
   }
   return replay;
+}
+
+absl::StatusOr<v1::Replay> JudgeReplay(const fs::path& folder, const v1::Job& job,
+                                       const std::function<bool()>& stop) {
+  BATON_ASSIGN_OR_RETURN(v1::Replay replay, ReadReplay(folder, job));
+  if (!IsTerminal(job.state()) || replay.verdict() != v1::Replay::VERDICT_PENDING) return replay;
+  const auto sides = SidesOf(replay, folder);
+  if (!sides.ok()) {
+    replay.set_verdict(v1::Replay::VERDICT_DIFFERENT);
+    replay.set_difference(
+        absl::StrCat("the replay's checkpoint cannot be read: ", sides.status().message()));
+    return replay;
+  }
+  BATON_ASSIGN_OR_RETURN(const Comparison compared,
+                         CompareFiles(sides->first, sides->second, stop));
+  replay.mutable_compared()->Assign(compared.same.begin(), compared.same.end());
+  replay.set_verdict(compared.difference.empty() ? v1::Replay::VERDICT_EQUAL
+                                                 : v1::Replay::VERDICT_DIFFERENT);
+  replay.set_difference(compared.difference);
+  return replay;
+}
+
+JudgedFiles FilesToJudge(const fs::path& folder, const v1::Job& job) {
+  JudgedFiles out;
+  absl::StrAppend(&out.state, static_cast<int>(job.state()));
+  const auto replay = ReadReplay(folder, job);
+  if (!replay.ok()) return out;
+  const std::string saved = absl::StrCat("checkpoints/step-", replay->to_step());
+  for (const char* side : {kComparedFolder, saved.c_str()}) {
+    std::vector<std::string> names = {"files.json"};
+    for (const v1::FileHash& file : replay->expected()) names.push_back(file.path());
+    for (const std::string& name : names) {
+      struct stat is = {};
+      const bool there = ::stat((folder / side / name).c_str(), &is) == 0;
+      if (there) out.bytes += static_cast<uint64_t>(is.st_size);
+      absl::StrAppend(&out.state, " ", there, ".", is.st_ino, ".", is.st_size, ".",
+                      is.st_mtim.tv_sec, ".", is.st_mtim.tv_nsec, ".", is.st_ctim.tv_sec, ".",
+                      is.st_ctim.tv_nsec);
+    }
+  }
+  return out;
 }
 
 }  // namespace baton::controller

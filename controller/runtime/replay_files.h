@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -30,6 +31,7 @@ struct ReplaySource {
 struct ReplayPlan {
   v1::Replay replay;                    ///< Without `job`.
   std::filesystem::path checkpoint;     ///< Of from_step; empty: it begins with the first weights.
+  std::filesystem::path compared;       ///< The checkpoint of to_step; empty: it is not kept.
   std::map<int64_t, std::string> rows;  ///< Step -> BatchRow, as it is stored.
   std::set<uint32_t> log_files;         ///< That the rows name.
   std::map<std::string, std::string> models;  ///< In the source's folder -> name in the replay's.
@@ -42,8 +44,10 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
                                       const v1::CreateReplayRequest& request);
 inline constexpr uint64_t kMostReplayBytes = uint64_t{128} << 20;
 
-/// Links the files into the replay's folder-to-be; `plan` names the links then. UNAVAILABLE: the
-/// source deleted a file meanwhile.
+/// Copies the files into the replay's folder-to-be (links where they are the controller's own);
+/// `plan` names the copies then. The checkpoint that the replay is compared with is among them: its
+/// bytes are read for the verdict, and the source may delete it. UNAVAILABLE: the source deleted a
+/// file meanwhile. DATA_LOSS (REPLAY_NOT_KEPT): a checkpoint's file is missing or damaged.
 absl::Status LinkReplay(const ReplaySource& source, StagedFolder* staged, ReplayPlan* plan);
 
 /// The first row of the replay, after LinkReplay. `as`: its name, uid and create_time. `home`: the
@@ -53,9 +57,20 @@ absl::StatusOr<store::v1::JobRow> MakeReplayRow(const ReplaySource& source, cons
                                                 const std::filesystem::path& home,
                                                 StagedFolder* staged);
 
-/// The replay in the folder of its job, with the verdict that follows from the job's state and from
-/// the checkpoint that it saved. DATA_LOSS: the folder holds no replay.
+/// The replay in the folder of its job, with the verdict that follows from the job's state alone:
+/// PENDING where files are to be compared. DATA_LOSS: the folder holds no replay.
 absl::StatusOr<v1::Replay> ReadReplay(const std::filesystem::path& folder, const v1::Job& job);
+
+/// The same with the verdict that follows from the files: reads the bytes of both checkpoints.
+/// `stop`: asked now and then; true ends it with CANCELLED.
+absl::StatusOr<v1::Replay> JudgeReplay(const std::filesystem::path& folder, const v1::Job& job,
+                                       const std::function<bool()>& stop);
+/// Bytes that JudgeReplay reads, and a text that changes when one of its files does.
+struct JudgedFiles {
+  uint64_t bytes = 0;
+  std::string state;
+};
+JudgedFiles FilesToJudge(const std::filesystem::path& folder, const v1::Job& job);
 
 }  // namespace baton::controller
 

@@ -40,18 +40,26 @@ void PrintPlan(const v1::Replay& replay) {
   std::fflush(stdout);
 }
 
+int64_t BytesOf(const v1::Replay& replay) {
+  int64_t bytes = 0;
+  for (const v1::ComparedFile& file : replay.compared()) bytes += file.size_bytes();
+  return bytes;
+}
+
 std::string VerdictText(const v1::Replay& replay) {
   const std::string step = absl::StrCat("step ", replay.to_step());
   switch (replay.verdict()) {
     case v1::Replay::VERDICT_EQUAL:
-      return absl::StrCat("EQUAL: all ", replay.expected_size(), " files of the checkpoint of ",
-                          step, " have the same bytes (but those that hold version numbers)");
+      return absl::StrCat("EQUAL: all ", replay.compared_size(), " files of the checkpoint of ",
+                          step, " have the same bytes (but those that hold version numbers). All ",
+                          BytesOf(replay), " bytes of both sides were read:");
     case v1::Replay::VERDICT_DIFFERENT:
       return absl::StrCat("DIFFERENT: the checkpoints of ", step,
                           " differ; the first file: ", replay.difference());
     case v1::Replay::VERDICT_NOT_COMPARED:
-      return absl::StrCat("NOT COMPARED: the replay came to ", step,
-                          " with the recorded batches; the job keeps no checkpoint of that step");
+      return absl::StrCat("NOT COMPARED: the replay came to ", step, " with the recorded batches; ",
+                          replay.difference().empty() ? "the job keeps no checkpoint of that step"
+                                                      : replay.difference());
     case v1::Replay::VERDICT_PENDING:
       return "PENDING: the replay has not ended";
     default:
@@ -67,9 +75,15 @@ int Judge(const GlobalOptions& options, Client& client, const std::string& name)
     std::printf("%s\n", ToJson(*replay).c_str());
   } else {
     std::printf("%s\n", ForTerminal(VerdictText(*replay)).c_str());
+    for (const v1::ComparedFile& file : replay->compared()) {
+      std::printf("  same: %s, %ld bytes, XXH3 %s\n", ForTerminal(file.path()).c_str(),
+                  static_cast<long>(file.size_bytes()), ForTerminal(file.xxh3()).c_str());
+    }
   }
-  const bool good = replay->verdict() == v1::Replay::VERDICT_EQUAL ||
-                    replay->verdict() == v1::Replay::VERDICT_NOT_COMPARED;
+  // A checkpoint that was to be compared and could not be is no success.
+  const bool good =
+      replay->verdict() == v1::Replay::VERDICT_EQUAL ||
+      (replay->verdict() == v1::Replay::VERDICT_NOT_COMPARED && replay->difference().empty());
   return good ? kOk : kFailed;
 }
 

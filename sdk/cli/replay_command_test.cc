@@ -24,6 +24,10 @@ class ReplayCommandTest : public ::testing::Test {
     replay.set_to_step(6);
     replay.add_notes("Steps 1-2 are not replayed.");
     replay.add_expected()->set_path("actor/model.safetensors");
+    v1::ComparedFile* same = replay.add_compared();
+    same->set_path("actor/model.safetensors");
+    same->set_size_bytes(12345);
+    same->set_xxh3("00000000deadbeef");
     replay.set_verdict(v1::Replay::VERDICT_EQUAL);
     v1::JobEvent end;
     end.set_revision(1);
@@ -47,6 +51,9 @@ TEST_F(ReplayCommandTest, SaysWhatIsKeptThenReplaysThatAndPrintsTheVerdict) {
   EXPECT_THAT(outcome.out, HasSubstr("steps 3-6 of add are trained again, from its weights after "
                                      "step 2\nSteps 1-2 are not replayed.\n"));
   EXPECT_THAT(outcome.out, HasSubstr("EQUAL: all 1 files of the checkpoint of step 6"));
+  EXPECT_THAT(outcome.out, HasSubstr("All 12345 bytes of both sides were read:\n  same: "
+                                     "actor/model.safetensors, 12345 bytes, XXH3 "
+                                     "00000000deadbeef\n"));
   ASSERT_EQ(service_.replays.size(), 2u);
   EXPECT_TRUE(service_.replays[0].validate_only());
   EXPECT_FALSE(service_.replays[0].has_from_step());
@@ -71,6 +78,14 @@ TEST_F(ReplayCommandTest, JsonIsOneDocumentAndNoCheckpointIsNoError) {
   const Outcome outcome = Run({"add", "-o", "json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(nlohmann::json::parse(outcome.out)["verdict"], "VERDICT_NOT_COMPARED");
+}
+
+TEST_F(ReplayCommandTest, ACheckpointThatCannotBeComparedIsAnError) {
+  service_.replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
+  service_.replay.set_difference("its files.json names no file");
+  const Outcome outcome = Run({"--verdict", "add"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("with the recorded batches; its files.json names no file"));
 }
 
 TEST_F(ReplayCommandTest, MakesNothingOnADryRunAndDoesNotWaitWhenToldSo) {

@@ -243,8 +243,42 @@ TEST_F(ReplayJobTest, OtherWeightsAreNamed) {
   std::ofstream(manifest) << text;
   const Replay replay = Ended(Create());
   EXPECT_EQ(replay.verdict(), Replay::VERDICT_DIFFERENT) << replay.DebugString();
-  EXPECT_THAT(replay.difference(),
-              HasSubstr("actor/weights.json: the job's has XXH3 00000000deadbeef"));
+  EXPECT_THAT(replay.difference(), HasSubstr("actor/weights.json: the job's file is damaged"));
+  EXPECT_THAT(replay.difference(), HasSubstr("and 00000000deadbeef was noted"));
+}
+
+// The verdict is of the bytes that are there when it is asked for.
+TEST_F(ReplayJobTest, FilesThatAreDamagedOrGoneAreNotEqual) {
+  RunWithoutFaults(KeepingSpec());
+  const Replay replay = Ended(Create());
+  EXPECT_EQ(replay.verdict(), Replay::VERDICT_EQUAL) << replay.DebugString();
+  ASSERT_EQ(replay.compared_size(), replay.expected_size());
+  EXPECT_EQ(replay.compared(0).xxh3(), replay.expected(0).xxh3());
+  const std::string folder =
+      cluster_.folder() + "/jobs/default/" + replay.job().substr(replay.job().rfind('/') + 1);
+  for (const std::string& side : {folder + "/compared/", folder + "/checkpoints/step-6/"}) {
+    const std::string path = side + replay.expected(0).path();
+    std::string bytes;
+    {
+      std::ifstream in(path, std::ios::binary);
+      bytes.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    ASSERT_FALSE(bytes.empty()) << path;
+    std::string damaged = bytes;
+    damaged.back() ^= 1;
+    std::ofstream(path, std::ios::binary) << damaged;
+    EXPECT_EQ(Get(replay.job())->verdict(), Replay::VERDICT_DIFFERENT);
+    EXPECT_THAT(Get(replay.job())->difference(), HasSubstr("is damaged"));
+    std::filesystem::remove(path);
+    EXPECT_EQ(Get(replay.job())->verdict(), Replay::VERDICT_DIFFERENT);
+    EXPECT_THAT(Get(replay.job())->difference(), HasSubstr("is gone"));
+    std::ofstream(path, std::ios::binary) << bytes;
+    EXPECT_EQ(Get(replay.job())->verdict(), Replay::VERDICT_EQUAL);
+  }
+  // An empty list is no equality.
+  std::filesystem::remove_all(folder + "/compared");
+  EXPECT_EQ(Get(replay.job())->verdict(), Replay::VERDICT_NOT_COMPARED);
+  EXPECT_THAT(Get(replay.job())->difference(), HasSubstr("has no copy of the job's checkpoint"));
 }
 
 TEST_F(ReplayJobTest, WhatCannotBeReplayedIsSaidBeforeItStarts) {
