@@ -1,8 +1,10 @@
 // Reads tokenizer.json into TokenizerParts.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "workers/tokenizer/json_components.h"
 #include "workers/tokenizer/tokenizer_parts.h"
@@ -11,7 +13,10 @@ namespace baton::tokenizer {
 namespace {
 
 constexpr int64_t kMaxId = (int64_t{1} << 24) - 1;
-constexpr int32_t kSparseIds = 1 << 16;  // ids per token that a vocabulary may leave out
+// Each id up to the highest takes memory, used or not. So many ids cost little (20 MiB); beyond
+// them, a vocabulary may have so many ids for each of its tokens. Real ones leave out a few.
+constexpr int64_t kCheapIds = 1 << 18;
+constexpr int64_t kIdsPerToken = 64;
 constexpr char kFile[] = "tokenizer.json";
 
 Json FieldOrNull(const Json& object, const char* key) {
@@ -120,16 +125,41 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const Json& root) {
   return tokens;
 }
 
+// The vocabulary by ascending id, so that the file alone, not the order of a hash map, says which
+// token an error names.
+std::vector<std::pair<int32_t, const std::string*>> ById(const Bpe::Vocab& vocab) {
+  std::vector<std::pair<int32_t, const std::string*>> tokens;
+  tokens.reserve(vocab.size());
+  for (const auto& [text, id] : vocab) tokens.emplace_back(id, &text);
+  std::sort(tokens.begin(), tokens.end(), [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first < b.first : *a.second < *b.second;
+  });
+  return tokens;
+}
+
+// Makes room for all ids. Judges the highest by the whole vocabulary: the first tokens that are
+// looked at may well have the highest ids.
+absl::Status MakeRoomForIds(const std::vector<std::pair<int32_t, const std::string*>>& vocab,
+                            const std::vector<AddedToken>& added, TokenizerParts* parts) {
+  std::pair<int32_t, const std::string*> highest = {-1, nullptr};
+  if (!vocab.empty()) highest = vocab.back();
+  for (const AddedToken& token : added) {
+    if (token.id > highest.first && !token.content.empty()) highest = {token.id, &token.content};
+  }
+  const int64_t ids = int64_t{highest.first} + 1;
+  const auto tokens = static_cast<int64_t>(vocab.size() + added.size());
+  if (ids > kCheapIds && ids > tokens * kIdsPerToken && !Mutant("tokenizer-sparse-ids")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        kFile, ": token '", *highest.second, "' has id ", highest.first, ", but the file has only ",
+        tokens, " tokens; number the tokens without such gaps (at most ", kIdsPerToken,
+        " ids for each token)"));
+  }
+  parts->tokens.resize(static_cast<size_t>(ids));
+  return absl::OkStatus();
+}
+
 absl::Status AddToken(const std::string& text, int32_t id, TokenDecoder::Token decoded,
                       TokenizerParts* parts) {
-  if (static_cast<size_t>(id) >= parts->tokens.size()) {
-    if (id > kSparseIds && static_cast<size_t>(id) / kSparseIds > parts->token_to_id.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(kFile, ": token '", text, "' has id ", id,
-                                                     " after only ", parts->token_to_id.size(),
-                                                     " tokens"));
-    }
-    parts->tokens.resize(id + 1);
-  }
   TokenizerParts::Token& token = parts->tokens[id];
   const auto [it, is_new] = parts->token_to_id.emplace(text, id);
   if (it->second != id || (is_new && token.exists)) {
@@ -145,8 +175,10 @@ absl::Status AddToken(const std::string& text, int32_t id, TokenDecoder::Token d
 
 absl::Status FillTokens(const Bpe::Vocab& vocab, std::vector<AddedToken> added,
                         TokenizerParts* parts) {
-  for (const auto& [text, id] : vocab) {
-    BATON_RETURN_IF_ERROR(AddToken(text, id, parts->decoder.Decode(text), parts));
+  const auto by_id = ById(vocab);
+  BATON_RETURN_IF_ERROR(MakeRoomForIds(by_id, added, parts));
+  for (const auto& [id, text] : by_id) {
+    BATON_RETURN_IF_ERROR(AddToken(*text, id, parts->decoder.Decode(*text), parts));
   }
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : added) {

@@ -516,7 +516,7 @@ TEST(TokenizerLoadTest, BrokenFilesSayWhatAndWhere) {
   broken("/model/vocab/a", 1e9, "model.vocab['a']");
   broken("/model/vocab/a", uint64_t{1} << 63, "model.vocab['a']");
   broken("/model/vocab/a", 1, "id");
-  broken("/model/vocab/a", 16777215, "token 'a' has id 16777215 after only");
+  broken("/model/vocab/a", 16777215, "token 'a' has id 16777215, but the file has only 8 tokens");
   broken("/model/merges", "a b", "model.merges");
   broken("/model/merges/0", "a b c", "model.merges[0]");
   broken("/model/merges/0", 5, "model.merges[0]");
