@@ -399,6 +399,57 @@ TEST(ToolsTest, WhatIsWrittenAsATextIsReadAsWhatItHolds) {
   }
 }
 
+// Chat templates can tell these apart.
+TEST(ToolsTest, AnEmptyTextIsNotNull) {
+  const auto turn = [](const std::string& keys) {
+    return Parse(absl::StrCat(R"({"prompt": [{"role": "user", "content": "x"},)",
+                              R"( {"role": "assistant")", keys, "}]}"),
+                 Rl())
+        .messages[1];
+  };
+  const std::string calls = R"(, "tool_calls": [{"function": {"name": "f"}}])";
+  EXPECT_FALSE(turn(calls).has_content());
+  EXPECT_FALSE(turn(R"(, "content": null)" + calls).has_content());
+  EXPECT_TRUE(turn(R"(, "content": "")" + calls).has_content());
+  EXPECT_TRUE(turn(R"(, "content": [])" + calls).has_content());
+  EXPECT_TRUE(turn(R"(, "content": "")").has_content());
+  EXPECT_EQ(turn(R"(, "content": "a", "tool_calls": null)").tool_calls_json(), "");
+  EXPECT_EQ(turn(R"(, "content": "a", "tool_calls": [])").tool_calls_json(), "[]");
+  // Null stays in what a call is given.
+  EXPECT_EQ(turn(R"(, "tool_calls": [{"function": {"name": "f", "arguments": {"a": null}}}])")
+                .tool_calls_json(),
+            R"([{"function":{"name":"f","arguments":{"a":null}}}])");
+  const auto result = [](const std::string& keys) {
+    return Parse(absl::StrCat(R"({"prompt": [{"role": "tool", "content": "x")", keys, "}]}"), Rl())
+        .messages[0];
+  };
+  EXPECT_FALSE(result("").has_name());
+  EXPECT_FALSE(result(R"(, "name": null, "tool_call_id": null)").has_tool_call_id());
+  EXPECT_TRUE(result(R"(, "name": "")").has_name());
+  EXPECT_TRUE(result(R"(, "tool_call_id": "")").has_tool_call_id());
+  EXPECT_EQ(result(R"(, "tool_call_id": 7)").tool_call_id(), "7");
+}
+
+TEST(ToolsTest, ATurnThatSaysNothingIsRefused) {
+  for (const char* keys :
+       {"", R"(, "content": null)", R"(, "tool_calls": [])", R"(, "tool_calls": null)"}) {
+    EXPECT_THAT(Problem(absl::StrCat(R"({"prompt": [{"role": "assistant")", keys, "}]}"), Rl()),
+                HasSubstr("`prompt[0]` is not {"))
+        << keys;
+  }
+  // Only the assistant calls.
+  EXPECT_THAT(Problem(R"({"prompt": [{"role": "user", "tool_calls": [{"name": "f"}]}]})", Rl()),
+              HasSubstr("`prompt[0]` is not {"));
+}
+
+TEST(ToolsTest, AResponseWithAnEmptyListOfCallsIsAText) {
+  EXPECT_EQ(Parse(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant",)"
+                  R"( "content": "y", "tool_calls": []}]})",
+                  Sft())
+                .response,
+            "y");
+}
+
 TEST(ToolsTest, TextPartsAreOneText) {
   const Example example =
       Parse(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi "},)"

@@ -38,7 +38,7 @@ std::string NamedBy(const std::string& key, const char* field) {
 }
 
 bool SameTurn(const v1::ChatMessage& a, const v1::ChatMessage& b) {
-  return a.role() == b.role() && a.content() == b.content() &&
+  return a.role() == b.role() && a.has_content() == b.has_content() && a.content() == b.content() &&
          a.tool_calls_json() == b.tool_calls_json();
 }
 
@@ -344,12 +344,7 @@ class Pairs {
       absl::StrAppend(&key, text.size(), ":", text);
     };
     add(example.prompt);
-    for (const v1::ChatMessage& turn : example.messages) {
-      for (const std::string* part : {&turn.role(), &turn.content(), &turn.tool_calls_json(),
-                                      &turn.name(), &turn.tool_call_id()}) {
-        add(*part);
-      }
-    }
+    for (const v1::ChatMessage& turn : example.messages) add(turn.SerializeAsString());
     add(example.tools_json);
     return key;
   }

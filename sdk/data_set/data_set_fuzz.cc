@@ -61,12 +61,13 @@ bool Same(const Example& a, const Example& b) {
 }
 
 Json TurnOf(const v1::ChatMessage& message) {
-  Json turn = {{"role", message.role()}, {"content", message.content()}};
+  Json turn = {{"role", message.role()}};
+  if (message.has_content()) turn["content"] = message.content();
   if (!message.tool_calls_json().empty()) {
     turn["tool_calls"] = Json::parse(message.tool_calls_json());
   }
-  if (!message.name().empty()) turn["name"] = message.name();
-  if (!message.tool_call_id().empty()) turn["tool_call_id"] = message.tool_call_id();
+  if (message.has_name()) turn["name"] = message.name();
+  if (message.has_tool_call_id()) turn["tool_call_id"] = message.tool_call_id();
   return turn;
 }
 

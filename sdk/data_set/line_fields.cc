@@ -63,14 +63,29 @@ absl::StatusOr<std::string> ReadCalls(Json calls, const std::string& where) {
   return Dump(calls);
 }
 
+// What a turn of role tool says of the call that it answers.
+absl::Status ReadAnswered(const Json& turn, const std::string& where, v1::ChatMessage* message) {
+  if (FindKey(turn, "name") != nullptr) {
+    BATON_RETURN_IF_ERROR(Annotate(TakeText(turn, "name", false, message->mutable_name()), where));
+  }
+  if (FindKey(turn, "tool_call_id") == nullptr) return absl::OkStatus();
+  return Annotate(TakeText(turn, "tool_call_id", true, message->mutable_tool_call_id()), where);
+}
+
+// Keeps apart what a chat template can tell apart: no content and an empty one, no list of calls
+// and an empty one. Null is no content and no list (FindKey).
 absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string& where) {
   v1::ChatMessage message;
   const Json* role = turn.is_object() ? FindKey(turn, "role") : nullptr;
   const Json* content = turn.is_object() ? FindKey(turn, "content") : nullptr;
   const Json* calls = turn.is_object() ? FindKey(turn, "tool_calls") : nullptr;
-  const bool has_calls = calls != nullptr && calls->is_array() && !calls->empty();
+  if (role == nullptr || !role->is_string() || *role != "assistant" || !calls ||
+      !calls->is_array()) {
+    calls = nullptr;
+  }
+  const bool calls_functions = calls != nullptr && !calls->empty();
   const bool says = content != nullptr && (content->is_string() || content->is_array());
-  if (role == nullptr || !role->is_string() || !(says || (content == nullptr && has_calls))) {
+  if (role == nullptr || !role->is_string() || !(says || (content == nullptr && calls_functions))) {
     return absl::InvalidArgumentError(
         absl::StrCat("`", where, "` is not {\"role\": string, \"content\": string}"));
   }
@@ -84,16 +99,11 @@ absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string&
     BATON_ASSIGN_OR_RETURN(std::string text, ReadContent(*content, where));
     message.set_content(std::move(text));
   }
-  if (has_calls && message.role() == "assistant") {
+  if (calls != nullptr) {
     BATON_ASSIGN_OR_RETURN(std::string json, ReadCalls(*calls, where));
     message.set_tool_calls_json(std::move(json));
   }
-  if (message.role() != "tool") return message;
-  std::string name, call;
-  BATON_RETURN_IF_ERROR(Annotate(TakeText(turn, "name", false, &name), where));
-  BATON_RETURN_IF_ERROR(Annotate(TakeText(turn, "tool_call_id", true, &call), where));
-  message.set_name(name);
-  message.set_tool_call_id(call);
+  if (message.role() == "tool") BATON_RETURN_IF_ERROR(ReadAnswered(turn, where, &message));
   return message;
 }
 
@@ -186,7 +196,7 @@ absl::StatusOr<std::string> ResponseText(const Said& said, absl::string_view key
                      "` is not one turn of the assistant after the prompt; a response is "
                      "one turn, so earlier turns belong to the prompt"));
   }
-  if (!turn.tool_calls_json().empty()) {
+  if (!turn.tool_calls_json().empty() && turn.tool_calls_json() != "[]") {
     return absl::InvalidArgumentError(
         absl::StrCat("`", key,
                      "` calls a tool; a response is a text: write the call as the "

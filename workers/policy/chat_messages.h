@@ -9,21 +9,23 @@
 #include "absl/strings/string_view.h"
 #include "baton/v1/experience.pb.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/mutant.h"
 #include "workers/policy/policy_source.h"
 #include "workers/tokenizer/chat_message.h"
 
 namespace baton::policy {
 
-/// What a message has beside role and content, as tokenizer::ChatMessage::fields_json.
+/// What a message has beside role and content, as tokenizer::ChatMessage::fields_json. A turn that
+/// calls functions and has no content says so with null; an empty content is one.
 inline std::string FieldsOf(const v1::ChatMessage& message) {
   nlohmann::ordered_json fields;
   if (!message.tool_calls_json().empty()) {
-    if (message.content().empty()) fields["content"] = nullptr;
+    if (!message.has_content() || Mutant("empty-content-is-none")) fields["content"] = nullptr;
     fields["tool_calls"] = nlohmann::ordered_json::parse(message.tool_calls_json(), nullptr,
                                                          /*allow_exceptions=*/false);
   }
-  if (!message.name().empty()) fields["name"] = message.name();
-  if (!message.tool_call_id().empty()) fields["tool_call_id"] = message.tool_call_id();
+  if (message.has_name()) fields["name"] = message.name();
+  if (message.has_tool_call_id()) fields["tool_call_id"] = message.tool_call_id();
   return fields.empty() ? std::string() : fields.dump();
 }
 

@@ -21,8 +21,8 @@ struct ChatMessage {
   std::string role;  ///< Letters, digits, '_' and '-'; e.g. system, user, assistant, tool.
   RenderedText content;
   /// A JSON object with what else the message has (`tool_calls`, `tool_call_id`, `name`, …), in its
-  /// order, and its `content` where that is no text (null, a list of parts); empty: nothing. Only a
-  /// model's own template reads it.
+  /// order, and its `content` where that is no text (a list of parts; null: the message has none);
+  /// empty: nothing. Only a model's own template reads it, without the keys whose value is null.
   std::string fields_json = {};
 };
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/schema/json_fields.h"
 #include "workers/tokenizer/model_template.h"
 
 namespace baton::tokenizer {
@@ -62,6 +63,14 @@ bool BeginsReplyAlike(const ModelTemplate& model, const Chat& chat, const Render
   if (!turns.ok() || !absl::StartsWith(prompt.text(), turns->text())) return false;
   const std::string opening = prompt.text().substr(turns->text().size());
   return !absl::StartsWith(whole.text(), turns->text()) && absl::StrContains(whole.text(), opening);
+}
+
+/// Whether the turn calls functions; an empty list calls none.
+bool CallsFunctions(const ChatMessage& message) {
+  if (message.fields_json.empty()) return false;
+  const Json fields = Json::parse(message.fields_json, nullptr, /*allow_exceptions=*/false);
+  const Json* calls = FindField(fields, "tool_calls");
+  return calls != nullptr && !calls->empty();
 }
 
 /// A reply that no template writes itself.
@@ -118,7 +127,7 @@ absl::StatusOr<RenderedText> ChatTemplate::Render(const Chat& chat,
   RenderedText out;
   if (kind_ == Kind::kLlama3) out.AddTemplate("<|begin_of_text|>");
   for (const ChatMessage& message : chat.messages) {
-    if (absl::StrContains(message.fields_json, "\"tool_calls\"")) {
+    if (CallsFunctions(message)) {
       return absl::InvalidArgumentError(
           "tool_calls: the built-in chat templates have no place for calls of tools; use the "
           "model's own (chat_template: auto)");

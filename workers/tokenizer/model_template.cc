@@ -1,10 +1,12 @@
 #include "workers/tokenizer/model_template.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/schema/json_fields.h"
 
@@ -35,7 +37,9 @@ void AddSpecialTokens(const Json& file, jinja::Variables* variables) {
   }
 }
 
-/// A message as the template sees it. Throws jinja::Error on integers that are too large.
+/// A message as the template sees it: as in transformers, a key of the message itself whose value
+/// is null is absent, since templates take an absent key and few take null. What is deeper (the
+/// arguments of a call) stays. Throws jinja::Error on integers that are too large.
 absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
   const auto own = [](absl::string_view name) {
     RenderedText key;
@@ -60,6 +64,10 @@ absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
       }
     }
   }
+  const auto is_null = [](const auto& entry) {
+    return entry.second.is(jinja::Value::Kind::kNone) && !Mutant("null-keys-stay");
+  };
+  entries.erase(std::remove_if(entries.begin(), entries.end(), is_null), entries.end());
   return jinja::Value::Dict(std::move(entries));
 }
 

@@ -2,12 +2,14 @@
 """What transformers makes of chat templates, for chat_golden_test.cc and jinja_template_test.cc.
 
     make_chat_golden.py         writes chat_templates/golden.json (the templates beside it, with
-                                conversations) and jinja_golden.json (small templates)
+                                conversations), jinja_golden.json (small templates) and
+                                turn_golden.json (lines of data whose turns have keys that are
+                                null, empty or absent)
     make_chat_golden.py MODEL   prints the same of a model's own folder, as one JSON object: what
                                 transformers makes of each conversation with the template in MODEL;
                                 compare `baton-worker generate`, or your data, with it
 
-Needs transformers and tokenizers (the files were made with 5.23.0 and 0.23.3, jinja2 3.1.6). The
+Needs transformers and tokenizers (the files were made with 5.24.0 and 0.23.3, jinja2 3.1.6). The
 tests need the files alone.
 """
 import json
@@ -152,12 +154,66 @@ def small():
     return {"data": DATA, "cases": out}
 
 
+ABSENT = object()
+CALLS = [{"id": "abcdefghi", "type": "function", "index": None,
+          "function": {"name": "f", "arguments": {"x": 1, "none": None, "deep": {"n": None}}}}]
+TURNS = {  # Templates that tell an absent key, null, an empty and a full value apart.
+    "content": "{% for m in messages %}[{{ m.role }}:{{ m.content }}]{% endfor %}",
+    "think": "{% for m in messages %}{% if m.role == 'assistant' and '</think>' in m.content %}T{% endif %}"
+             "[{{ m.role }}:{{ m.content }}{% for c in m.tool_calls or [] %}<{{ c.function.name }}>{% endfor %}]"
+             "{% endfor %}",
+    "keys": "{% for m in messages %}{{ m | tojson }}{% for k, v in m.items() %},{{ k }}{% endfor %}\n{% endfor %}",
+    "tests": "{% for m in messages %}{% for v in [m.content, m.tool_calls, m.name, m['tool_call_id'], m.get('x')] %}"
+             "{{ 'd' if v is defined }}{{ 'n' if v is none }}{{ 's' if v is string }}{{ 't' if v }}/"
+             "{% endfor %}{{ 'tool_calls' in m }}{{ 'content' in m }}|{% endfor %}",
+}
+
+
+def turn_lines():
+    """Conversations whose assistant's and tool's turns have every mix of such keys."""
+    def turn(**keys):  # in the order in which Baton gives them to a template
+        return {key: value for key, value in keys.items() if value is not ABSENT}
+    for content in (ABSENT, None, "", "text"):
+        for calls in (ABSENT, None, [], CALLS):
+            if content in (ABSENT, None) and calls != CALLS:
+                continue  # Such a turn says nothing; Baton refuses the line.
+            yield [USER, turn(role="assistant", content=content, tool_calls=calls),
+                   turn(role="tool", content="3", name="f", tool_call_id="abcdefghi"), REPLY, AGAIN]
+    for name in (ABSENT, None, "", "f"):
+        for call_id in (ABSENT, None, "", "abcdefghi"):
+            yield [USER, turn(role="assistant", content=None, tool_calls=CALLS),
+                   turn(role="tool", content="", name=name, tool_call_id=call_id), REPLY, AGAIN]
+
+
+def of_turns():
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer_qwen2.json"))
+    templates = dict(TURNS)
+    for name in ("qwen2_5", "headed_turns", "mistral_nemo"):
+        with open(os.path.join(HERE, "chat_templates", name + ".jinja"), newline="") as file:
+            templates[name] = file.read()
+    cases = []
+    for messages in turn_lines():
+        for name, source in templates.items():
+            case = {"template": name, "line": json.dumps({"messages": messages}, ensure_ascii=False)}
+            try:
+                _, bos, eos = MODELS.get(name, (None, None, None))
+                tokens = {k: v for k, v in {"bos_token": bos, "eos_token": eos}.items() if v}
+                case["text"] = tokenizer.apply_chat_template(
+                    messages, chat_template=source, tokenize=False, add_generation_prompt=True,
+                    **tokens)
+            except Exception as error:
+                case["error"] = str(error)
+            cases.append(case)
+    return {"templates": TURNS, "cases": cases}
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         made = conversations(AutoTokenizer.from_pretrained(sys.argv[1]))
         json.dump({"chats": CHATS, "tools": TOOLS, "cases": made}, sys.stdout, ensure_ascii=False, indent=1)
         sys.exit()
-    for name, content in (("chat_templates/golden.json", of_templates()), ("jinja_golden.json", small())):
+    for name, content in (("chat_templates/golden.json", of_templates()), ("jinja_golden.json", small()),
+                          ("turn_golden.json", of_turns())):
         with open(os.path.join(HERE, name), "w") as file:
             cases = content.pop("cases")
             file.write(json.dumps(content, ensure_ascii=False)[:-1] + ', "cases": [\n')
