@@ -101,9 +101,7 @@ Value Join(const Value& input, const Arguments& arguments) {
     if (!first && separator != nullptr) out.Add(separator->ToText());
     first = false;
     out.Add((attribute == nullptr ? item : Attribute(item, *attribute)).ToText());
-    Budget::CheckText(out.text().size());
   }
-  Budget::SpendText(out.text().size());
   return Value::Text(std::move(out));
 }
 
@@ -144,6 +142,7 @@ Value Choose(absl::string_view name, const Value& input, const Arguments& argume
   }
   Items out;
   for (const Value& item : input.Iterate(name)) {
+    Budget::Spend(1);
     const Value value = by_attribute ? Attribute(item, arguments.positional[0]) : item;
     const bool holds = arguments.positional.size() > test_at
                            ? ApplyTest(arguments.positional[test_at].text(name).text(), value, rest)
@@ -215,6 +214,7 @@ Value ToInt(const Value& input, const Arguments& arguments) {
   }
   if (input.is_number()) return Value::Int(input.integer("int"));
   if (!input.is(Kind::kText)) return fallback;
+  Budget::SpendWalk(input.text("int").text().size());
   int64_t whole = 0;
   double number = 0;
   if (absl::SimpleAtoi(input.text("int").text(), &whole)) return Value::Int(whole);
@@ -227,6 +227,7 @@ Value ToInt(const Value& input, const Arguments& arguments) {
 Value ToFloat(const Value& input, const Arguments& arguments) {
   arguments.Check("float", 1, {"default"});
   if (input.is_number()) return Value::Float(input.number("float"));
+  if (input.is(Kind::kText)) Budget::SpendWalk(input.text("float").text().size());
   double number = 0;
   if (input.is(Kind::kText) && absl::SimpleAtod(input.text("float").text(), &number)) {
     return Value::Float(number);
@@ -240,6 +241,9 @@ Value Round(const Value& input, const Arguments& arguments) {
   const int64_t precision = std::clamp<int64_t>(IntOf(arguments, 0, "precision", 0), -300, 300);
   const Value* method = arguments.Find(1, "method");
   const std::string how = method == nullptr ? "common" : method->ToText().text();
+  if (how == "common" && precision >= 0 && !input.is(Kind::kFloat)) {
+    return Value::Int(input.integer("round"));  // as Python's round
+  }
   const double scale = std::pow(10.0, static_cast<double>(precision));
   const double scaled = input.number("round") * scale;
   const double rounded = how == "ceil"    ? std::ceil(scaled)
@@ -266,9 +270,7 @@ Value Indent(const Value& input, const Arguments& arguments) {
     if (first ? FlagOf(arguments, 1, "first") : blank || !line.text().empty()) out.Add(space);
     out.Add(line);
     first = false;
-    Budget::CheckText(out.text().size());
   }
-  Budget::SpendText(out.text().size());
   return Value::Text(std::move(out));
 }
 
@@ -280,7 +282,7 @@ Value Extreme(absl::string_view name, const Value& input, const Arguments& argum
   for (const auto& named : arguments.named) sort.named.push_back(named);
   const Value sorted = Sort(input, sort);
   const Items& items = sorted.items(name);
-  return items.empty() ? Value::Undefined(std::string(name)) : items.front();
+  return items.empty() ? Value::Undefined(name) : items.front();
 }
 
 Value Sum(const Value& input, const Arguments& arguments) {
@@ -298,6 +300,10 @@ Value Sum(const Value& input, const Arguments& arguments) {
 }
 
 Value Ends(absl::string_view name, const Value& input) {
+  if (input.is_list() || input.is(Kind::kText)) {
+    if (!input.Truth()) return Value::Undefined(absl::StrCat("the ", name, " item of nothing"));
+    return input.At(name == "first" ? 0 : -1);
+  }
   const Items items = input.Iterate(name);
   if (items.empty()) return Value::Undefined(absl::StrCat("the ", name, " item of nothing"));
   return name == "first" ? items.front() : items.back();
@@ -496,6 +502,12 @@ Value Raise(const Arguments& arguments) {
               arguments.positional.empty() ? "" : CutText(arguments.positional[0].ToText().text())};
 }
 
+/// What stands where there is no item `key`.
+Value MissingItem(const Value& key) {
+  if (key.is(Kind::kText)) return Value::Undefined(key.text("[]").text());
+  return Value::Undefined(key.is_number() ? key.ToText().text() : "an item");
+}
+
 }  // namespace
 
 bool IsFilter(absl::string_view name) { return Filters().count(name) > 0; }
@@ -525,19 +537,15 @@ Value Subscript(const Value& object, const Value& key) {
   }
   if (object.is(Kind::kDict) || object.is(Kind::kNamespace)) {
     const Value* value = key.is(Kind::kText) ? object.Find(key.text("[]").text()) : nullptr;
-    return value != nullptr ? *value : Value::Undefined(key.ToText().text());
+    return value != nullptr ? *value : MissingItem(key);
   }
-  if (!object.is_list() && !object.is(Kind::kText)) return Value::Undefined(key.ToText().text());
-  if (!key.is(Kind::kInt)) return Value::Undefined(key.ToText().text());
-  const Items items = object.Iterate("[]");
-  const auto size = static_cast<int64_t>(items.size());
-  int64_t index = key.integer("[]");
-  if (index < 0 && index >= -size) index += size;
-  if (index < 0 || index >= size) return Value::Undefined(absl::StrCat("item ", index));
-  return items[static_cast<size_t>(index)];
+  if (!object.is_list() && !object.is(Kind::kText)) return MissingItem(key);
+  if (!key.is(Kind::kInt)) return MissingItem(key);
+  return object.At(key.integer("[]"));
 }
 
 const Value* GlobalFunction(absl::string_view name) {
+  const Uncounted they_stay;
   static const auto* const functions = new std::map<absl::string_view, Value>{
       {"dict", Value::Callable([](const Arguments& a) { return MakeDict(a, Kind::kDict); })},
       {"namespace",

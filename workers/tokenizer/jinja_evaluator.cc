@@ -14,10 +14,6 @@ using Kind = Value::Kind;
 
 constexpr int kMaxWalkDepth = 1000;
 
-[[noreturn]] void TooLong() {
-  throw Error{Error::Kind::kLimit, "the template makes more than 16 MiB of text"};
-}
-
 Value Number(bool overflow, int64_t result) {
   if (overflow) throw Error{Error::Kind::kLimit, "an integer is too large"};
   return Value::Int(result);
@@ -48,26 +44,26 @@ Value Repeat(const Value& value, int64_t count) {
   count = std::max<int64_t>(count, 0);
   if (value.is_list()) {
     const Items& items = value.items("*");
-    if (!items.empty() && count > static_cast<int64_t>(Budget::kMaxItems / items.size())) TooLong();
+    if (items.empty()) count = 0;
+    // At most one more than a list may have, so that the product fits.
+    count = std::min<int64_t>(count, Budget::kMaxItems + 1);
+    Budget::SpendItems(items.size() * static_cast<size_t>(count));
     Items out;
+    out.reserve(items.size() * static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) out.insert(out.end(), items.begin(), items.end());
     return Value::List(std::move(out), value.kind());
   }
-  const RenderedText& text = value.text("*");
-  if (!text.text().empty() &&
-      count > static_cast<int64_t>(Budget::kMaxBytes / text.text().size())) {
-    TooLong();
+  // The text once, twice, four times as long, as the bits of `count` say.
+  RenderedText part = value.text("*"), out;
+  if (part.text().empty()) count = 0;
+  for (; count > 0; count /= 2) {
+    if (count % 2 == 1) out.Add(part);
+    if (count > 1) part.Add(RenderedText(part));
   }
-  if (count > 0) Budget::SpendText(text.text().size() * static_cast<size_t>(count));
-  RenderedText out;
-  for (int64_t i = 0; i < count && !text.text().empty(); ++i) out.Add(text);
   return Value::Text(std::move(out));
 }
 
 Value Joined(const RenderedText& a, const RenderedText& b) {
-  if (a.text().size() + b.text().size() > Budget::kMaxBytes) TooLong();
-  // A conversation that is put together piece by piece makes its beginning again and again.
-  Budget::Spend((a.text().size() + b.text().size()) / 4096);
   RenderedText out = a;
   out.Add(b);
   return Value::Text(std::move(out));
@@ -90,7 +86,6 @@ Value Arithmetic(const std::string& op, const Value& a, const Value& b) {
     if (a.kind() != b.kind()) b.text("+ with a list");
     Items items = a.items("+");
     const Items& more = b.items("+");
-    if (items.size() + more.size() > Budget::kMaxItems) TooLong();
     items.insert(items.end(), more.begin(), more.end());
     return Value::List(std::move(items), a.kind());
   }
@@ -179,7 +174,7 @@ class Evaluator::Depth {
 };
 
 Evaluator::Evaluator(const Variables& variables) : root_(NewScope(nullptr)) {
-  root_->variables = variables;
+  root_->variables.insert(variables.begin(), variables.end());
 }
 
 Evaluator::~Evaluator() {
@@ -199,22 +194,20 @@ Evaluator::Scope* Evaluator::NewScope(Scope* parent) {
 
 const Value* Evaluator::Lookup(const Scope* scope, absl::string_view name) const {
   for (; scope != nullptr; scope = scope->parent) {
+    Budget::SpendWalk(16);
     const auto it = scope->variables.find(name);
     if (it != scope->variables.end()) return &it->second;
   }
   return GlobalFunction(name);
 }
 
-void Evaluator::Append(const RenderedText& text, RenderedText* out) const {
-  if (out->text().size() + text.text().size() > Budget::kMaxBytes) TooLong();
-  out->Add(text);
-}
-
 Evaluator::Flow Evaluator::Execute(const Statements& statements, Scope* scope, RenderedText* out) {
   const Depth depth(this);
   for (const auto& statement : statements) {
-    Budget::Spend(1);
-    const Flow flow = AtLine(statement->line, [&] { return ExecuteOne(*statement, scope, out); });
+    const Flow flow = AtLine(statement->line, [&] {
+      Budget::Spend(1);
+      return ExecuteOne(*statement, scope, out);
+    });
     if (flow != Flow::kNext) return flow;
   }
   return Flow::kNext;
@@ -223,11 +216,10 @@ Evaluator::Flow Evaluator::Execute(const Statements& statements, Scope* scope, R
 Evaluator::Flow Evaluator::ExecuteOne(const Statement& statement, Scope* scope, RenderedText* out) {
   switch (statement.kind) {
     case Statement::Kind::kText:
-      if (out->text().size() + statement.text.size() > Budget::kMaxBytes) TooLong();
       out->AddTemplate(statement.text);
       return Flow::kNext;
     case Statement::Kind::kOutput:
-      Append(Evaluate(*statement.expression, scope).ToText(), out);
+      out->Add(Evaluate(*statement.expression, scope).ToText());
       return Flow::kNext;
     case Statement::Kind::kIf:
       return ExecuteIf(statement, scope, out);
@@ -327,6 +319,7 @@ Value Evaluator::MakeMacro(const Statement& statement, Scope* scope) {
     }
     Scope* const inner = NewScope(scope);
     for (size_t i = 0; i < statement.parameters.size(); ++i) {
+      Budget::Spend(1);
       const Parameter& parameter = statement.parameters[i];
       const Value* given = arguments.Find(i, parameter.name);
       inner->variables[parameter.name] = given != nullptr ? *given
@@ -335,6 +328,7 @@ Value Evaluator::MakeMacro(const Statement& statement, Scope* scope) {
                                              : Value::Undefined(parameter.name);
     }
     for (const auto& [name, value] : arguments.named) {
+      Budget::SpendWalk(8 * statement.parameters.size());
       const auto known = [name = &name](const Parameter& p) { return p.name == *name; };
       if (std::none_of(statement.parameters.begin(), statement.parameters.end(), known)) {
         throw Error{Error::Kind::kType,
@@ -349,8 +343,10 @@ Value Evaluator::MakeMacro(const Statement& statement, Scope* scope) {
 
 Value Evaluator::Evaluate(const Expression& expression, Scope* scope) {
   const Depth depth(this);
-  Budget::Spend(1);
-  return AtLine(expression.line, [&] { return EvaluateOne(expression, scope); });
+  return AtLine(expression.line, [&] {
+    Budget::Spend(1);
+    return EvaluateOne(expression, scope);
+  });
 }
 
 Value Evaluator::EvaluateOne(const Expression& expression, Scope* scope) {
@@ -474,8 +470,7 @@ Value Evaluator::EvaluateComparison(const Expression& expression, Scope* scope) 
 Value Evaluator::EvaluateSlice(const Expression& expression, Scope* scope) {
   const Value object = Evaluate(*expression.operands[0], scope);
   if (object.is_mapping() || object.is(Kind::kUndefined)) object.items("a slice");
-  const Items items = object.Iterate("a slice");
-  const auto size = static_cast<int64_t>(items.size());
+  const int64_t size = object.Length("a slice");
   const auto part = [&](size_t i) -> std::optional<int64_t> {
     if (expression.operands[i] == nullptr) return std::nullopt;
     const Value value = Evaluate(*expression.operands[i], scope);
@@ -492,6 +487,10 @@ Value Evaluator::EvaluateSlice(const Expression& expression, Scope* scope) {
   };
   const int64_t begin = place(begin_given, step > 0 ? 0 : size - 1);
   const int64_t end = place(end_given, step > 0 ? size : -1);
+  if (object.is(Kind::kText) && step == 1) {
+    return Value::Text(SliceCharacters(object.text("a slice"), begin, end));
+  }
+  const Items items = object.Iterate("a slice");
   Items out;
   const int64_t stride = std::clamp(step, -size - 1, size + 1);
   for (int64_t i = begin; step > 0 ? i < end : i > end; i += stride) {

@@ -30,7 +30,8 @@ class Evaluator {
   enum class Flow { kNext, kBreak, kContinue };
   struct Scope {
     Scope* parent = nullptr;
-    Variables variables;
+    std::map<std::string, Value, std::less<>, Counted<std::pair<const std::string, Value>>>
+        variables = {};
   };
   class Depth;
 
@@ -41,7 +42,6 @@ class Evaluator {
   void ExecuteFor(const Statement& statement, Scope* scope, RenderedText* out);
   void Assign(const std::vector<std::string>& targets, const Value& value, Scope* scope);
   Value MakeMacro(const Statement& statement, Scope* scope);
-  void Append(const RenderedText& text, RenderedText* out) const;
 
   // Expressions.
   Value Evaluate(const Expression& expression, Scope* scope);
@@ -60,12 +60,12 @@ class Evaluator {
   Scope* NewScope(Scope* parent);
   const Value* Lookup(const Scope* scope, absl::string_view name) const;
 
-  const Budget budget_;
+  const Budget budget_;  // the first, since what the others hold counts for it
   /// A macro may outlive the block it was written in: those made since a macro was stay to the end.
-  std::deque<Scope> scopes_;
+  std::deque<Scope, Counted<Scope>> scopes_;
   Scope* const root_;
   /// To be emptied at the end: a namespace may hold itself.
-  std::vector<Value> namespaces_;
+  Items namespaces_;
   int64_t macros_ = 0;
   int depth_ = 0;
 };

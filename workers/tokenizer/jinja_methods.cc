@@ -35,7 +35,7 @@ Value SplitMethod(const RenderedText& text, const Arguments& arguments) {
   const Value* limit_value = arguments.Find(1, "maxsplit");
   const int64_t limit = limit_value == nullptr ? -1 : limit_value->integer("split");
   Items items;
-  std::vector<RenderedText> parts;
+  Texts parts;
   if (separator == nullptr || separator->is(Kind::kNone)) {
     if (from_right && limit >= 0) {
       throw Error{Error::Kind::kUnsupported, "rsplit at white space with a limit is not supported"};
@@ -99,16 +99,15 @@ template <bool from_right>
 Value FindMethod(const RenderedText& text, const Arguments& arguments) {
   arguments.Check("find", 1);
   const std::string& part = First(arguments, "find").text("find").text();
-  const size_t at = from_right ? text.text().rfind(part) : text.text().find(part);
+  const size_t at = from_right ? LastPart(text.text(), part) : FindPart(text.text(), part, 0);
   if (at == std::string::npos) return Value::Int(-1);
-  return Value::Int(
-      static_cast<int64_t>(Characters(absl::string_view(text.text()).substr(0, at)).size()));
+  return Value::Int(CountCharacters(absl::string_view(text.text()).substr(0, at)));
 }
 
 Value CountMethod(const RenderedText& text, const Arguments& arguments) {
   arguments.Check("count", 1);
   const std::string& part = First(arguments, "count").text("count").text();
-  if (part.empty()) return Value::Int(static_cast<int64_t>(Characters(text.text()).size()) + 1);
+  if (part.empty()) return Value::Int(CountCharacters(text.text()) + 1);
   return Value::Int(static_cast<int64_t>(Split(text, part, -1).size()) - 1);
 }
 
@@ -120,9 +119,7 @@ Value JoinMethod(const RenderedText& text, const Arguments& arguments) {
     if (!first) out.Add(text);
     first = false;
     out.Add(item.text("join"));
-    Budget::CheckText(out.text().size());
   }
-  Budget::SpendText(out.text().size());
   return Value::Text(std::move(out));
 }
 
@@ -137,6 +134,7 @@ template <int (*holds)(int)>
 Value EveryCharacter(const RenderedText& text, const Arguments& arguments) {
   arguments.Check("the method", 0);
   const std::string& bytes = text.text();
+  Budget::SpendWalk(2 * bytes.size());
   return Value::Bool(!bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return byte < 0x80 && holds(byte) != 0;

@@ -10,6 +10,9 @@
 namespace baton::tokenizer::jinja {
 namespace {
 
+/// Those of real models have some tens of thousands. Parsing takes memory a hundred times as large.
+constexpr size_t kMaxSourceBytes = size_t{1} << 20;
+
 absl::Status ToStatus(const Error& error) {
   const std::string message = absl::StrCat("line ", error.line, ": ", error.message);
   switch (error.kind) {
@@ -38,6 +41,10 @@ Template& Template::operator=(Template&&) noexcept = default;
 Template::~Template() = default;
 
 absl::StatusOr<Template> Template::Parse(absl::string_view source) {
+  if (source.size() > kMaxSourceBytes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the template has ", source.size(), " bytes, more than ", kMaxSourceBytes));
+  }
   try {
     auto parts = std::make_unique<Parts>();
     parts->statements = jinja::Parse(source);

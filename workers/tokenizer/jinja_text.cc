@@ -20,6 +20,42 @@ std::pair<char32_t, size_t> CharacterAt(absl::string_view text, size_t at) {
   return {character.code_point, character.length};
 }
 
+/// The length of the character that ends at `end`.
+size_t CharacterBefore(absl::string_view text, size_t end) {
+  for (size_t length = 2; length <= std::min<size_t>(4, end); ++length) {
+    if (CharacterAt(text.substr(0, end), end - length).second == length) return length;
+  }
+  return 1;
+}
+
+/// How far from `begin` the part begins that stands first in [begin, end), plus `before`; npos:
+/// nowhere. Forwards or backwards, as the iterators are.
+template <class Iterator>
+size_t Search(Iterator begin, Iterator end, Iterator part_begin, Iterator part_end, size_t before) {
+  const auto length = static_cast<size_t>(part_end - part_begin);
+  if (length == 0) return before;
+  // Knuth, Morris, Pratt: `borders[i]` is the length of the longest proper border of the first i +
+  // 1 bytes.
+  std::vector<uint32_t, Counted<uint32_t>> borders(length, 0);
+  Budget::SpendWalk(length);
+  for (size_t i = 1, border = 0; i < length; ++i) {
+    while (border > 0 && part_begin[i] != part_begin[border]) border = borders[border - 1];
+    if (part_begin[i] == part_begin[border]) ++border;
+    borders[i] = static_cast<uint32_t>(border);
+  }
+  size_t matched = 0;
+  for (Iterator at = begin; at != end; ++at) {
+    while (matched > 0 && *at != part_begin[matched]) matched = borders[matched - 1];
+    if (*at == part_begin[matched]) ++matched;
+    if (matched < length) continue;
+    const auto scanned = static_cast<size_t>(at - begin) + 1;
+    Budget::SpendWalk(scanned / 2);
+    return before + scanned - length;
+  }
+  Budget::SpendWalk(static_cast<uint64_t>(end - begin) / 2);
+  return std::string::npos;
+}
+
 bool IsIn(absl::string_view character, absl::string_view set) {
   for (const TextRange& range : Characters(set)) {
     if (set.substr(range.begin, range.end - range.begin) == character) return true;
@@ -35,43 +71,82 @@ bool IsSpace(char32_t c) {
          c == 0x3000;
 }
 
-std::vector<TextRange> Characters(absl::string_view text) {
-  std::vector<TextRange> out;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = CharacterAt(text, at).second;
-    out.push_back({at, at + length});
-    at += length;
+Characters::Characters(absl::string_view text) : text_(text) { Budget::SpendWalk(text.size()); }
+
+Characters::Iterator::Iterator(absl::string_view text, size_t at)
+    : text_(text), at_(at), length_(at < text.size() ? CharacterAt(text, at).second : 0) {}
+
+Characters::Iterator& Characters::Iterator::operator++() {
+  at_ += length_;
+  length_ = at_ < text_.size() ? CharacterAt(text_, at_).second : 0;
+  return *this;
+}
+
+int64_t CountCharacters(absl::string_view text) {
+  int64_t count = 0;
+  for ([[maybe_unused]] const TextRange& range : Characters(text)) ++count;
+  return count;
+}
+
+std::optional<TextRange> CharacterNumber(absl::string_view text, int64_t index) {
+  size_t at = 0;
+  for (; at < text.size(); at += CharacterAt(text, at).second) {
+    Budget::SpendWalk(1);
+    if (index-- == 0) return TextRange{at, at + CharacterAt(text, at).second};
   }
-  return out;
+  return std::nullopt;
+}
+
+RenderedText SliceCharacters(const RenderedText& text, int64_t begin, int64_t end) {
+  if (begin >= end) return {};
+  const absl::string_view bytes = text.text();
+  const auto from = CharacterNumber(bytes, begin);
+  if (!from.has_value()) return {};
+  const auto rest = CharacterNumber(bytes.substr(from->begin), end - begin);
+  return text.Slice(from->begin, rest.has_value() ? from->begin + rest->begin : bytes.size());
+}
+
+size_t FindPart(absl::string_view text, absl::string_view part, size_t from) {
+  if (from > text.size()) return std::string::npos;
+  return Search(text.begin() + from, text.end(), part.begin(), part.end(), from);
+}
+
+size_t LastPart(absl::string_view text, absl::string_view part) {
+  const size_t at = Search(text.rbegin(), text.rend(), part.rbegin(), part.rend(), 0);
+  return at == std::string::npos ? at : text.size() - at - part.size();
 }
 
 RenderedText Strip(const RenderedText& text, Side side,
                    std::optional<absl::string_view> characters) {
   const absl::string_view bytes = text.text();
-  const std::vector<TextRange> all = Characters(bytes);
-  const auto goes = [&](const TextRange& range) {
-    if (!characters.has_value()) return IsSpace(CharacterAt(bytes, range.begin).first);
-    return IsIn(bytes.substr(range.begin, range.end - range.begin), *characters);
+  const auto goes = [&](size_t begin, size_t length) {
+    Budget::SpendWalk(2 * length);
+    if (!characters.has_value()) return IsSpace(CharacterAt(bytes, begin).first);
+    return IsIn(bytes.substr(begin, length), *characters);
   };
-  size_t first = 0, last = all.size();
+  size_t first = 0, last = bytes.size();
   if (side != Side::kRight) {
-    while (first < last && goes(all[first])) ++first;
+    for (size_t length = 0; first < last; first += length) {
+      length = CharacterAt(bytes, first).second;
+      if (!goes(first, length)) break;
+    }
   }
   if (side != Side::kLeft) {
-    while (last > first && goes(all[last - 1])) --last;
+    for (size_t length = 0; last > first; last -= length) {
+      length = CharacterBefore(bytes, last);
+      if (!goes(last - length, length)) break;
+    }
   }
-  if (first == last) return {};
-  return text.Slice(all[first].begin, all[last - 1].end);
+  return text.Slice(first, last);
 }
 
-std::vector<RenderedText> Split(const RenderedText& text, absl::string_view separator,
-                                int64_t limit, bool from_right) {
+Texts Split(const RenderedText& text, absl::string_view separator, int64_t limit, bool from_right) {
   const std::string& bytes = text.text();
-  std::vector<size_t> cuts;
+  std::vector<size_t, Counted<size_t>> cuts;
   const auto wanted = [&] { return limit < 0 || static_cast<int64_t>(cuts.size()) < limit; };
   if (from_right) {
-    for (size_t end = bytes.size(); wanted() && end >= separator.size();) {
-      const size_t at = bytes.rfind(separator.data(), end - separator.size(), separator.size());
+    for (size_t end = bytes.size(); wanted();) {
+      const size_t at = LastPart(absl::string_view(bytes).substr(0, end), separator);
       if (at == std::string::npos) break;
       cuts.push_back(at);
       end = at;
@@ -79,13 +154,14 @@ std::vector<RenderedText> Split(const RenderedText& text, absl::string_view sepa
     std::reverse(cuts.begin(), cuts.end());
   } else {
     for (size_t from = 0; wanted();) {
-      const size_t at = bytes.find(separator.data(), from, separator.size());
+      const size_t at = FindPart(bytes, separator, from);
       if (at == std::string::npos) break;
       cuts.push_back(at);
       from = at + separator.size();
     }
   }
-  std::vector<RenderedText> parts;
+  Texts parts;
+  parts.reserve(cuts.size() + 1);
   size_t from = 0;
   for (const size_t at : cuts) {
     parts.push_back(text.Slice(from, at));
@@ -95,28 +171,35 @@ std::vector<RenderedText> Split(const RenderedText& text, absl::string_view sepa
   return parts;
 }
 
-std::vector<RenderedText> SplitWords(const RenderedText& text, int64_t limit) {
+Texts SplitWords(const RenderedText& text, int64_t limit) {
   const absl::string_view bytes = text.text();
-  std::vector<RenderedText> parts;
-  const std::vector<TextRange> all = Characters(bytes);
-  const auto space = [&](size_t i) { return IsSpace(CharacterAt(bytes, all[i].begin).first); };
-  for (size_t i = 0; i < all.size();) {
-    while (i < all.size() && space(i)) ++i;
-    if (i == all.size()) break;
+  Texts parts;
+  Budget::SpendWalk(bytes.size());
+  // The first character at `at` or later that is white space, or is none; or the end.
+  const auto next = [&](size_t at, bool space) {
+    while (at < bytes.size()) {
+      const auto [code_point, length] = CharacterAt(bytes, at);
+      if (IsSpace(code_point) == space) break;
+      at += length;
+    }
+    return at;
+  };
+  for (size_t at = next(0, false); at < bytes.size();) {
     if (limit >= 0 && static_cast<int64_t>(parts.size()) == limit) {
-      parts.push_back(Strip(text.Slice(all[i].begin, bytes.size()), Side::kRight));
+      parts.push_back(text.Slice(at, bytes.size()));
       break;
     }
-    const size_t begin = all[i].begin;
-    while (i < all.size() && !space(i)) ++i;
-    parts.push_back(text.Slice(begin, i < all.size() ? all[i].begin : bytes.size()));
+    const size_t end = next(at, true);
+    parts.push_back(text.Slice(at, end));
+    at = next(end, false);
   }
   return parts;
 }
 
-std::vector<RenderedText> SplitLines(const RenderedText& text) {
+Texts SplitLines(const RenderedText& text) {
   const std::string& bytes = text.text();
-  std::vector<RenderedText> lines;
+  Texts lines;
+  Budget::SpendWalk(bytes.size());
   for (size_t from = 0; from < bytes.size();) {
     const size_t end = std::min(bytes.find_first_of("\n\r\v\f", from), bytes.size());
     lines.push_back(text.Slice(from, end));
@@ -136,23 +219,20 @@ RenderedText Replace(const RenderedText& text, absl::string_view from, const Ren
     for (const TextRange& range : Characters(text.text())) {
       insert();
       out.Add(text.Slice(range.begin, range.end));
-      Budget::CheckText(out.text().size());
     }
     insert();
-    Budget::SpendText(out.text().size());
     return out;
   }
-  const std::vector<RenderedText> parts = Split(text, from, limit);
+  const Texts parts = Split(text, from, limit);
   for (size_t i = 0; i < parts.size(); ++i) {
     if (i > 0) out.Add(to);
     out.Add(parts[i]);
-    Budget::CheckText(out.text().size());
   }
-  Budget::SpendText(out.text().size());
   return out;
 }
 
 RenderedText ChangeCase(const RenderedText& text, Case how) {
+  Budget::SpendWalk(text.text().size());
   std::string bytes = text.text();
   bool begins = true;
   for (char& c : bytes) {

@@ -10,11 +10,49 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "workers/tokenizer/jinja_budget.h"
 #include "workers/tokenizer/rendered_text.h"
 
 namespace baton::tokenizer::jinja {
 
-std::vector<TextRange> Characters(absl::string_view text);
+/// For a walk over the characters of a text, which must stay. Spends for all of it at once.
+class Characters {
+ public:
+  explicit Characters(absl::string_view text);
+
+  class Iterator {
+   public:
+    Iterator(absl::string_view text, size_t at);
+    TextRange operator*() const { return {at_, at_ + length_}; }
+    Iterator& operator++();
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    absl::string_view text_;
+    size_t at_;
+    size_t length_;
+  };
+  Iterator begin() const { return {text_, 0}; }
+  Iterator end() const { return {text_, text_.size()}; }
+
+ private:
+  const absl::string_view text_;
+};
+
+int64_t CountCharacters(absl::string_view text);
+/// The character at `index` (from 0); nullopt beyond the end.
+std::optional<TextRange> CharacterNumber(absl::string_view text, int64_t index);
+
+/// Characters [begin, end), counted from 0.
+RenderedText SliceCharacters(const RenderedText& text, int64_t begin, int64_t end);
+
+/// Where `part` stands first in `text`, at `from` or later; npos: nowhere. In linear time.
+size_t FindPart(absl::string_view text, absl::string_view part, size_t from);
+/// Where `part` stands last in `text`; npos: nowhere. In linear time.
+size_t LastPart(absl::string_view text, absl::string_view part);
+
+/// They count for the rendering that makes them.
+using Texts = std::vector<RenderedText, Counted<RenderedText>>;
 
 enum class Side { kBoth, kLeft, kRight };
 /// str.strip, lstrip, rstrip: of white space, or of the characters in `characters`.
@@ -22,12 +60,12 @@ RenderedText Strip(const RenderedText& text, Side side,
                    std::optional<absl::string_view> characters = std::nullopt);
 /// str.split at `separator` (must not be empty), at most `limit` times; below 0: no limit.
 /// `from_right`: rsplit.
-std::vector<RenderedText> Split(const RenderedText& text, absl::string_view separator,
-                                int64_t limit, bool from_right = false);
+Texts Split(const RenderedText& text, absl::string_view separator, int64_t limit,
+            bool from_right = false);
 /// str.split without a separator: at white space, without empty parts.
-std::vector<RenderedText> SplitWords(const RenderedText& text, int64_t limit);
+Texts SplitWords(const RenderedText& text, int64_t limit);
 /// str.splitlines.
-std::vector<RenderedText> SplitLines(const RenderedText& text);
+Texts SplitLines(const RenderedText& text);
 /// str.replace, at most `limit` times; below 0: no limit.
 RenderedText Replace(const RenderedText& text, absl::string_view from, const RenderedText& to,
                      int64_t limit);

@@ -12,7 +12,8 @@ namespace baton::tokenizer::jinja {
 namespace {
 
 constexpr int kMaxValueDepth = 200;
-constexpr size_t kItemsPerStep = 64;
+constexpr uint64_t kWalkOfValue = 8;  // a walk over a value, in bytes (Budget::SpendWalk)
+constexpr size_t kNameShown = 64;     // bytes
 
 [[noreturn]] void Mismatch(const Value& value, absl::string_view what, absl::string_view wanted) {
   if (value.is(Value::Kind::kUndefined)) {
@@ -33,6 +34,7 @@ void CheckDepth(int depth) {
 
 const Value* Arguments::Find(size_t index, absl::string_view name) const {
   if (index < positional.size()) return &positional[index];
+  Budget::SpendWalk(kWalkOfValue * named.size());
   for (const auto& [key, value] : named) {
     if (key == name) return &value;
   }
@@ -41,6 +43,7 @@ const Value* Arguments::Find(size_t index, absl::string_view name) const {
 
 void Arguments::Check(absl::string_view callee, size_t positional_limit,
                       std::initializer_list<absl::string_view> names) const {
+  Budget::SpendWalk(kWalkOfValue * named.size() * names.size());
   if (positional.size() > positional_limit) {
     throw Error{Error::Kind::kType, absl::StrCat(callee, " takes at most ", positional_limit,
                                                  " arguments and got ", positional.size())};
@@ -53,9 +56,13 @@ void Arguments::Check(absl::string_view callee, size_t positional_limit,
   }
 }
 
-Value Value::Undefined(std::string name) {
+Value Value::Undefined(absl::string_view name) {
   Value value;
-  value.name_ = std::move(name);
+  if (name.empty()) return value;
+  size_t end = std::min(name.size(), kNameShown);
+  while (end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+  value.name_ = std::allocate_shared<const std::string>(
+      Counted<std::string>(), absl::StrCat(name.substr(0, end), end < name.size() ? "…" : ""));
   return value;
 }
 Value Value::None() {
@@ -85,7 +92,7 @@ Value Value::Float(double f) {
 Value Value::Text(RenderedText text) {
   Value value;
   value.kind_ = Kind::kText;
-  value.text_ = std::make_shared<const RenderedText>(std::move(text));
+  value.text_ = std::allocate_shared<const RenderedText>(Counted<RenderedText>(), std::move(text));
   return value;
 }
 Value Value::Own(absl::string_view text) {
@@ -94,20 +101,21 @@ Value Value::Own(absl::string_view text) {
   return Text(std::move(own));
 }
 Value Value::List(Items items, Kind kind) {
-  Budget::Spend(items.size() / kItemsPerStep);
+  Budget::SpendItems(items.size());
   Value value;
   value.kind_ = kind;
   for (const Value& item : items) value.depth_ = std::max(value.depth_, item.depth_);
   CheckDepth(++value.depth_);
-  value.items_ = std::make_shared<const Items>(std::move(items));
+  value.items_ = std::allocate_shared<const Items>(Counted<Items>(), std::move(items));
   return value;
 }
 Value Value::Dict(Entries entries, Kind kind) {
+  Budget::SpendWalk(entries.size());
   Value value;
   value.kind_ = kind;
   for (const auto& [key, entry] : entries) value.depth_ = std::max(value.depth_, entry.depth_);
   CheckDepth(++value.depth_);
-  value.entries_ = std::make_shared<Entries>(std::move(entries));
+  value.entries_ = std::allocate_shared<Entries>(Counted<Entries>(), std::move(entries));
   return value;
 }
 Value Value::Callable(Function function, const Value* holds) {
@@ -115,7 +123,7 @@ Value Value::Callable(Function function, const Value* holds) {
   value.depth_ = 1 + (holds == nullptr ? 0 : holds->depth_);
   CheckDepth(value.depth_);
   value.kind_ = Kind::kFunction;
-  value.function_ = std::make_shared<const Function>(std::move(function));
+  value.function_ = std::allocate_shared<const Function>(Counted<Function>(), std::move(function));
   return value;
 }
 
@@ -183,14 +191,17 @@ absl::string_view Value::TypeName() const {
 
 const RenderedText& Value::text(absl::string_view what) const {
   if (kind_ != Kind::kText) Mismatch(*this, what, "a string");
+  Budget::SpendCopy(text_->text().size());
   return *text_;
 }
 const Items& Value::items(absl::string_view what) const {
   if (!is_list()) Mismatch(*this, what, "a list");
+  Budget::SpendWalk(kWalkOfValue * items_->size());
   return *items_;
 }
 const Entries& Value::entries(absl::string_view what) const {
   if (kind_ != Kind::kDict && kind_ != Kind::kNamespace) Mismatch(*this, what, "a dict");
+  Budget::SpendWalk(kWalkOfValue * entries_->size());
   return *entries_;
 }
 int64_t Value::integer(absl::string_view what) const {
@@ -236,14 +247,13 @@ Items Value::Iterate(absl::string_view what) const {
       return {};
     case Kind::kList:
     case Kind::kTuple:
-      return *items_;
+      return items(what);
     case Kind::kDict: {
       Items keys;
-      for (const auto& [key, value] : *entries_) keys.push_back(Text(key));
+      for (const auto& [key, value] : entries(what)) keys.push_back(Text(key));
       return keys;
     }
     case Kind::kText: {
-      Budget::Spend(text_->text().size() / kItemsPerStep);
       Items characters;
       for (const TextRange& range : Characters(text_->text())) {
         characters.push_back(Text(text_->Slice(range.begin, range.end)));
@@ -255,7 +265,7 @@ Items Value::Iterate(absl::string_view what) const {
   }
 }
 
-int64_t Value::Length() const {
+int64_t Value::Length(absl::string_view what) const {
   switch (kind_) {
     case Kind::kUndefined:
       return 0;
@@ -265,24 +275,45 @@ int64_t Value::Length() const {
     case Kind::kDict:
       return static_cast<int64_t>(entries_->size());
     case Kind::kText:
-      return static_cast<int64_t>(Characters(text_->text()).size());
+      return CountCharacters(text_->text());
     default:
-      Mismatch(*this, "length", "a list, a dict or a string");
+      Mismatch(*this, what, "a list, a dict or a string");
   }
+}
+
+Value Value::At(int64_t index) const {
+  const int64_t size = index < 0 || is_list() ? Length() : INT64_MAX;
+  const int64_t at = index < 0 ? index + size : index;
+  if (at >= 0 && is_list() && at < size) return (*items_)[static_cast<size_t>(at)];
+  if (at >= 0 && kind_ == Kind::kText) {
+    const std::optional<TextRange> range = CharacterNumber(text_->text(), at);
+    if (range.has_value()) return Text(text_->Slice(range->begin, range->end));
+  }
+  return Undefined(absl::StrCat("item ", index));
+}
+
+size_t Value::PlaceOf(absl::string_view key) const {
+  size_t place = 0;
+  for (; place < entries_->size(); ++place) {
+    Budget::SpendWalk(kWalkOfValue);
+    const std::string& name = (*entries_)[place].first.text();
+    if (name.size() != key.size()) continue;
+    Budget::SpendCopy(key.size());
+    if (name == key) break;
+  }
+  return place;
 }
 
 const Value* Value::Find(absl::string_view key) const {
   if (entries_ == nullptr) return nullptr;
-  for (const auto& [name, value] : *entries_) {
-    if (name.text() == key) return &value;
-  }
-  return nullptr;
+  const size_t place = PlaceOf(key);
+  return place == entries_->size() ? nullptr : &(*entries_)[place].second;
 }
 
 void Value::SetEntry(absl::string_view key, Value value) {
-  for (auto& [name, old] : *entries_) {
-    if (name.text() != key) continue;
-    old = std::move(value);
+  const size_t place = PlaceOf(key);
+  if (place < entries_->size()) {
+    (*entries_)[place].second = std::move(value);
     return;
   }
   RenderedText name;
@@ -303,13 +334,12 @@ RenderedText Value::ToText() const {
 RenderedText Value::ToRepr() const {
   RenderedText out;
   Repr(&out, 0);
-  Budget::SpendText(out.text().size());
   return out;
 }
 
 void Value::Repr(RenderedText* out, int depth) const {
   CheckDepth(depth);
-  Budget::CheckText(out->text().size());
+  Budget::SpendWalk(kWalkOfValue);
   switch (kind_) {
     case Kind::kUndefined:
       return out->AddTemplate("Undefined");
@@ -353,6 +383,8 @@ void Value::Repr(RenderedText* out, int depth) const {
 
 bool Equal(const Value& a, const Value& b, int depth) {
   CheckDepth(depth);
+  // Lists that share their items are compared as often as they are reached.
+  Budget::SpendWalk(2 * kWalkOfValue);
   if (a.is_number() && b.is_number()) {
     if (a.is(Value::Kind::kFloat) || b.is(Value::Kind::kFloat)) {
       return a.number("==") == b.number("==");
@@ -385,6 +417,7 @@ bool Equal(const Value& a, const Value& b, int depth) {
 }
 
 bool Less(const Value& a, const Value& b) {
+  Budget::SpendWalk(4 * kWalkOfValue);
   if (a.is(Value::Kind::kText) && b.is(Value::Kind::kText)) {
     return a.text("<").text() < b.text("<").text();
   }
@@ -407,12 +440,15 @@ bool Less(const Value& a, const Value& b) {
 
 bool Contains(const Value& haystack, const Value& needle) {
   if (haystack.is(Value::Kind::kText)) {
-    return haystack.text("in").text().find(needle.text("in").text()) != std::string::npos;
+    const std::string& part = needle.text("in").text();
+    return FindPart(haystack.text("in").text(), part, 0) != std::string::npos;
   }
   if (haystack.is_mapping()) {
     return needle.is(Value::Kind::kText) && haystack.Find(needle.text("in").text()) != nullptr;
   }
-  const Items items = haystack.Iterate("in");
+  if (haystack.is(Value::Kind::kUndefined)) return false;
+  if (!haystack.is_list()) Mismatch(haystack, "in", "a list, a dict or a string");
+  const Items& items = haystack.items("in");
   return std::any_of(items.begin(), items.end(),
                      [&](const Value& item) { return Equal(item, needle); });
 }
@@ -434,7 +470,7 @@ struct JsonWriter {
   }
   void Write(const Value& value, int depth) {
     CheckDepth(depth);
-    Budget::CheckText(out.text().size());
+    Budget::SpendWalk(kWalkOfValue);
     switch (value.kind()) {
       case Value::Kind::kUndefined:
         throw Error{Error::Kind::kType,
@@ -496,7 +532,6 @@ struct JsonWriter {
 RenderedText ToJsonText(const Value& value, const JsonStyle& style) {
   JsonWriter writer{style, {}};
   writer.Write(value, 0);
-  Budget::SpendText(writer.out.text().size());
   return std::move(writer.out);
 }
 

@@ -16,29 +16,22 @@
 
 #include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
+#include "workers/tokenizer/jinja_budget.h"
+#include "workers/tokenizer/jinja_error.h"
 #include "workers/tokenizer/rendered_text.h"
 
 namespace baton::tokenizer::jinja {
 
 class Value;
 
-/// Thrown inside the renderer; caught at its edge. `line` 0: the innermost node adds its own.
-struct Error {
-  enum class Kind {
-    kSyntax,       ///< The template is not well-formed.
-    kUnsupported,  ///< Jinja that this renderer does not have.
-    kType,         ///< An operation on a value that does not have it.
-    kRefused,      ///< The template's own raise_exception.
-    kLimit,        ///< Too many steps, too deep, too long.
-  };
-  Kind kind = Kind::kType;
-  std::string message;
-  int line = 0;
-};
+using Items = std::vector<Value, Counted<Value>>;
+/// In order of insertion, as Python's. Keys are texts.
+using Entries =
+    std::vector<std::pair<RenderedText, Value>, Counted<std::pair<RenderedText, Value>>>;
 
 /// Arguments of a call, a filter or a test.
 struct Arguments {
-  std::vector<Value> positional;
+  Items positional;
   std::vector<std::pair<std::string, Value>> named;
 
   /// The argument at `index` or called `name`; null when absent.
@@ -49,9 +42,6 @@ struct Arguments {
 };
 
 using Function = std::function<Value(const Arguments&)>;
-using Items = std::vector<Value>;
-/// In order of insertion, as Python's. Keys are texts.
-using Entries = std::vector<std::pair<RenderedText, Value>>;
 
 class Value {
  public:
@@ -70,7 +60,8 @@ class Value {
   };
 
   Value() = default;  ///< Undefined, without a name.
-  static Value Undefined(std::string name);
+  /// `name` is for messages, and cut where it is long.
+  static Value Undefined(absl::string_view name);
   static Value None();
   static Value Bool(bool value);
   static Value Int(int64_t value);
@@ -78,8 +69,8 @@ class Value {
   static Value Text(RenderedText value);
   /// A text that is the template's own.
   static Value Own(absl::string_view value);
-  /// These throw (kLimit) on what would be nested more than 200 levels deep: values go with those
-  /// that hold them, one within the other.
+  /// These throw (kLimit) on what would be nested more than 200 levels deep, since values go with
+  /// those that hold them, one within the other; and on a list that is too long.
   static Value List(Items items, Kind kind = Kind::kList);
   static Value Dict(Entries entries, Kind kind = Kind::kDict);
   /// `holds`: a value that the function keeps; may be null.
@@ -97,7 +88,8 @@ class Value {
   /// Python's name of the type, for messages.
   absl::string_view TypeName() const;
 
-  // Each throws on a value of another kind, naming `what` needs it.
+  // Each throws on a value of another kind, naming `what` needs it. The first three spend for a
+  // walk over all that they give.
   const RenderedText& text(absl::string_view what) const;
   const Items& items(absl::string_view what) const;      ///< Of a list or a tuple.
   const Entries& entries(absl::string_view what) const;  ///< Of a dict or a namespace.
@@ -108,8 +100,10 @@ class Value {
   bool Truth() const;
   /// What `for` walks over: items, keys, characters; nothing of an undefined value.
   Items Iterate(absl::string_view what) const;
-  /// Items, entries or characters. Throws on what has none.
-  int64_t Length() const;
+  /// Items, entries or characters. Throws on what has none, naming `what` needs it.
+  int64_t Length(absl::string_view what = "length") const;
+  /// Of a list, tuple or text; from its end below 0. Undefined where there is none.
+  Value At(int64_t index) const;
   /// The entry of a dict or namespace; null without one.
   const Value* Find(absl::string_view key) const;
   /// Of a namespace.
@@ -121,17 +115,21 @@ class Value {
   RenderedText ToText() const;
   RenderedText ToRepr() const;
   /// Its name, where it has one; for messages.
-  const std::string& undefined_name() const { return name_; }
+  absl::string_view undefined_name() const {
+    return name_ == nullptr ? absl::string_view() : absl::string_view(*name_);
+  }
 
  private:
   void Repr(RenderedText* out, int depth) const;
+  /// The index of the entry; the number of entries where there is none.
+  size_t PlaceOf(absl::string_view key) const;
 
   Kind kind_ = Kind::kUndefined;
   int depth_ = 0;  // of lists, dicts and functions, in levels, this one too
   bool bool_ = false;
   int64_t int_ = 0;
   double float_ = 0;
-  std::string name_;
+  std::shared_ptr<const std::string> name_;
   std::shared_ptr<const RenderedText> text_;
   std::shared_ptr<const Items> items_;
   std::shared_ptr<Entries> entries_;

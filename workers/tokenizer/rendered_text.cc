@@ -6,10 +6,32 @@
 
 namespace baton::tokenizer {
 
+RenderedText::RenderedText(const RenderedText& other) {
+  jinja::Budget::SpendText(0, other.text_.size());
+  text_ = other.text_;
+  template_ranges_ = other.template_ranges_;
+  Count();
+}
+
+RenderedText& RenderedText::operator=(const RenderedText& other) {
+  if (this != &other) *this = RenderedText(other);
+  return *this;
+}
+
+void RenderedText::Append(absl::string_view text) {
+  jinja::Budget::SpendText(text_.size(), text.size());
+  text_.append(text.data(), text.size());
+  Count();
+}
+
+void RenderedText::Count() {
+  held_.Set(text_.capacity() + template_ranges_.capacity() * sizeof(TextRange));
+}
+
 void RenderedText::AddTemplate(absl::string_view text) {
   if (text.empty()) return;
   const size_t begin = text_.size();
-  text_.append(text.data(), text.size());
+  Append(text);
   if (!template_ranges_.empty() && template_ranges_.back().end == begin) {
     template_ranges_.back().end = text_.size();
   } else {
@@ -17,7 +39,9 @@ void RenderedText::AddTemplate(absl::string_view text) {
   }
 }
 
-void RenderedText::AddContent(absl::string_view text) { text_.append(text.data(), text.size()); }
+void RenderedText::AddContent(absl::string_view text) {
+  if (!text.empty()) Append(text);
+}
 
 void RenderedText::Add(const RenderedText& other) {
   size_t done = 0;
@@ -30,9 +54,12 @@ void RenderedText::Add(const RenderedText& other) {
 }
 
 RenderedText RenderedText::Slice(size_t begin, size_t end) const {
+  jinja::Budget::SpendWalk(16);
+  jinja::Budget::SpendText(0, end - begin);
   RenderedText out;
   out.text_ = text_.substr(begin, end - begin);
   out.template_ranges_ = Clip(template_ranges_, begin, end);
+  out.Count();
   return out;
 }
 

@@ -13,6 +13,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "workers/tokenizer/jinja_budget.h"
 
 namespace baton::tokenizer {
 
@@ -22,9 +23,15 @@ struct TextRange {
   size_t end = 0;
 };
 
+/// Inside a rendering of a template (jinja_budget.h) a text counts what it holds, and throws
+/// jinja::Error when it grows beyond what the rendering may take.
 class RenderedText {
  public:
   RenderedText() = default;
+  RenderedText(RenderedText&&) noexcept = default;
+  RenderedText& operator=(RenderedText&&) noexcept = default;
+  RenderedText(const RenderedText& other);
+  RenderedText& operator=(const RenderedText& other);
   /// Content, all of it.
   explicit RenderedText(absl::string_view content) { AddContent(content); }
 
@@ -42,8 +49,12 @@ class RenderedText {
   absl::Span<const TextRange> template_ranges() const { return template_ranges_; }
 
  private:
+  void Append(absl::string_view text);
+  void Count();
+
   std::string text_;
   std::vector<TextRange> template_ranges_;
+  jinja::Held held_;  // the memory of both
 };
 
 /// The parts of ascending `ranges` inside [begin, end), counted from `begin`. Takes the time of a

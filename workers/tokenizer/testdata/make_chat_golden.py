@@ -120,7 +120,7 @@ SMALL = r"""
 {{ d | tojson }} {{ quote | tojson }} {{ [1, 2.0, none, true, 'é'] | tojson }} {{ 'é' | tojson(ensure_ascii=true) }} {{ {} | tojson(indent=2) }}
 {{ d | tojson(indent=2) }} {{ people | tojson(indent=4) }} {{ d | tojson(sort_keys=true) }} {{ d | tojson(separators=(',', ':')) }}
 {{ d | dictsort }} {{ d | dictsort(reverse=true) }} {{ {'b': 1, 'a': 2} | dictsort(by='value') }} {{ d | items | list }}
-{{ '7' | int }} {{ 'x' | int }} {{ 'x' | int(3) }} {{ 2.9 | int }} {{ '1.5' | float }} {{ -3 | abs }} {{ 2.567 | round(2) }} {{ 2.5 | round }} {{ 2.1 | round(0, 'ceil') }}
+{{ '7' | int }} {{ 'x' | int }} {{ 'x' | int(3) }} {{ 2.9 | int }} {{ '1.5' | float }} {{ -3 | abs }} {{ 2.567 | round(2) }} {{ 2.5 | round }} {{ 3 | round }} {{ n | round(1) }} {{ 3 | round(0, 'floor') }} {{ 2.1 | round(0, 'ceil') }}
 {{ 'a\nb' | indent }} {{ 'a\nb' | indent(2, true) }} {{ 'x' | replace('x', 'y') }} {{ 'abc' | list }} {{ d | list }}
 {{ missing is defined }} {{ n is defined }} {{ missing is undefined }} {{ none is none }} {{ s is string }} {{ d is mapping }} {{ list is iterable }} {{ list is sequence }} {{ d is sequence }} {{ n is number }} {{ f is float }} {{ n is integer }} {{ yes is boolean }} {{ yes is true }} {{ no is false }} {{ 4 is even }} {{ 3 is odd }} {{ 6 is divisibleby 3 }} {{ 1 is in [1] }} {{ n is not none }} {{ 'A' is upper }} {{ n is eq 7 }} {{ n is ge 8 }}
 {% for x in list %}{{ loop.index }}/{{ loop.length }}:{{ x }}{{ '' if loop.last else ',' }}{% endfor %}
@@ -132,6 +132,9 @@ SMALL = r"""
 {% macro m(a, b='x') %}<{{ a }}{{ b }}>{% endmacro %}{{ m(1) }}{{ m(1, 2) }}{{ m(b=3, a=4) }}{% macro r(k) %}{% if k %}{{ k }}{{ r(k - 1) }}{% endif %}{% endmacro %}{{ r(3) }}
 {% raw %}{{ not }} {% this %}{% endraw %}{# a comment #}{{ '{{' }}{{ "a" "b" }}{{ 'tab\t\x41\u00e9' }}
 a  {%- if yes -%}  b  {%- endif -%}  c {{- n -}} d
+{{ 'aaabaaa'.rfind('aa') }} {{ 'aaab'.find('aab') }} {{ 'ababa'.count('aba') }} {{ 'abaab'.find('z') }} {{ 'a\u00e9b'.rfind('b') }} {{ 'a--b--c'.rsplit('--', 1) }} {{ 'aaaaa'.rsplit('aa') }} {{ 'aaaaa'.split('aa') }} {{ 'aab' in 'aaab' }} {{ '' in 'a' }} {{ 'a'.find('') }} {{ 'ab'.rfind('') }}
+{{ '\u65e5\u672c\u8a9e'[1] }}{{ '\u65e5\u672c\u8a9e'[-1] }}{{ '\u65e5\u672c\u8a9e'[1:] }}{{ '\u65e5\u672c\u8a9e'[:-1] }}{{ '\u65e5\u672c\u8a9e'[::2] }}{{ '\u65e5\u672c\u8a9e'[::-1] }}{{ '\u65e5\u672c\u8a9e'[5:] }}{{ '\u65e5\u672c\u8a9e'[2:1] }}{{ '\u65e5\u672c\u8a9e'[-2:9] }}|{{ '\u65e5\u672c\u8a9e'[3] }}{{ '\u65e5'[-2] }}|{{ '\u65e5\u672c' | first }}{{ '\u65e5\u672c' | last }}{{ list | last }}{{ list[-3] }}{{ list[-4] }}
+{{ 'xy\u00e9abxy\u00e9'.strip('yx\u00e9') }}|{{ 'xyx'.strip('xy') }}|{{ '\u3000 a \u00a0'.strip() }}|{{ ' a b '.split(none, 1) }}{{ '  '.split() }}{{ 'a\n\nb\n'.splitlines() }}|{{ 'ab' * 7 }}{{ 'a' * 0 }}{{ [1, 2] * 3 }}{{ 'abc'.replace('', '-') }}{{ 'abc'.replace('', '-', 2) }}{{ ['b', 'B', 'a', 'b'] | unique | list }}
 {% generation %}text{% endgeneration %}{{ {'a': {'b': [1, {'c': 2}]}}.a.b[1]['c'] }}{{ {'a': 1, 'a': 2} }}
 """.strip("\n").split("\n")
 BLOCKS = [  # With newlines, for trim_blocks and lstrip_blocks.
