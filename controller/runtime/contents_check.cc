@@ -13,6 +13,7 @@
 #include "controller/runtime/data_files.h"
 #include "controller/runtime/folders.h"
 #include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -43,6 +44,11 @@ std::vector<std::string> FilesBelow(const std::string& folder) {
     out.push_back(entry->path().string());
   }
   return out;
+}
+
+// Whether the checking program changed the list, and not only counts what it did not check.
+bool IsFiltered(const v1::DataFilesSummary& counted) {
+  return counted.overlong_prompts() > 0 && counted.unchecked_lines() == 0;
 }
 
 // Without the checking program, a job is admitted, and its workers find the problems. But then
@@ -149,10 +155,23 @@ absl::StatusOr<std::vector<v1::FieldViolation>> ContentsCheck::Judge(
     Call* call, absl::StatusOr<v1::ValidateJobResponse>* answer) {
   const absl::Status& status = answer->status();
   if (absl::IsCancelled(status) || absl::IsResourceExhausted(status)) return status;
-  if (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) {
+  if (absl::IsUnavailable(status) ||
+      (absl::IsDeadlineExceeded(status) && Mutant("late-check-admits"))) {
     Log(LogLevel::kWarn, "models and data are not checked at submit",
         {{"error", status.message()}});
     return Unfiltered(*call->of.effective, status.message());
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    // What holds a check would hold the workers of the job.
+    return std::vector<v1::FieldViolation>{Violation(
+        "spec.model",
+        absl::StrCat("the check of models and data ", status.message(),
+                     ", so the job is refused, since the same model, chat template or data would "
+                     "hold its workers; use a simpler template or smaller files",
+                     call->of.effective->data().filter_overlong_prompts()
+                         ? ", or leave out overlong prompts yourself and unset "
+                           "spec.data.filter_overlong_prompts"
+                         : ""))};
   }
   if (!status.ok()) {
     return std::vector<v1::FieldViolation>{Violation(
@@ -174,7 +193,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
                           left = ListsOf(answer->mutable_effective_spec()),
                           own = ListsOf(effective);
   for (const v1::DataFilesSummary& counted : answer->data_files()) {
-    for (size_t i = 0; i < own.size() && counted.overlong_prompts() > 0; ++i) {
+    for (size_t i = 0; i < own.size() && IsFiltered(counted); ++i) {
       if (own[i].name != counted.list()) continue;
       const v1::JobKind kind =
           counted.list() == "pretrain_files" ? v1::JOB_KIND_SFT : effective->kind();
@@ -192,6 +211,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
     }
     for (v1::DataFilesSummary& summary : *call->of.data_files) {
       if (summary.list() != counted.list()) continue;
+      summary.set_unchecked_lines(counted.unchecked_lines());
       summary.set_prompts_cut_back(counted.prompts_cut_back());
     }
   }
@@ -234,7 +254,7 @@ void ContentsCheck::KeepFiles(const Call& call, const std::string& list, const F
 uint64_t BytesToTakeOver(v1::ValidateJobResponse answer, const std::string& folder) {
   std::vector<std::string> files = FilesBelow(folder);
   for (const v1::DataFilesSummary& counted : answer.data_files()) {
-    if (counted.overlong_prompts() == 0) continue;  // its files are as they were
+    if (!IsFiltered(counted)) continue;
     for (const List& list : ListsOf(answer.mutable_effective_spec())) {
       if (list.name != counted.list()) continue;
       files.insert(files.end(), list.files->begin(), list.files->end());

@@ -47,8 +47,8 @@ class ContentsCheck {
   /// for filtered files can be made in the data root. What `asked` points at must live, and must
   /// not be touched by others, until `done` is called or destroyed.
   ///
-  /// Without the program, or when the check is not done in time, there are no problems, except that
-  /// a spec which asks to leave out overlong prompts is refused.
+  /// Without the program, or when it cannot begin, there are no problems, except that a spec which
+  /// asks to leave out overlong prompts is refused. A check that is not done in time is a problem.
   void Check(Asked asked, Done done);
   /// Ends running checks; afterwards no `done` is called. Call it after the gate is closed.
   void Stop() { checkers_.Stop(); }

@@ -147,16 +147,36 @@ TEST_F(ControllerCheckTest, WithoutTheProgramNothingCanBeLeftOut) {
   }
 }
 
-TEST_F(ControllerCheckTest, AProgramThatIsNotDoneInTimeIsAsNone) {
+TEST_F(ControllerCheckTest, ACheckThatIsNotDoneInTimeRefusesTheJob) {
   check_limit_ = absl::Milliseconds(50);
-  CheckerSays(Violating(), "exec sleep 60");
+  CheckerSays({}, "exec sleep 60");
   v1::JobSpec spec = Spec();
-  EXPECT_THAT(Validate(spec).violations(), IsEmpty());
-  spec.mutable_data()->set_filter_overlong_prompts(true);
-  const v1::ValidateJobResponse checked = Validate(spec);
-  ASSERT_THAT(checked.violations(), SizeIs(1));
-  EXPECT_EQ(checked.violations(0).field(), "spec.data.filter_overlong_prompts");
-  EXPECT_THAT(checked.violations(0).description(), HasSubstr("was not done within 50ms"));
+  EXPECT_THAT(std::string(Create(spec, "job").status().message()),
+              AllOf(HasSubstr("spec.model"), HasSubstr("was not done within 50ms")));
+  EXPECT_FALSE(Get("job").ok());
+  for (const bool filters : {false, true}) {
+    spec.mutable_data()->set_filter_overlong_prompts(filters);
+    const v1::ValidateJobResponse checked = Validate(spec);
+    ASSERT_THAT(checked.violations(), SizeIs(1));
+    EXPECT_EQ(checked.violations(0).field(), "spec.model");
+    EXPECT_THAT(checked.violations(0).description(), HasSubstr("was not done within 50ms"));
+    EXPECT_EQ(
+        checked.violations(0).description().find("filter_overlong_prompts") != std::string::npos,
+        filters);
+  }
+}
+
+TEST_F(ControllerCheckTest, LinesThatTheCheckHadNoTimeForAreCounted) {
+  v1::ValidateJobResponse answer;
+  answer.add_data_files()->set_list("train_files");
+  answer.mutable_data_files(0)->set_unchecked_lines(3);
+  CheckerSays(answer);
+  const auto job = Create(Spec(), "job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_THAT(job->data_files(), SizeIs(1));
+  EXPECT_EQ(job->data_files(0).unchecked_lines(), 3u);
+  EXPECT_GT(job->data_files(0).examples(), 0u);
+  EXPECT_EQ(job->effective_spec().data().train_files(0), Spec().data().train_files(0));
 }
 
 TEST_F(ControllerCheckTest, ACallerThatLeftGetsItsJobByItsRequestIdAlone) {

@@ -203,15 +203,23 @@ void TellOfData(const v1::JobSpec& effective,
     tell(list.disliked(), "whose label is false");
     tell(list.unpaired(), "whose prompt has no line with the other label");
     tell(list.weightless(), "where all that could be trained on has weight 0");
-    if (list.prompts_cut_back() == 0) continue;
+    if (list.prompts_cut_back() > 0) {
+      std::fprintf(
+          stderr,
+          "baton: warning: data.%s: of %llu example%s the chat template writes the whole "
+          "conversation otherwise than it begins a reply (templates of thinking models leave "
+          "thoughts out of it): they are trained on as the template writes the whole, after "
+          "the part of the prompt that it begins with\n",
+          list.list().c_str(), static_cast<unsigned long long>(list.prompts_cut_back()),
+          list.prompts_cut_back() == 1 ? "" : "s");
+    }
+    if (list.unchecked_lines() == 0) continue;
     std::fprintf(
         stderr,
-        "baton: warning: data.%s: of %llu example%s the chat template writes the whole "
-        "conversation otherwise than it begins a reply (templates of thinking models leave "
-        "thoughts out of it): they are trained on as the template writes the whole, after "
-        "the part of the prompt that it begins with\n",
-        list.list().c_str(), static_cast<unsigned long long>(list.prompts_cut_back()),
-        list.prompts_cut_back() == 1 ? "" : "s");
+        "baton: warning: data.%s: the check had no time for the last %llu line%s; if one of "
+        "them cannot be used, the job fails when a worker reaches it\n",
+        list.list().c_str(), static_cast<unsigned long long>(list.unchecked_lines()),
+        list.unchecked_lines() == 1 ? "" : "s");
   }
 }
 

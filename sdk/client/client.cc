@@ -8,12 +8,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "baton/v1/access_service.grpc.pb.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
 #include "baton/v1/replay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/channel.h"
 #include "sdk/rpc/channel_credentials.h"
@@ -244,7 +244,7 @@ class ClientImpl : public Client {
   }
 
   absl::StatusOr<std::string> UploadFile(const std::string& path) override {
-    const absl::Time end = absl::Now() + kUploaded;
+    const absl::Time end = BootNow() + kUploaded;
     while (true) {
       auto uploaded = UploadOnce(path, end);
       if (uploaded.ok() || !WaitToRetry(uploaded.status(), end)) return uploaded;
@@ -296,7 +296,7 @@ class ClientImpl : public Client {
   template <typename Response, typename Stub, typename Method, typename Request>
   absl::StatusOr<Response> Call(Stub& stub, Method method, const Request& request,
                                 absl::Duration timeout = absl::ZeroDuration()) {
-    const absl::Time end = absl::Now() + std::max(timeout, options_.timeout);
+    const absl::Time end = BootNow() + std::max(timeout, options_.timeout);
     while (true) {
       grpc::ClientContext context;
       Authorize(context);
@@ -316,7 +316,7 @@ class ClientImpl : public Client {
     static thread_local std::minstd_rand random(std::random_device{}());
     const double spread = std::uniform_real_distribution<double>(1, 1.5)(random);
     const absl::Duration delay = std::clamp(asked, kLeastRetry, kLongestRetry) * spread;
-    if (absl::Now() + delay >= end) return false;
+    if (BootNow() + delay >= end) return false;
     if (options_.on_busy != nullptr) options_.on_busy(status);
     absl::SleepFor(delay);
     return true;
@@ -367,17 +367,17 @@ class ClientImpl : public Client {
     const auto goes_on = [&] {
       ever = true;
       const absl::Time since = std::exchange(broken, absl::InfiniteFuture());
-      if (std::exchange(told, false)) on_outage({status, absl::Now() - since, /*over=*/true});
+      if (std::exchange(told, false)) on_outage({status, BootNow() - since, /*over=*/true});
     };
     while (true) {
       status = stream(goes_on);
       const bool passing = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
       if (!passing || !ever) return status;
-      broken = std::min(broken, absl::Now());
-      if (absl::Now() - broken > options_.resume) return status;
+      broken = std::min(broken, BootNow());
+      if (BootNow() - broken > options_.resume) return status;
       if (on_outage != nullptr && absl::IsUnavailable(status)) {  // or it was read too slowly
         told = true;
-        on_outage({status, absl::Now() - broken, /*over=*/false});
+        on_outage({status, BootNow() - broken, /*over=*/false});
       }
       absl::SleepFor(kPauseToResume);
     }

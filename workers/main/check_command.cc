@@ -13,6 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/data_set/data_set.h"
 #include "workers/engine/check_weights.h"
@@ -60,14 +62,19 @@ std::vector<NamedModel> ModelsToCheck(const v1::JobSpec& spec) {
 
 class Checking {
  public:
-  Checking(const v1::JobSpec& spec, const std::string& filtered_folder, uint64_t filtered_bytes)
-      : spec_(spec), filtered_folder_(filtered_folder), room_(filtered_bytes) {
+  Checking(const v1::JobSpec& spec, const std::string& filtered_folder, uint64_t filtered_bytes,
+           absl::Duration time)
+      : spec_(spec),
+        filtered_folder_(filtered_folder),
+        time_(spec.data().filter_overlong_prompts() ? absl::InfiniteDuration() : time),
+        room_(filtered_bytes) {
     *out_.mutable_effective_spec() = spec;
   }
 
   absl::StatusOr<v1::ValidateJobResponse> Run() {
     CheckModels();
     if (policy_ == nullptr) return std::move(out_);  // nothing can be encoded
+    begin_ = BootNow();
     auto* data = out_.mutable_effective_spec()->mutable_data();
     BATON_RETURN_IF_ERROR(CheckList("train_files", OptionsOf(spec_.kind(), spec_.data()),
                                     data->mutable_train_files()));
@@ -76,6 +83,7 @@ class Checking {
     BATON_RETURN_IF_ERROR(CheckList("pretrain_files", OptionsOf(v1::JOB_KIND_SFT, spec_.data()),
                                     data->mutable_pretrain_files()));
     CheckKvCache();
+    CheckTemplateTime();
     return std::move(out_);
   }
 
@@ -124,9 +132,10 @@ class Checking {
   struct Counts {
     uint64_t prompts = 0;
     uint64_t overlong = 0;
-    size_t longest = 0;     // tokens
-    uint64_t named = 0;     // of those too long, with file and line
-    uint64_t cut_back = 0;  // Demonstration::cut_back
+    size_t longest = 0;      // tokens
+    uint64_t named = 0;      // of those too long, with file and line
+    uint64_t cut_back = 0;   // Demonstration::cut_back
+    uint64_t unchecked = 0;  // lines
   };
 
   absl::Status CheckList(const std::string& list, const DataSetOptions& options,
@@ -176,13 +185,30 @@ class Checking {
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
-    if (counts.overlong == 0 && counts.cut_back == 0) return absl::OkStatus();
-    files->Assign(kept.begin(), kept.end());
+    if (counts.overlong == 0 && counts.cut_back == 0 && counts.unchecked == 0) {
+      return absl::OkStatus();
+    }
     v1::DataFilesSummary* summary = out_.add_data_files();
     summary->set_list(list);
     summary->set_overlong_prompts(counts.overlong);
     summary->set_prompts_cut_back(counts.cut_back);
+    summary->set_unchecked_lines(counts.unchecked);
+    unchecked_ += counts.unchecked;
+    if (counts.overlong > 0) files->Assign(kept.begin(), kept.end());
     return absl::OkStatus();
+  }
+
+  // Large files take long. But a template that takes long would hold the job's workers as well.
+  void CheckTemplateTime() {
+    const absl::Duration all = BootNow() - begin_;
+    if (unchecked_ == 0 || rendering_ * 2 < all || rendered_ == 0) return;
+    if (Mutant("slow-templates-pass")) return;
+    Fail("spec.model.chat_template",
+         absl::StrCat(
+             "the check of the data had no time for ", unchecked_,
+             " lines, since the template takes ",
+             absl::FormatDuration(absl::Trunc(rendering_ / rendered_, absl::Microseconds(1))),
+             " for a prompt; make it simpler, or use fewer or shorter messages"));
   }
 
   // The longest prompt that is generated for, with the longest response to it.
@@ -211,6 +237,10 @@ class Checking {
     if (!lines.ok()) return Annotate(lines.status(), file);
     const auto limit = static_cast<size_t>(spec_.data().max_prompt_length());
     while (lines->Next()) {
+      if (BootNow() >= begin_ + time_) {
+        ++counts->unchecked;
+        continue;
+      }
       const auto example = ParseExample(lines->line(), options);
       if (!example.ok()) continue;                                      // the controller names it
       if (example->weightless) continue;                                // it is left out
@@ -236,11 +266,16 @@ class Checking {
     return overlong;
   }
 
-  absl::StatusOr<policy::Prompt> Render(const Example& example) const {
-    return policy::RenderPromptOf(*policy_, example.messages, example.prompt, example.tools_json);
+  absl::StatusOr<policy::Prompt> Render(const Example& example) {
+    const absl::Time begin = BootNow();
+    auto prompt =
+        policy::RenderPromptOf(*policy_, example.messages, example.prompt, example.tools_json);
+    rendering_ += BootNow() - begin;
+    ++rendered_;
+    return prompt;
   }
 
-  absl::StatusOr<size_t> PromptTokens(const Example& example) const {
+  absl::StatusOr<size_t> PromptTokens(const Example& example) {
     BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, Render(example));
     BATON_ASSIGN_OR_RETURN(const auto tokens, policy_->EncodePrompt(prompt, 0));
     return tokens.size();
@@ -248,7 +283,7 @@ class Checking {
 
   // Responses that are trained on.
   absl::Status CheckResponses(const Example& example, const DataSetOptions& options,
-                              Counts* counts) const {
+                              Counts* counts) {
     if (!options.needs_response && !options.needs_pair) return absl::OkStatus();
     const int limit = spec_.data().max_response_length();
     BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, Render(example));
@@ -308,7 +343,12 @@ class Checking {
 
   const v1::JobSpec& spec_;
   const std::string filtered_folder_;
-  uint64_t room_;  // bytes that may be written there still
+  const absl::Duration time_;  // for reading data
+  absl::Time begin_;           // of that
+  absl::Duration rendering_;
+  int64_t rendered_ = 0;    // prompts
+  uint64_t unchecked_ = 0;  // lines
+  uint64_t room_;           // bytes that may be written there still
   v1::ValidateJobResponse out_;
   std::shared_ptr<PolicySource> policy_;
   std::set<std::string> told_;
@@ -319,8 +359,8 @@ class Checking {
 
 absl::StatusOr<v1::ValidateJobResponse> CheckJob(const v1::JobSpec& spec,
                                                  const std::string& filtered_folder,
-                                                 uint64_t filtered_bytes) {
-  return Checking(spec, filtered_folder, filtered_bytes).Run();
+                                                 uint64_t filtered_bytes, absl::Duration time) {
+  return Checking(spec, filtered_folder, filtered_bytes, time).Run();
 }
 
 }  // namespace baton

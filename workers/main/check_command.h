@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
 
@@ -22,9 +23,14 @@ namespace baton {
 /// lines below `filtered_folder`, `filtered_bytes` at most in all of them; `effective_spec` names
 /// these instead, and `data_files` counts the lines. INVALID_ARGUMENT: data asks for a filter and
 /// there is no folder. What does not fit into `filtered_bytes` or onto the disk is a violation.
+///
+/// Lines for which `time`, counted from the first line, has no room are not checked but counted, in
+/// `data_files`; with the filter all are checked, whatever it takes. If it was the chat template
+/// that took the time, that is a violation.
 absl::StatusOr<v1::ValidateJobResponse> CheckJob(const v1::JobSpec& spec,
                                                  const std::string& filtered_folder,
-                                                 uint64_t filtered_bytes);
+                                                 uint64_t filtered_bytes,
+                                                 absl::Duration time = absl::InfiniteDuration());
 
 }  // namespace baton
 

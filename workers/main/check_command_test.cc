@@ -112,6 +112,43 @@ TEST_F(CheckCommandTest, PromptsThatAreTooLongAreNamedWithFileAndLine) {
   EXPECT_THAT(Problems(), IsEmpty());
 }
 
+TEST_F(CheckCommandTest, LinesWithoutTimeAreCountedUnlessTheyAreFiltered) {
+  Add("a.jsonl", kThree);
+  const auto check = [&] {
+    return CheckJob(spec_, Path("filtered"), 1 << 20, absl::ZeroDuration());
+  };
+  const auto late = check().value();
+  EXPECT_THAT(late.violations(), IsEmpty());
+  ASSERT_THAT(late.data_files(), SizeIs(1));
+  EXPECT_EQ(late.data_files(0).list(), "train_files");
+  EXPECT_EQ(late.data_files(0).unchecked_lines(), 3u);
+  EXPECT_THAT(late.effective_spec().data().train_files(), ElementsAre(Path("a.jsonl")));
+  spec_.mutable_data()->set_filter_overlong_prompts(true);
+  const auto filtered = check().value();
+  ASSERT_THAT(filtered.data_files(), SizeIs(1));
+  EXPECT_EQ(filtered.data_files(0).unchecked_lines(), 0u);
+  EXPECT_EQ(filtered.data_files(0).overlong_prompts(), 2u);
+}
+
+// A template that takes the time of the check would take that of the workers.
+TEST_F(CheckCommandTest, ATemplateThatTakesTheTimeIsNamed) {
+  const std::string dir = SaveModel("model");
+  folder_.Write("model/chat_template.jinja",
+                "{% for i in range(100) %}{% for j in range(3000) %}{% endfor %}{% endfor %}"
+                "{{ messages[0].content }}");
+  spec_.mutable_model()->Clear();
+  spec_.mutable_model()->set_path(dir);
+  spec_.mutable_model()->set_chat_template("auto");
+  std::string lines;
+  for (int i = 0; i < 20000; ++i)
+    lines += "{\"prompt\": [{\"role\": \"user\", \"content\": \"1=\"}]}\n";
+  Add("a.jsonl", lines);
+  const auto checked = CheckJob(spec_, Path("filtered"), 1 << 20, absl::Milliseconds(500)).value();
+  ASSERT_THAT(checked.violations(), SizeIs(1));
+  EXPECT_EQ(checked.violations(0).field(), "spec.model.chat_template");
+  EXPECT_THAT(checked.violations(0).description(), HasSubstr("the template takes"));
+}
+
 TEST_F(CheckCommandTest, OfManyPromptsThatAreTooLongThreeAreNamed) {
   std::string lines;
   for (int i = 0; i < 20; ++i) lines += "{\"prompt\": \"11+22=\"}\n";

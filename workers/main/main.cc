@@ -316,7 +316,9 @@ int main(int argc, char** argv) {
     return baton::ServeChecks(
         STDIN_FILENO, STDOUT_FILENO,
         [](const baton::v1::JobSpec& spec, const baton::CheckRequestLine& request) {
-          return baton::CheckJob(spec, request.folder, request.filtered_bytes);
+          // The rest is for what is left after the data; what still hangs then is refused.
+          return baton::CheckJob(spec, request.folder, request.filtered_bytes,
+                                 absl::Seconds(request.cpu_seconds) * 0.7);
         });
   }
   baton::RaiseFileLimit();
