@@ -198,7 +198,10 @@ CallsResult CreateJobs(const Stubs& stubs, const std::string& data, int count, i
   spec.mutable_data()->add_train_files(data);
   spec.mutable_reward()->add_rules()->set_type("exact_match");
   spec.mutable_trainer()->set_total_training_steps(1);
-  (*spec.mutable_labels())["note"] = std::string(static_cast<size_t>(spec_bytes), 'x');
+  for (int left = spec_bytes; left > 0; left -= static_cast<int>(kLabelBytes)) {
+    const size_t bytes = std::min(static_cast<size_t>(left), kLabelBytes);
+    (*spec.mutable_labels())[absl::StrCat("note-", left)] = std::string(bytes, 'x');
+  }
   return CallAll<v1::CreateJobRequest, v1::Job>(
       stubs, count, "create", &Async::CreateJob, [&](int i, v1::CreateJobRequest& request) {
         request.set_job_id(JobId(i));

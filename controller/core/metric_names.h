@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "google/protobuf/map.h"
+#include "sdk/base/text_bounds.h"
 
 namespace baton::controller {
 
 inline constexpr size_t kMostSources = 64;     ///< Of a data set, with series of their own.
 inline constexpr size_t kMostSeries = 1000;    ///< Of a job, before workers' new names are dropped.
 inline constexpr size_t kMostScoreNames = 64;  ///< Of one response.
-inline constexpr size_t kMostMetricName = 200;  ///< Bytes.
+inline constexpr size_t kMostMetricName = kMetricNameBytes;
 inline constexpr char kOtherSources[] = "other";
 
 /// Which sources of a data set have series of their own: those with the most examples, of equal

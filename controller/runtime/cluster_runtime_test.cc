@@ -187,5 +187,30 @@ TEST_F(ClusterRuntimeTest, ADrainOutlivesTheController) {
   EXPECT_EQ(ErrorReason(drained.status()), "WORKER_NOT_FOUND");
 }
 
+TEST_F(ClusterRuntimeTest, WhatCannotBeCutEndsTheStream) {
+  const Attached worker = Attach("w");
+  v1::WorkerMessage message;
+  message.mutable_result()->set_task_token(std::string(1025, 't'));
+  worker.session->OnMessage(message);
+  EXPECT_EQ(worker.stream->closed, "PROTOCOL");
+}
+
+// A worker that speaks on without waiting for its Welcome fills no memory.
+TEST_F(ClusterRuntimeTest, WhatComesBeforeWelcomeIsBounded) {
+  const auto stream = std::make_shared<PlainStream>();
+  const auto session = cluster_->Attach(stream);
+  v1::WorkerMessage hello;
+  hello.mutable_hello()->set_worker_id("w");
+  session->OnMessage(hello);  // the strand does not run: no Welcome comes
+  v1::WorkerMessage message;
+  message.mutable_result()->set_task_token("token");
+  message.mutable_result()->add_columns()->set_data(std::string(16 << 20, 'x'));
+  for (int i = 0; i < 7; ++i) session->OnMessage(message);
+  EXPECT_EQ(stream->closed, "");
+  session->OnMessage(message);
+  EXPECT_EQ(stream->closed, "WORKER_TOO_FAST");
+  thread_.Settle();
+}
+
 }  // namespace
 }  // namespace baton::controller

@@ -1,18 +1,14 @@
 // ClusterRuntime: what one worker's stream says.
 #include "controller/runtime/cluster_session.h"
 
+#include "absl/strings/str_cat.h"
 #include "controller/cluster/need_queue.h"
 #include "sdk/base/mutant.h"
-#include "sdk/base/utf8.h"
+#include "sdk/base/text_bounds.h"
+#include "sdk/messages/bounded_texts.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
-namespace {
-
-constexpr size_t kMaxTroubleBytes = 8 << 10;  // of a worker's message, which is stored as an event
-
-}  // namespace
-
 bool ClusterRuntime::SessionState::MayReportOn(const JobRuntime& job) const {
   const std::string project = stream->project();
   return project == "*" || ProjectId(job.name()) == project;
@@ -27,15 +23,18 @@ std::unique_ptr<WorkerSession> ClusterRuntime::Attach(std::shared_ptr<WorkerStre
   return std::make_unique<Session>(this, std::move(state));
 }
 
+// Here every message enters, so here its texts get their bounds.
 void ClusterRuntime::Session::OnMessage(v1::WorkerMessage message) {
+  const absl::Status bounded = BoundTexts(&message);
+  if (!bounded.ok() && !Mutant("message-without-bounds")) {
+    return state_->stream->Close(
+        MakeError(absl::StatusCode::kInvalidArgument, "PROTOCOL", bounded.message()));
+  }
   std::string worker;
   {
     absl::MutexLock lock(&state_->mu);
     worker = state_->worker;
-    if (!worker.empty() && !state_->welcome) {
-      state_->held.push_back(std::move(message));
-      return;
-    }
+    if (!worker.empty() && !state_->welcome) return Hold(std::move(message));
   }
   if (worker.empty() != message.has_hello()) {
     state_->stream->Close(MakeError(absl::StatusCode::kInvalidArgument, "PROTOCOL",
@@ -45,6 +44,19 @@ void ClusterRuntime::Session::OnMessage(v1::WorkerMessage message) {
   }
   if (worker.empty()) return OnHello(message.hello());
   Route(cluster_, *state_, worker, std::move(message));
+}
+
+// Of a refused worker nothing is ever passed on.
+void ClusterRuntime::Session::Hold(v1::WorkerMessage message) {
+  state_->held_bytes += message.ByteSizeLong();
+  if (state_->held_bytes > kHeldMessageBytes) {
+    state_->held.clear();
+    return state_->stream->Close(
+        MakeError(absl::StatusCode::kResourceExhausted, "WORKER_TOO_FAST",
+                  absl::StrCat("messages of more than ", kHeldMessageBytes,
+                               " bytes came before Welcome; wait for it after Hello")));
+  }
+  state_->held.push_back(std::move(message));
 }
 
 void ClusterRuntime::Session::OnHello(const v1::Hello& hello) {
@@ -139,11 +151,7 @@ void ClusterRuntime::Session::Route(ClusterRuntime* cluster, const SessionState&
     case v1::WorkerMessage::kTrouble: {
       v1::RoleTrouble& trouble = *message.mutable_trouble();
       if (const auto job = JobFor(*cluster, state, trouble.job())) {
-        std::string text = std::move(*trouble.mutable_message());
-        if (text.size() > kMaxTroubleBytes) {
-          text.resize(ValidUtf8Prefix(absl::string_view(text).substr(0, kMaxTroubleBytes)));
-        }
-        job->Post(RoleTroubled{worker, trouble.role(), std::move(text)});
+        job->Post(RoleTroubled{worker, trouble.role(), std::move(*trouble.mutable_message())});
       }
       return;
     }

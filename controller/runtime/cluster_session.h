@@ -49,6 +49,8 @@ class ClusterRuntime::Session : public WorkerSession {
   static std::shared_ptr<JobRuntime> JobFor(const ClusterRuntime& cluster,
                                             const SessionState& state, const std::string& name);
   void OnHello(const v1::Hello& hello);
+  /// Keeps a message until Welcome; too many of them end the stream.
+  void Hold(v1::WorkerMessage message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_->mu);
 
   ClusterRuntime* const cluster_;
   const std::shared_ptr<SessionState> state_;

@@ -11,6 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "controller/runtime/whole_controller_testing.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
 
@@ -311,7 +312,9 @@ TEST_F(ControllerTest, ANameIsFreeWhenNothingOfItsJobIsLeft) {
 // A long field is stored when the job comes, and not with every event after.
 TEST_F(ControllerTest, ASpecIsWrittenOnce) {
   v1::JobSpec spec = Spec();
-  (*spec.mutable_labels())["note"] = std::string(100'000, 'x');
+  for (int i = 0; i < 20; ++i) {
+    (*spec.mutable_labels())[absl::StrCat("note-", i)] = std::string(5'000, 'x');
+  }
   const auto job = Create(spec, "add");
   ASSERT_TRUE(job.ok()) << job.status();
   v1::CancelJobRequest cancel;
@@ -324,8 +327,8 @@ TEST_F(ControllerTest, ASpecIsWrittenOnce) {
   const auto again = Get("add");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(again->state(), v1::Job::STATE_CANCELLED);
-  EXPECT_EQ(again->spec().SerializeAsString(), spec.SerializeAsString());
-  EXPECT_EQ(again->effective_spec().labels().at("note").size(), 100'000u);
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(again->spec(), spec));
+  EXPECT_EQ(again->effective_spec().labels().at("note-19").size(), 5'000u);
   EXPECT_TRUE(again->has_dataflow());
   v1::DeleteJobRequest forget;
   forget.set_name("add");
@@ -336,8 +339,10 @@ TEST_F(ControllerTest, ASpecIsWrittenOnce) {
 // A message of gRPC holds 64 MiB.
 TEST_F(ControllerTest, APageOfLargeJobsIsShorter) {
   v1::JobSpec spec = Spec();
-  (*spec.mutable_labels())["note"] = std::string(900'000, 'x');
-  for (int i = 0; i < 40; ++i) ASSERT_TRUE(Create(spec, absl::StrCat("job-", i)).ok());
+  for (int i = 0; i < 64; ++i) {
+    (*spec.mutable_labels())[absl::StrCat("note-", i)] = std::string(8'000, 'x');
+  }
+  for (int i = 0; i < 70; ++i) ASSERT_TRUE(Create(spec, absl::StrCat("job-", i)).ok());
   v1::ListJobsRequest list;
   size_t seen = 0;
   do {
@@ -348,7 +353,7 @@ TEST_F(ControllerTest, APageOfLargeJobsIsShorter) {
     seen += static_cast<size_t>(page->jobs_size());
     list.set_page_token(page->next_page_token());
   } while (!list.page_token().empty());
-  EXPECT_EQ(seen, 40u);
+  EXPECT_EQ(seen, 70u);
 }
 
 v1::WorkerMessage Hello(const std::string& worker) {

@@ -7,6 +7,8 @@
 #include "controller/runtime/retention.h"
 #include "controller/runtime/tables.h"
 #include "controller/spec/schedule.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/text_bounds.h"
 
 namespace baton::controller {
 namespace {
@@ -93,12 +95,20 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
   return rows;
 }
 
+int64_t LogUnits(const std::string& message) {
+  if (message.size() <= kLogUnitBytes || Mutant("long-line-counts-once")) return 1;
+  return static_cast<int64_t>((message.size() + kLogUnitBytes - 1) / kLogUnitBytes);
+}
+
 std::vector<store::Write> RowsOfLog(const std::string& job, const v1::LogEntry& entry,
                                     const KeptRows& kept) {
   std::vector<store::Write> writes = {{kLogTable,
                                        NumberKey(job, static_cast<uint64_t>(entry.sequence())),
                                        entry.SerializeAsString()}};
-  RemoveOld(kLogTable, job, entry.sequence(), kept.logs, writes);
+  const int64_t end = entry.sequence() + 1;
+  for (int64_t unit = end - LogUnits(entry.message()); unit < end; ++unit) {
+    RemoveOld(kLogTable, job, unit, kept.logs, writes);
+  }
   return writes;
 }
 

@@ -15,7 +15,7 @@ namespace baton::controller {
 /// How much of a job's history is kept (retention.h).
 struct KeptRows {
   int64_t events = 0;   ///< The newest so many.
-  int64_t logs = 0;     ///< The newest so many.
+  int64_t logs = 0;     ///< The newest so many; a long one counts as several (LogUnits).
   int64_t metrics = 0;  ///< The newest so many steps and evaluations keep all their metrics.
 };
 
@@ -27,7 +27,10 @@ struct TurnRows {
 /// The writes for the `effects` that an event had on `core`.
 TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows& kept);
 
-/// The writes for a line of the job's log.
+/// As how many lines a line of a log counts: one for each kLogUnitBytes of its text.
+int64_t LogUnits(const std::string& message);
+
+/// The writes for a line of the job's log. Its sequence number is the last of as many as its units.
 std::vector<store::Write> RowsOfLog(const std::string& job, const v1::LogEntry& entry,
                                     const KeptRows& kept);
 

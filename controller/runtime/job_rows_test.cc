@@ -126,6 +126,26 @@ TEST(JobRowsTest, TheNewestEventsAndLinesStay) {
   EXPECT_EQ(*lines.begin(), NumberKey(kLongJob, 481));
 }
 
+// The log is bounded in bytes as well: a line of 3000 bytes counts as three of 1 KiB.
+TEST(JobRowsTest, ALongLineCountsAsSeveral) {
+  EXPECT_EQ(LogUnits(""), 1);
+  EXPECT_EQ(LogUnits(std::string(1024, 'x')), 1);
+  EXPECT_EQ(LogUnits(std::string(1025, 'x')), 2);
+  EXPECT_EQ(LogUnits(std::string(8192, 'x')), 8);
+  std::set<std::string> lines;
+  v1::LogEntry line;
+  line.set_message(std::string(3000, 'x'));
+  for (int64_t i = 1; i <= 100; ++i) {
+    line.set_sequence(3 * i);
+    for (const store::Write& write : RowsOfLog(kLongJob, line, {100, 20, 4})) {
+      write.value.has_value() ? (void)lines.insert(write.key) : (void)lines.erase(write.key);
+    }
+  }
+  // Of the numbers 281 to 300 those that are a line's: the last of its three.
+  EXPECT_EQ(lines.size(), 7u);
+  EXPECT_EQ(*lines.begin(), NumberKey(kLongJob, 282));
+}
+
 TEST(JobRowsTest, WhatATurnWritesDoesNotGrowWithTheCheckpoints) {
   JobCore fresh = EvaluatedEveryFiveSteps();
   fresh.Start(absl::UnixEpoch());

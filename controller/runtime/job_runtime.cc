@@ -1,8 +1,7 @@
 #include "controller/runtime/job_runtime.h"
 
 #include <algorithm>
-#include <exception>
-#include <memory>
+#include <iterator>
 #include <utility>
 #include <variant>
 
@@ -10,8 +9,10 @@
 #include "controller/runtime/job_rows.h"
 #include "controller/runtime/stand_in.h"
 #include "controller/runtime/tables.h"
+#include "sdk/base/cut_text.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
+#include "sdk/base/text_bounds.h"
 #include "sdk/messages/times.h"
 #include "sdk/rpc/error.h"
 
@@ -20,9 +21,6 @@ namespace {
 
 // Rows of a history that one reader has in memory at once.
 constexpr size_t kHistoryAtOnce = 500;
-
-// Lines of workers that may wait for the store; further lines are dropped and counted.
-constexpr size_t kMaxWorkerLines = 1000;
 
 // A subscriber's handle. The subscription lives until its owner drops it.
 class LiveSubscription : public Subscription {
@@ -478,11 +476,12 @@ void JobRuntime::CatchUpLogs(const Feed<v1::LogEntry>::Handle& subscriber, int64
 void JobRuntime::AppendLog(const std::string& source, const std::string& level,
                            const std::string& message, std::function<void()> after) {
   v1::LogEntry entry;
-  entry.set_sequence(next_log_sequence_++);
+  entry.set_message(CutText(message, kLogLineBytes));
+  next_log_sequence_ += LogUnits(entry.message());
+  entry.set_sequence(next_log_sequence_ - 1);
   *entry.mutable_time() = ToProto(context_->clock->Now());
   entry.set_source(source);
   entry.set_level(level);
-  entry.set_message(message);
   std::vector<store::Write> writes = RowsOfLog(name_, entry, context_->kept);
   Finish({}, std::move(writes), [this, entry, after = std::move(after)] {
     logs_.Publish(entry);
@@ -492,13 +491,18 @@ void JobRuntime::AppendLog(const std::string& source, const std::string& level,
 
 void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& line) {
   OnStrand([this, worker, line] {
-    if (worker_lines_ >= kMaxWorkerLines) {
+    const bool full = worker_lines_ >= kWaitingLogLines || worker_line_bytes_ >= kWaitingLogBytes;
+    if (full && !Mutant("worker-lines-without-bound")) {
       ++dropped_worker_lines_;
       return;
     }
     const auto append = [this, &worker](const std::string& level, const std::string& message) {
       ++worker_lines_;
-      AppendLog(worker, level, message, [this] { --worker_lines_; });
+      worker_line_bytes_ += message.size();
+      AppendLog(worker, level, message, [this, bytes = message.size()] {
+        --worker_lines_;
+        worker_line_bytes_ -= bytes;
+      });
     };
     if (const size_t dropped = std::exchange(dropped_worker_lines_, 0); dropped > 0) {
       append("WARN", absl::StrCat(dropped, " lines were dropped: the store was too slow for them"));

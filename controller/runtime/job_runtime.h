@@ -255,8 +255,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::shared_ptr<const v1::Job> changed_;  // set by the current turn; null: unchanged
   bool flushing_ = false;
   bool retired_ = false;
-  bool restoring_;  // set from a restart until the trajectories of the job's step are known again
-  std::optional<int64_t> deaths_at_;  // the controller died under the work for it, at this step
+  // From a restart until the trajectories of the step are known: this may kill the controller.
+  bool restoring_;
+  bool forget_restoration_ = false;
   absl::Time held_since_ = absl::InfinitePast();  // since when nothing can be written
   std::shared_ptr<const DataSet> train_, val_, pretrain_;
   uint64_t data_read_ = 0;  // the newest reading of them; an older one is dropped
@@ -276,11 +277,11 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   Feed<v1::JobEvent> events_;
   Feed<v1::LogEntry> logs_;
   int64_t next_log_sequence_;
-  bool logs_ended_;                  // the log line of the job's end is committed
-  bool stored_;                      // the job's first row is committed
-  bool spec_written_;                // the row of kSpecTable is written, or on its way
-  size_t worker_lines_ = 0;          // not committed yet
-  size_t dropped_worker_lines_ = 0;  // since the last line that was kept
+  bool logs_ended_;    // the log line of the job's end is committed
+  bool stored_;        // the job's first row is committed
+  bool spec_written_;  // the row of kSpecTable is written, or on its way
+  size_t worker_lines_ = 0, worker_line_bytes_ = 0;  // not committed yet
+  size_t dropped_worker_lines_ = 0;                  // since the last line that was kept
   StepLog step_log_;
   // Calls of Explain whose answer is not committed yet; empty once answered.
   std::deque<std::shared_ptr<Callback<v1::ExplainJobResponse>>> explains_;

@@ -328,5 +328,47 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
 INSTANTIATE_TEST_SUITE_P(Moved, MovedResponseTest,
                          testing::Values(Moved::kLost, Moved::kTooLong, Moved::kStopped));
 
+// While the store is slow, lines of workers fill no more memory than their bound: 1 MiB is 128
+// lines of 8 KiB.
+TEST(JobRuntimeTest, LinesThatWaitForTheStoreAreBoundedInBytes) {
+  RestartedController controller(EmptyRoot("waiting_lines"), R"({"prompt": "1+1="})");
+  controller.context.kept = {1000, 100'000, 1000};
+  const auto job = controller.Start(JobCore(QueuedJob(), 1, {}).Row());
+  controller.store.FailWith(absl::ResourceExhaustedError("disk full"));
+  v1::WorkerLog line;
+  line.set_level("INFO");
+  line.set_message(std::string(8192, 'x'));
+  for (int i = 0; i < 300; ++i) job->OnWorkerLog("w", line);
+  // The strand runs in order: behind the lines.
+  absl::Notification taken;
+  job->Explain([&](const auto&) { taken.Notify(); });
+  taken.WaitForNotification();
+  controller.store.FailWith(absl::OkStatus());
+  line.set_message("the last one");
+  absl::Notification described;
+  job->Describe([&](const auto&) { described.Notify(); });
+  described.WaitForNotification();
+  job->OnWorkerLog("w", line);
+  absl::Notification written;
+  job->Describe([&](const auto&) { written.Notify(); });
+  written.WaitForNotification();
+  const auto rows = controller.store.Scan(kLogTable, {});
+  ASSERT_TRUE(rows.ok());
+  std::vector<v1::LogEntry> lines(rows->size());
+  size_t long_ones = 0, bytes = 0;
+  for (size_t i = 0; i < rows->size(); ++i) {
+    ASSERT_TRUE(lines[i].ParseFromString((*rows)[i].value));
+    if (lines[i].message().size() == 8192) ++long_ones;
+    bytes += (*rows)[i].value.size();
+  }
+  EXPECT_EQ(long_ones, 128u);
+  EXPECT_LT(bytes, 2u << 20);
+  ASSERT_GE(lines.size(), 2u);
+  EXPECT_EQ(lines.back().message(), "the last one");
+  EXPECT_THAT(lines[lines.size() - 2].message(), ::testing::HasSubstr("172 lines were dropped"));
+  // Each counts as the eight lines of 1 KiB that it could have been.
+  EXPECT_GE(lines.back().sequence(), 128 * 8 + 2);
+}
+
 }  // namespace
 }  // namespace baton::controller

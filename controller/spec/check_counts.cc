@@ -7,6 +7,8 @@
 #include "absl/strings/string_view.h"
 #include "controller/spec/score_graph.h"
 #include "controller/spec/train_mix.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/text_bounds.h"
 
 namespace baton::controller {
 namespace {
@@ -19,10 +21,13 @@ class CountCheck {
     if (count > most) Fail(field, absl::StrCat("has ", count, " entries, at most ", most));
   }
   // Said once of a list.
-  void Name(absl::string_view field, absl::string_view name) {
-    if (name.size() <= kMostNameBytes || named_ == field) return;
+  void Name(absl::string_view field, absl::string_view name, size_t most = kMostNameBytes) {
+    Text(field, "name", name, most);
+  }
+  void Text(absl::string_view field, absl::string_view what, absl::string_view text, size_t most) {
+    if (text.size() <= most || named_ == field) return;
     named_ = std::string(field);
-    Fail(field, absl::StrCat("a name has ", name.size(), " bytes, at most ", kMostNameBytes));
+    Fail(field, absl::StrCat("a ", what, " has ", text.size(), " bytes, at most ", most));
   }
   bool good() const { return out_->size() == before_; }
 
@@ -76,6 +81,14 @@ void CheckPools(const v1::ResourcesSpec& resources, CountCheck& check) {
   }
 }
 
+void CheckLabels(const v1::JobSpec& spec, CountCheck& check) {
+  check.AtMost("labels", spec.labels_size(), kMostLabels);
+  for (const auto& [name, value] : spec.labels()) {
+    check.Name("labels", name, kNameBytes);
+    if (!Mutant("label-of-any-length")) check.Text("labels", "value", value, kLabelBytes);
+  }
+}
+
 }  // namespace
 
 bool CheckCounts(const v1::JobSpec& spec, std::vector<v1::FieldViolation>* out) {
@@ -83,6 +96,7 @@ bool CheckCounts(const v1::JobSpec& spec, std::vector<v1::FieldViolation>* out) 
   CheckNodes(spec.dataflow(), check);
   CheckPools(spec.resources(), check);
   check.AtMost("data.train_mix", spec.data().train_mix_size(), kMostMixedFiles);
+  CheckLabels(spec, check);
   return check.good();
 }
 

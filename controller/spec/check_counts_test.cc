@@ -111,6 +111,26 @@ TEST(CheckCountsTest, LongNamesAreSaidOnceForAList) {
   EXPECT_EQ(checked.violations[2].field(), "spec.resources.role_workers");
 }
 
+TEST(CheckCountsTest, LabelsAreFewAndShort) {
+  v1::JobSpec spec = ExampleSpec("ppo");
+  for (int i = 0; i < 64; ++i) {
+    (*spec.mutable_labels())[std::string(254, 'n') + absl::StrCat(10 + i)] = std::string(8192, 'v');
+  }
+  EXPECT_TRUE(CheckSpec(spec).violations.empty());
+  (*spec.mutable_labels())["note"] = "";
+  ASSERT_EQ(CheckSpec(spec).violations.size(), 1u);
+  EXPECT_EQ(CheckSpec(spec).violations[0].field(), "spec.labels");
+  EXPECT_EQ(CheckSpec(spec).violations[0].description(), "has 65 entries, at most 64");
+  spec.clear_labels();
+  (*spec.mutable_labels())["note"] = std::string(8193, 'v');
+  ASSERT_EQ(CheckSpec(spec).violations.size(), 1u);
+  EXPECT_EQ(CheckSpec(spec).violations[0].description(), "a value has 8193 bytes, at most 8192");
+  spec.clear_labels();
+  (*spec.mutable_labels())[std::string(257, 'n')] = "value";
+  ASSERT_EQ(CheckSpec(spec).violations.size(), 1u);
+  EXPECT_EQ(CheckSpec(spec).violations[0].description(), "a name has 257 bytes, at most 256");
+}
+
 // As much as may be there, all of it wrong.
 TEST(CheckCountsTest, TheAnswerToTheLargestSpecIsBounded) {
   v1::JobSpec spec = ExampleSpec("ppo");

@@ -1,4 +1,4 @@
-// Texts from elsewhere, in messages that people read.
+// Texts from elsewhere, cut to their bounds (text_bounds.h).
 #ifndef BATON_SDK_BASE_CUT_TEXT_H_
 #define BATON_SDK_BASE_CUT_TEXT_H_
 
@@ -7,19 +7,20 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "sdk/base/text_bounds.h"
 
 namespace baton {
 
-/// What a message quotes of a text at most, in bytes.
-inline constexpr size_t kQuotedBytes = 1024;
-
-/// `text`; of a longer one the first kQuotedBytes, less what would be a part of a UTF-8 character,
-/// and "…".
-inline std::string CutText(absl::string_view text) {
-  if (text.size() <= kQuotedBytes) return std::string(text);
-  size_t end = kQuotedBytes;
-  while (end > kQuotedBytes - 4 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return absl::StrCat(text.substr(0, end), "…");
+/// `text`; of a longer one than `most` bytes its beginning, without a part of a UTF-8 character,
+/// and "… (N bytes)", which is its length. The answer has `most` bytes at most, so cutting it again
+/// changes nothing. `most` is at least 64.
+inline std::string CutText(absl::string_view text, size_t most = kQuotedBytes) {
+  if (text.size() <= most) return std::string(text);
+  const std::string length = absl::StrCat("… (", text.size(), " bytes)");
+  size_t end = most - length.size();
+  const size_t least = end - 3;  // the other bytes of a character
+  while (end > least && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return absl::StrCat(text.substr(0, end), length);
 }
 
 }  // namespace baton

@@ -217,10 +217,11 @@ TEST_F(DataSetTest, ListsTwentyProblemsAndCountsTheRest) {
 TEST_F(DataSetTest, WhatIsWrongWithALineIsCut) {
   ProblemList list;
   list.AddLine("a", 1, std::string(1024, 'x'));
-  list.AddLine("a", 2, std::string(1023, 'x') + "é" + std::string(9000, 'x'));
+  list.AddLine("a", 2, std::string(1006, 'x') + "é" + std::string(9000, 'x'));
   const std::vector<std::string> problems = std::move(list).Take();
   EXPECT_EQ(problems[0], "a:1: " + std::string(1024, 'x'));
-  EXPECT_EQ(problems[1], "a:2: " + std::string(1023, 'x') + "…");  // no half of a character
+  // No half of a character.
+  EXPECT_EQ(problems[1], "a:2: " + std::string(1006, 'x') + "… (10008 bytes)");
 }
 
 TEST_F(DataSetTest, ALineReaderCountsTheLinesThatItSkips) {

@@ -5,8 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/cut_text.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
+#include "sdk/base/text_bounds.h"
 #include "sdk/base/utf8.h"
 #include "sdk/rpc/error.h"
 
@@ -15,7 +17,6 @@ namespace {
 
 constexpr char kAssign[] = "assign_role";
 constexpr char kRelease[] = "release_role";
-constexpr size_t kMostTroubleBytes = 8192;
 
 /// The result as it is sent.
 v1::TaskResult ToResult(absl::StatusOr<v1::TaskResult> result) {
@@ -325,8 +326,7 @@ void Dispatcher::Describe(v1::Hello& hello) const {
 void Dispatcher::ReportTrouble(absl::string_view role, absl::string_view message) {
   absl::MutexLock lock(&mu_);
   Trouble& trouble = troubles_[std::string(role)];
-  // A cut may end within a character, which becomes U+FFFD.
-  trouble.message = ReplaceInvalidUtf8(message.substr(0, kMostTroubleBytes));
+  trouble.message = CutText(ReplaceInvalidUtf8(message), kTroubleBytes);
   trouble.due = true;
 }
 

@@ -3,6 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/base/cut_text.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/text_bounds.h"
 #include "sdk/base/utf8.h"
 
 namespace baton {
@@ -32,13 +35,19 @@ void LogQueue::SetJob(absl::string_view job) {
 void LogQueue::Push(LogLevel level, absl::string_view line) {
   v1::WorkerLog log;
   log.set_level(LevelName(level));
-  log.set_message(ReplaceInvalidUtf8(line));
+  // Cut before it is repaired: the repair of a line of gigabytes takes as many.
+  log.set_message(CutText(ReplaceInvalidUtf8(CutText(line, kLogLineBytes)), kLogLineBytes));
   absl::MutexLock lock(&mu_);
   log.set_job(job_);
+  bytes_ += log.message().size();
   lines_.push_back(std::move(log));
-  if (lines_.size() > kMaxLines) {
+  const auto full = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
+    return lines_.size() > kWaitingLogLines ||
+           (bytes_ > kWaitingLogBytes && !Mutant("log-queue-of-any-size"));
+  };
+  for (; full(); ++dropped_) {
+    bytes_ -= lines_.front().message().size();
     lines_.pop_front();
-    ++dropped_;
   }
 }
 
@@ -54,6 +63,7 @@ bool LogQueue::Pop(v1::WorkerLog& log) {
     return true;
   }
   if (lines_.empty()) return false;
+  bytes_ -= lines_.front().message().size();
   log = std::move(lines_.front());
   lines_.pop_front();
   return true;

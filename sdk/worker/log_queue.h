@@ -13,7 +13,8 @@
 
 namespace baton {
 
-/// Thread-safe and bounded: if the controller does not take the lines, the oldest lines are
+/// Thread-safe and bounded, in lines, in bytes of each line and in bytes of all
+/// (sdk/base/text_bounds.h): if the controller does not take the lines, the oldest lines are
 /// dropped, and one line says how many.
 class LogQueue {
  public:
@@ -24,11 +25,10 @@ class LogQueue {
   bool Pop(v1::WorkerLog& log);
 
  private:
-  static constexpr size_t kMaxLines = 1000;
-
   absl::Mutex mu_;
   std::string job_ ABSL_GUARDED_BY(mu_);
   std::deque<v1::WorkerLog> lines_ ABSL_GUARDED_BY(mu_);
+  size_t bytes_ ABSL_GUARDED_BY(mu_) = 0;  // of the lines
   size_t dropped_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

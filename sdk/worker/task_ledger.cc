@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "sdk/base/mutant.h"
+#include "sdk/messages/bounded_texts.h"
 
 namespace baton {
 namespace {
@@ -85,6 +86,7 @@ void TaskLedger::List(const std::string& token, Running& task) {
 
 void TaskLedger::Finish(const TaskContext& context, v1::TaskResult result) {
   const std::string& token = context.task().task_token();
+  if (!Mutant("result-of-any-length")) BoundResult(&result);
   result.set_task_token(token);
   absl::MutexLock lock(&mu_);
   const auto it = running_.find(token);

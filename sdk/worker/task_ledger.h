@@ -49,7 +49,8 @@ class TaskLedger {
                    absl::Span<const float> log_probs,
                    absl::Span<const float> sampling_log_probs = {});
 
-  /// Ends a running task. Keeps the result until Acknowledge, unless the task was abandoned.
+  /// Ends a running task. Keeps the result until Acknowledge, unless the task was abandoned. Its
+  /// texts are cut to their bounds (sdk/messages/bounded_texts.h).
   void Finish(const TaskContext& context, v1::TaskResult result);
 
   void Acknowledge(absl::string_view token);

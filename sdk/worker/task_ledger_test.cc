@@ -92,6 +92,19 @@ TEST(TaskLedger, AfterAReconnectTheSameChunksComeAgain) {
   EXPECT_EQ(hello.running(0).offset(), 5u);
 }
 
+TEST(TaskLedger, AResultHasItsBounds) {
+  TaskLedger ledger(Options(3));
+  const auto task = Context("t");
+  ASSERT_TRUE(ledger.Begin(task));
+  v1::TaskResult result;
+  result.set_error(std::string(4 << 20, 'e'));
+  ledger.Finish(*task, result);
+  v1::WorkerMessage message;
+  ASSERT_TRUE(ledger.Next(kNow, message));
+  EXPECT_EQ(message.result().task_token(), "t");
+  EXPECT_EQ(message.result().error().size(), 2048u);
+}
+
 TEST(TaskLedger, AResultIsKeptUntilItsAck) {
   TaskLedger ledger(Options(2));
   const auto task = Context("t");

@@ -306,7 +306,7 @@ TEST(Worker, TellsWhatKeepsARoleFromItsWorkWhileItIsHeld) {
   ASSERT_TRUE(controller.RunTask(MakeTask("1", "reward", "assign_role")).has_value());
   EXPECT_TRUE(WaitForTrouble(controller, "it does not start"));
   worker->ReportTrouble("reward", std::string(10000, 'x') + "\xC3");
-  EXPECT_TRUE(WaitForTrouble(controller, std::string(8192, 'x')));
+  EXPECT_TRUE(WaitForTrouble(controller, std::string(8192 - 17, 'x') + "… (10003 bytes)"));
   worker->ReportTrouble("reward", "it says \xFF");
   EXPECT_TRUE(WaitForTrouble(controller, "it says \xEF\xBF\xBD"));
   controller.Drop();

@@ -15,7 +15,7 @@ ALLOWED = {
     "sdk/base": "",
     "sdk/schema": "sdk/base",
     "sdk/schema_spec": "sdk/base sdk/schema proto",
-    "sdk/messages": "proto",
+    "sdk/messages": "sdk/base proto",
     "sdk/parallel": "sdk/base",
     "sdk/placement": "sdk/base sdk/schema sdk/parallel",
     "sdk/placement_spec": "sdk/base sdk/schema sdk/schema_spec sdk/parallel sdk/placement proto",

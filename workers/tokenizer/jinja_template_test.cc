@@ -105,7 +105,7 @@ TEST(JinjaTemplate, NamesTheLineOfWhatIsWrong) {
   EXPECT_EQ(Rendered("\n\n{{ raise_exception('Roles must alternate') }}"),
             "line 3: the template refuses it: Roles must alternate");
   EXPECT_EQ(Rendered("{{ raise_exception('x' * 2000) }}"),
-            "line 1: the template refuses it: " + std::string(1024, 'x') + "…");
+            "line 1: the template refuses it: " + std::string(1008, 'x') + "… (2000 bytes)");
 }
 
 TEST(JinjaTemplate, NamesWhatItDoesNotHave) {
