@@ -120,6 +120,10 @@ struct RoleTroubled {
   std::string role;
   std::string message;
 };
+/// The store will never take a row of the job's last turn; nothing that was to follow it was done.
+struct RowsRefused {
+  absl::Status status;
+};
 struct CancelRequested {};
 struct PauseRequested {};
 struct ResumeRequested {};
@@ -134,10 +138,10 @@ struct TimeLost {
   absl::Duration duration;
 };
 
-using Event =
-    std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed, TaskDone,
-                 BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
-                 YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait>;
+using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
+                           TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
+                           PauseRequested, ResumeRequested, YieldRequested, Tick, TimeLost,
+                           PayloadLost, RoleTroubled, PayloadsWait, RowsRefused>;
 
 // ---- Effects ------------------------------------------------------------------------------
 

@@ -89,6 +89,8 @@ struct EventRouter {
 
   void operator()(const CheckpointCommitted& event) { job.save.OnCommitted(event, job); }
 
+  void operator()(const RowsRefused& event) { job.life.Fail(event.status, job); }
+
   // ---- Requests
   // -----------------------------------------------------------------------------------
 

@@ -7,18 +7,15 @@
 #include "controller/runtime/retention.h"
 #include "controller/runtime/tables.h"
 #include "controller/spec/schedule.h"
+#include "controller/spec/step_size.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/text_bounds.h"
 
 namespace baton::controller {
 namespace {
 
-// One write, however far the numbers of a damaged row lie apart.
-store::Write RangeWrite(const char* table, const std::string& job, uint64_t begin, uint64_t end) {
-  store::Write write{table, NumberKey(job, begin), std::nullopt};
-  write.end = NumberKey(job, end);
-  return write;
-}
+// What the spec and the core let a batch have, the store takes.
+static_assert(kMaxBatchRowBytes < static_cast<int64_t>(store::kMaxRowBytes));
 
 void RemoveOld(const char* table, const std::string& job, int64_t number, int64_t kept,
                std::vector<store::Write>& writes) {
@@ -93,6 +90,18 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
   if (rows.job)
     rows.writes.push_back({kJobTable, job, core.BriefRow().SerializeAsString(), schema});
   return rows;
+}
+
+void LeaveOutRefused(const store::Store& store, Effects* effects,
+                     std::vector<store::Write>* writes) {
+  std::erase_if(*writes, [&](const store::Write& write) { return !store.CheckRow(write).ok(); });
+  std::erase_if(*effects, [](const Effect& effect) {
+    const bool stays =
+        std::holds_alternative<ReturnWorker>(effect) ||
+        std::holds_alternative<LeaveQueue>(effect) || std::holds_alternative<StopTask>(effect) ||
+        std::holds_alternative<DropPayloads>(effect) || std::holds_alternative<EmitEvent>(effect);
+    return !stays;
+  });
 }
 
 int64_t LogUnits(const std::string& message) {

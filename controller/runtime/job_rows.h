@@ -27,6 +27,11 @@ struct TurnRows {
 /// The writes for the `effects` that an event had on `core`.
 TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows& kept);
 
+/// Of a turn with a row that the store will never take: leaves the other rows, and the effects that
+/// give something back or tell watchers. The job fails, so nothing else may leave.
+void LeaveOutRefused(const store::Store& store, Effects* effects,
+                     std::vector<store::Write>* writes);
+
 /// As how many lines a line of a log counts: one for each kLogUnitBytes of its text.
 int64_t LogUnits(const std::string& message);
 

@@ -228,10 +228,28 @@ void JobRuntime::Run(const Event& event, std::function<void()> after, const Extr
   Effects effects = core_.Handle(event, context_->clock->Now());
   if (context_->observer != nullptr) context_->observer->OnTurn(core_, effects);
   std::vector<store::Write> writes = RowsOf(effects);
+  if (const absl::Status fit = context_->store->CheckRows(writes); !fit.ok()) {
+    FailForRows(fit, &effects, &writes);
+  }
   if (extra) writes.push_back(extra(core_.Brief()));
   EndRestoration(&writes);
   Finish(std::move(effects), std::move(writes), std::move(after));
   TakeHeldResults();
+}
+
+// A row that can never be written would be tried for ever, and all jobs wait for the store. The job
+// fails in the same turn, so no restart finds the row missing in a job that goes on.
+void JobRuntime::FailForRows(const absl::Status& refused, Effects* effects,
+                             std::vector<store::Write>* rows) {
+  LeaveOutRefused(*context_->store, effects, rows);
+  const Event event = RowsRefused{refused};
+  if (context_->observer != nullptr) context_->observer->OnEvent(core_, event);
+  Effects failing = core_.Handle(event, context_->clock->Now());
+  if (context_->observer != nullptr) context_->observer->OnTurn(core_, failing);
+  std::vector<store::Write> last = RowsOf(failing);
+  if (!context_->store->CheckRows(last).ok()) LeaveOutRefused(*context_->store, &failing, &last);
+  std::move(failing.begin(), failing.end(), std::back_inserter(*effects));
+  std::move(last.begin(), last.end(), std::back_inserter(*rows));
 }
 
 // A payload has the prompt and the answer, so it is made when both are known.

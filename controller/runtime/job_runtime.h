@@ -143,6 +143,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void EndRestoration(std::vector<store::Write>* writes);
   void Run(const Event& event, std::function<void()> after = nullptr,
            const ExtraRow& extra = nullptr);
+  void FailForRows(const absl::Status& refused, Effects* effects, std::vector<store::Write>* rows);
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
   void Committed();
   void Flush();

@@ -52,15 +52,17 @@ void MemoryStore::CutPower(size_t kept) {
 }
 
 void MemoryStore::Commit(std::vector<Write> writes, Durability durability, Done done) {
+  absl::Status refused = CheckRows(writes);
+  if (!refused.ok()) writes.clear();
   {
     absl::MutexLock lock(&mu_);
     if (!failure_.ok()) {
-      waiting_.push_back({std::move(writes), durability, std::move(done)});
+      waiting_.push_back({std::move(writes), durability, std::move(done), std::move(refused)});
       return;
     }
-    Apply(writes, durability);
+    if (refused.ok()) Apply(writes, durability);
   }
-  done(absl::OkStatus());
+  done(refused);
 }
 
 void MemoryStore::FailWith(absl::Status status) {
@@ -70,9 +72,11 @@ void MemoryStore::FailWith(absl::Status status) {
     failure_ = std::move(status);
     if (!failure_.ok()) return;
     released = std::exchange(waiting_, {});
-    for (const Waiting& w : released) Apply(w.writes, w.durability);
+    for (const Waiting& w : released) {
+      if (w.refused.ok()) Apply(w.writes, w.durability);
+    }
   }
-  for (const Waiting& w : released) w.done(absl::OkStatus());
+  for (const Waiting& w : released) w.done(w.refused);
 }
 
 absl::StatusOr<std::optional<std::string>> MemoryStore::Get(absl::string_view table,

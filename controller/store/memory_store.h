@@ -17,6 +17,9 @@ namespace baton::store {
 /// `CutPower` forgets like one.
 class MemoryStore : public Store {
  public:
+  explicit MemoryStore(size_t max_row_bytes = kMaxRowBytes) : max_row_bytes_(max_row_bytes) {}
+
+  size_t max_row_bytes() const override { return max_row_bytes_; }
   using Store::Commit;
   void Commit(std::vector<Write> writes, Durability durability, Done done) override;
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
@@ -39,10 +42,12 @@ class MemoryStore : public Store {
     std::vector<Write> writes;
     Durability durability;
     Done done;
+    absl::Status refused;  ///< Nothing of it is written.
   };
   void Apply(const std::vector<Write>& writes, Durability durability)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
+  const size_t max_row_bytes_;
   mutable absl::Mutex mu_;
   std::map<std::string, Table> tables_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);

@@ -96,9 +96,13 @@ class SqliteStoreImpl : public SqliteStore {
 
   using Store::Commit;
   void Commit(std::vector<Write> writes, Durability durability, Done done) override {
+    absl::Status refused = CheckRows(writes);
+    if (!refused.ok()) writes.clear();
     absl::MutexLock lock(&mu_);
-    queue_.push_back({std::move(writes), durability, std::move(done)});
+    queue_.push_back({std::move(writes), durability, std::move(done), std::move(refused)});
   }
+
+  size_t max_row_bytes() const override { return options_.max_row_bytes; }
 
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,
                                                  absl::string_view key) override {
@@ -128,6 +132,7 @@ class SqliteStoreImpl : public SqliteStore {
     std::vector<Write> writes;
     Durability durability;
     Done done;
+    absl::Status refused;  ///< Nothing of it is written; it is answered in its turn.
   };
 
   absl::Status WriteGroups(const std::deque<Group>& groups) {
@@ -218,7 +223,7 @@ class SqliteStoreImpl : public SqliteStore {
           (!abandoned || Mutant("store-overtakes-at-close")) && WriteUntilDone(groups);
       abandoned = !written;
       for (const Group& group : groups) {
-        group.done(written ? absl::OkStatus() : absl::CancelledError("the store is closed"));
+        group.done(written ? group.refused : absl::CancelledError("the store is closed"));
       }
       if (written) GiveBackPages();
     }

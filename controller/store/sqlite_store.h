@@ -22,6 +22,8 @@ struct SqliteOptions {
     kNone,   ///< No commit: a power cut may lose the last ones, never the file. For comparisons.
   };
   Sync sync = Sync::kAsked;
+  /// Of a row; no more than SQLite itself takes.
+  size_t max_row_bytes = kMaxRowBytes;
   /// Pause before a failed write is tried again.
   absl::Duration retry = absl::Milliseconds(200);
 };

@@ -26,9 +26,11 @@ inline constexpr int kSchemaVersion = 7;
 /// The schema of the rows that are the same in jobs of mode sync as before there was another mode.
 inline constexpr int kSyncSchemaVersion = 5;
 
-/// Puts `value` under `key`, or deletes the key when there is no value; with `end` and no value,
-/// all keys from `key` on and before `end`, which costs what the rows there cost, however many keys
-/// lie between.
+/// The longest row, key and value together: less than SQLite takes (SQLITE_MAX_LENGTH,
+/// 1,000,000,000 bytes).
+inline constexpr size_t kMaxRowBytes = 950'000'000;
+
+/// Puts `value` under `key`, or deletes the key when there is no value.
 struct Write {
   std::string table;  ///< a–z and _, at most 32.
   std::string key;
@@ -63,19 +65,25 @@ enum class Durability {
 class Store {
  public:
   /// Called once, on the store's thread, in the order of Commit calls. OK: the writes survive
-  /// what `durability` said. An error only at shutdown (Cancelled).
+  /// what `durability` said. An error: nothing is written. CANCELLED: the store is closed;
+  /// INVALID_ARGUMENT: a row is too long (CheckRows), and would be so whenever it is tried.
   using Done = std::function<void(absl::Status)>;
 
   virtual ~Store() = default;
 
   /// Writes all or nothing, after everything committed before. Returns at once. A write that
   /// fails (disk full) is tried again until it succeeds; meanwhile `health()` tells why and no
-  /// later commit overtakes it.
+  /// later commit overtakes it. A commit with a row that is too long is refused, and holds up none.
   virtual void Commit(std::vector<Write> writes, Durability durability, Done done) = 0;
   /// … and it survives a power cut.
   void Commit(std::vector<Write> writes, Done done) {
     Commit(std::move(writes), Durability::kPowerCut, std::move(done));
   }
+
+  /// INVALID_ARGUMENT: a row has more than max_row_bytes(); says which and what to do.
+  absl::Status CheckRow(const Write& write) const;
+  absl::Status CheckRows(const std::vector<Write>& writes) const;
+  virtual size_t max_row_bytes() const { return kMaxRowBytes; }
 
   /// Committed rows only. May block on the disk: never call these on a strand.
   virtual absl::StatusOr<std::optional<std::string>> Get(absl::string_view table,

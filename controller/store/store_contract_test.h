@@ -29,7 +29,10 @@ inline absl::Status CommitNow(Store& store, std::vector<Write> writes) {
   return promise.get_future().get();
 }
 
-/// Makes an empty store.
+/// The bound of rows of the stores that factories make.
+inline constexpr size_t kTestRowBytes = 100'000;
+
+/// Makes an empty store, whose rows have at most kTestRowBytes.
 using StoreFactory = std::function<std::unique_ptr<Store>()>;
 
 class StoreContractTest : public ::testing::TestWithParam<StoreFactory> {
@@ -203,6 +206,36 @@ TEST_P(StoreContractTest, EqualsAMapUnderRandomWrites) {
     if (options.limit > 0 && expected.size() > options.limit) expected.resize(options.limit);
     EXPECT_EQ(*store_->Scan("t", options), expected);
   }
+}
+
+// Tried for ever, it would hold up every commit behind it.
+TEST_P(StoreContractTest, ARowThatIsTooLongIsRefusedAndHoldsUpNothing) {
+  EXPECT_EQ(store_->max_row_bytes(), kTestRowBytes);
+  const std::string longest(kTestRowBytes - 1, 'x');
+  EXPECT_TRUE(CommitNow(*store_, {{"t", "k", longest}}).ok());
+  absl::Mutex mu;
+  std::vector<absl::Status> answers;
+  const auto note = [&](const absl::Status& status) {
+    absl::MutexLock lock(&mu);
+    answers.push_back(status);
+  };
+  store_->Commit({{"t", "before", "1"}}, note);
+  store_->Commit({{"t", "beside", "1"}, {"t", "k", longest + "x"}}, note);
+  store_->Commit({{"t", longest + "kk", std::nullopt}}, note);
+  store_->Commit({{"t", "behind", "1"}}, note);
+  absl::MutexLock lock(&mu);
+  const auto all = [&] { return answers.size() == 4; };
+  ASSERT_TRUE(mu.AwaitWithTimeout(absl::Condition(&all), absl::Seconds(30)));
+  EXPECT_TRUE(answers[0].ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(answers[1])) << answers[1];
+  EXPECT_THAT(std::string(answers[1].message()),
+              ::testing::HasSubstr("a row of table t has 100001 bytes; the store takes at most "
+                                   "100000"));
+  EXPECT_TRUE(absl::IsInvalidArgument(answers[2])) << answers[2];
+  EXPECT_TRUE(answers[3].ok());
+  EXPECT_TRUE(store_->health().ok());
+  EXPECT_EQ(Keys({}), (std::vector<std::string>{"before", "behind", "k"}));
+  EXPECT_EQ(**store_->Get("t", "k"), longest);
 }
 
 }  // namespace baton::store

@@ -32,15 +32,43 @@ std::unique_ptr<SqliteStore> MustOpen(const std::string& path, const SqliteOptio
   return store.ok() ? *std::move(store) : nullptr;
 }
 
-INSTANTIATE_TEST_SUITE_P(Memory, StoreContractTest,
-                         ::testing::Values([] { return std::make_unique<MemoryStore>(); }));
-INSTANTIATE_TEST_SUITE_P(Sqlite, StoreContractTest,
-                         ::testing::Values([] { return MustOpen(NewPath("contract.db")); }));
+INSTANTIATE_TEST_SUITE_P(Memory, StoreContractTest, ::testing::Values([] {
+                           return std::make_unique<MemoryStore>(kTestRowBytes);
+                         }));
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreContractTest, ::testing::Values([] {
+                           SqliteOptions options;
+                           options.max_row_bytes = kTestRowBytes;
+                           return MustOpen(NewPath("contract.db"), options);
+                         }));
 INSTANTIATE_TEST_SUITE_P(SqliteFull, StoreContractTest, ::testing::Values([] {
                            SqliteOptions options;
+                           options.max_row_bytes = kTestRowBytes;
                            options.sync = SqliteOptions::Sync::kAll;
                            return MustOpen(NewPath("contract_full.db"), options);
                          }));
+
+TEST(MemoryStoreTest, WhatIsRefusedWhileItFailsIsAnsweredInItsTurn) {
+  MemoryStore store(10);
+  store.FailWith(absl::ResourceExhaustedError("disk full"));
+  std::vector<std::pair<int, bool>> answers;
+  store.Commit({{"t", "a", "1"}}, [&](const absl::Status& s) { answers.emplace_back(1, s.ok()); });
+  store.Commit({{"t", "b", "1234567890"}},
+               [&](const absl::Status& s) { answers.emplace_back(2, s.ok()); });
+  store.Commit({{"t", "c", "3"}}, [&](const absl::Status& s) { answers.emplace_back(3, s.ok()); });
+  EXPECT_TRUE(answers.empty());
+  store.FailWith(absl::OkStatus());
+  EXPECT_EQ(answers, (std::vector<std::pair<int, bool>>{{1, true}, {2, false}, {3, true}}));
+  EXPECT_EQ(store.Scan("t", {})->size(), 2u);
+}
+
+// The library's own bound, which it may have been built with, is above ours.
+TEST(SqliteStoreTest, TheLongestRowIsOneThatSqliteTakes) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(":memory:", &db), SQLITE_OK);
+  EXPECT_GT(sqlite3_limit(db, SQLITE_LIMIT_LENGTH, -1), static_cast<int>(kMaxRowBytes) + 1000);
+  sqlite3_close(db);
+  EXPECT_EQ(MustOpen(NewPath("bound.db"))->max_row_bytes(), kMaxRowBytes);
+}
 
 TEST(MemoryStoreTest, WaitsWhileItFailsAndThenWritesInOrder) {
   MemoryStore store;

@@ -567,5 +567,33 @@ TEST(JobFaultsTest, EverythingAtOnce) {
   }
 }
 
+// The store would try it for ever, and every job would wait.
+TEST(JobFaultsTest, AJobWhoseRowIsTooLongFailsAndGivesItsWorkersBack) {
+  Options options = Seed(3);
+  for (int i = 0; i < 50; ++i) {
+    options.more_metrics[std::string(150, 'm') + std::to_string(i)] = i;
+  }
+  size_t batch_bytes = 0;
+  {
+    SimulatedJob undisturbed(options);
+    ASSERT_TRUE(StepUntil(undisturbed, [&] { return undisturbed.batch_rows().count(3) > 0; }));
+    batch_bytes = undisturbed.batch_rows().at(3).ByteSizeLong();
+    ASSERT_LT(undisturbed.row().ByteSizeLong() + 1000, batch_bytes);
+  }
+  options.max_row_bytes = batch_bytes / 2;  // less than a batch's, more than the job's own
+  ASSERT_LT(SimulatedJob(Seed(3)).row().ByteSizeLong(), options.max_row_bytes);
+  SimulatedJob job(options);
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Brief().error().message(),
+              ::testing::HasSubstr("a row of table batches has "));
+  EXPECT_EQ(job.row().job().state(), Job::STATE_FAILED) << "it is stored";
+  EXPECT_TRUE(job.core().HeldWorkers().empty());
+  EXPECT_FALSE(job.InQueue());
+  EXPECT_EQ(job.core().step(), 0);
+  job.Restart(0);
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+}
+
 }  // namespace
 }  // namespace baton::controller

@@ -48,6 +48,7 @@ class SimulatedJob : private TurnObserver,
     bool filter_all = false;  ///< Every batch is empty after its filters.
     int failing_percent = 0;  ///< Generations that end with Unavailable.
     int max_checkpoints = 0;
+    size_t max_row_bytes = store::kMaxRowBytes;  ///< Of the store.
     int actor_ranks = 1;
     int actor_tp = 1;  ///< Tensor ranks among them.
     int critic_ranks = 1;

@@ -59,7 +59,10 @@ void AddColumn(v1::TaskResult& result, const std::string& name, v1::DataType typ
 }  // namespace
 
 SimulatedJob::SimulatedJob(const Options& options)
-    : options_(options), random_{options.seed}, files_(DataOf(options), this) {
+    : options_(options),
+      random_{options.seed},
+      store_(options.max_row_bytes),
+      files_(DataOf(options), this) {
   files_.GiveEachRecordAFile();
   SilenceLog();
   context_ = MakeContext();
