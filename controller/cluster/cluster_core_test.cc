@@ -511,33 +511,12 @@ TEST_F(ClusterCoreTest, AWorkerOfAProjectGetsItsJobsAlone) {
   EXPECT_THAT(Of<ClusterGrant>(core_.OnHello(1, HelloOf("r", "rollout"), now_, "a")), IsEmpty());
   EXPECT_THAT(CauseOf(core_, "projects/b/jobs/j", now_), HasSubstr("other projects have 1"));
   EXPECT_EQ(core_.workers().FindMethod("rollout", "generate", "b"), "");
-  EXPECT_EQ(core_.workers().FindMethod("rollout", "generate", "a"), "r");
+  EXPECT_EQ(core_.workers().FindMethod("rollout", "generate", "a"), "a/r");
   EXPECT_EQ(core_.workers().List(now_)[0].project(), "a");
   const auto grants =
       Of<ClusterGrant>(core_.OnNeed("projects/a/jobs/j", 0, 2, false, {{"rollout", 1}}, now_));
   ASSERT_THAT(grants, SizeIs(1));
-  EXPECT_EQ(grants[0].worker, "r");
-}
-
-// The instance id stands in every list of workers.
-TEST_F(ClusterCoreTest, AnotherProjectsTokenDoesNotTakeAWorkersPlace) {
-  core_.OnHello(1, HelloOf("r", "rollout"), now_, "a");
-  core_.OnNeed("projects/a/jobs/j", 0, 1, false, {{"rollout", 1}}, now_);
-  const auto refused = Of<ClusterRefuse>(core_.OnHello(2, HelloOf("r", "rollout"), now_, "b"));
-  ASSERT_THAT(refused, SizeIs(1));
-  EXPECT_EQ(refused[0].reason, "WORKER_ID_TAKEN");
-  EXPECT_EQ(core_.workers().SessionOf("r"), 1u);
-}
-
-TEST_F(ClusterCoreTest, AfterARestartAWorkerDoesNotComeBackToAnotherProjectsJob) {
-  core_.Expect("projects/b/jobs/j", "r", "rollout", now_);
-  v1::Hello hello = HelloOf("r", "rollout");
-  hello.add_roles_held()->set_job("projects/b/jobs/j");
-  hello.mutable_roles_held(0)->set_role("rollout");
-  const ClusterEffects effects = core_.OnHello(1, hello, now_, "a");
-  EXPECT_THAT(Of<ClusterLost>(effects), SizeIs(1));
-  EXPECT_THAT(Of<ClusterBack>(effects), IsEmpty());
-  EXPECT_THAT(Of<ClusterWelcome>(effects)[0].release, SizeIs(1));
+  EXPECT_EQ(grants[0].worker, "a/r");
 }
 
 }  // namespace

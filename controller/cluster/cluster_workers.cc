@@ -5,14 +5,20 @@
 #include <set>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "controller/cluster/need_queue.h"
 #include "controller/spec/role_names.h"
+#include "sdk/base/cut_text.h"
 #include "sdk/base/mutant.h"
+#include "sdk/base/text_bounds.h"
 #include "sdk/messages/times.h"
 
 namespace baton::controller {
 namespace {
+
+constexpr size_t kMostNamed = 5;  // workers in an error
 
 // The method that says how much a role takes at once.
 std::string MainMethod(const std::string& role) {
@@ -46,12 +52,23 @@ int CreditsOf(const ClusterWorker& worker, const std::string& role, const RoleNe
   return any;
 }
 
+// The project of a name.
+std::string ProjectOfName(const std::string& name) {
+  const size_t slash = name.find('/');
+  return slash == std::string::npos ? "*" : name.substr(0, slash);
+}
+
 void Drain(ClusterWorker& worker, const std::string& reason) {
   worker.draining = true;
   worker.drain_reason = reason;
 }
 
 }  // namespace
+
+std::string WorkerName(const std::string& project, const std::string& id) {
+  return project == "*" || Mutant("one-name-space-of-workers") ? id
+                                                               : absl::StrCat(project, "/", id);
+}
 
 bool PlaysAll(const ClusterWorker& worker, const std::vector<std::string>& roles) {
   return std::all_of(roles.begin(), roles.end(),
@@ -78,6 +95,20 @@ bool Fits(const ClusterWorker& worker, const std::string& project,
           const std::vector<std::string>& roles, const RoleNeeds& needs) {
   return PlaysAll(worker, roles) && MayWorkFor(worker, project) &&
          (MissingIn(worker, roles, needs).second.none() || Mutant("offers-ignored"));
+}
+
+// A job that an earlier release stored knows a project's worker by its id alone, and goes on with
+// it. One that holds no role of the job is another worker, of the same id in another name space.
+std::string ClusterWorkers::NameOf(const v1::Hello& hello, const std::string& project) const {
+  std::string name = WorkerName(project, hello.worker_id());
+  const auto plain = workers_.find(hello.worker_id());
+  if (plain == workers_.end() || project == "*" || Knows(name)) return name;
+  const ClusterWorker& worker = plain->second;
+  const auto of_job = [&](const v1::RoleHeld& held) { return held.job() == worker.job; };
+  const bool expected = worker.hello.instance_id().empty() && !worker.job.empty() &&
+                        ProjectId(worker.job) == project &&
+                        std::any_of(hello.roles_held().begin(), hello.roles_held().end(), of_job);
+  return expected || worker.project == project ? hello.worker_id() : name;
 }
 
 bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
@@ -109,15 +140,15 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
                       "worker ", hello.worker_id(), " has seen epoch ", hello.epoch_seen(),
                       ", this controller is of epoch ", epoch_, ": a newer one is running")));
   }
-  ClusterWorker& worker = workers_[hello.worker_id()];
-  // Its instance id can be read in a list of workers: the token says whose worker it is.
+  const std::string name = NameOf(hello, project);
+  ClusterWorker& worker = workers_[name];
   const bool other_process =
       !worker.hello.instance_id().empty() &&
       (worker.hello.instance_id() != hello.instance_id() || worker.project != project);
   if (other_process && worker.session != 0 && worker.lease_end > now) {
     return refuse("WORKER_ID_TAKEN",
                   absl::AlreadyExistsError(
-                      absl::StrCat("another process is attached as worker '", hello.worker_id(),
+                      absl::StrCat("another process is attached as worker '", name,
                                    "'; give this one another --id, or wait until its lease ends")));
   }
   const std::vector<std::string> granted = RolesOfWorkerSlot(worker.roles);
@@ -132,12 +163,8 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
   worker.project = project;
   // A controller that was restarted itself does not know the process: a new one has seen no epoch.
   const bool restarted = other_process || hello.epoch_seen() == 0;
-  const bool allowed = MayWorkFor(worker, ProjectId(worker.job));
-  if (!worker.job.empty() && (!allowed || other_process || (!holds && !assigning))) {
-    Lose(hello.worker_id(),
-         !allowed    ? "its token is for another project now"
-         : restarted ? "its process was restarted"
-                     : "it gave up its role while it was cut off",
+  if (!worker.job.empty() && (other_process || (!holds && !assigning))) {
+    Lose(name, restarted ? "its process was restarted" : "it gave up its role while it was cut off",
          effects);
   }
   // The newest stream is the worker's. A drain that was meant for the old process ends with it.
@@ -153,18 +180,18 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
   worker.session = session;
   worker.seen = now;
   worker.lease_end = now + options_.lease;
-  sessions_[session] = hello.worker_id();
+  sessions_[session] = name;
   // Roles of other jobs are stale: those jobs went on without it.
   ClusterWelcome welcome;
   welcome.session = session;
-  welcome.worker = hello.worker_id();
+  welcome.worker = name;
   welcome.protocol = std::min(hello.protocol_max(), options_.protocol_max);
   for (const v1::RoleHeld& held : hello.roles_held()) {
     if (!wanted(held)) welcome.release.push_back(held);
   }
   effects.push_back(std::move(welcome));
   if (!worker.job.empty()) {
-    effects.push_back(ClusterBack{worker.job, hello.worker_id(), hello});
+    effects.push_back(ClusterBack{worker.job, name, hello});
   }
   return true;
 }
@@ -262,6 +289,7 @@ void ClusterWorkers::Expect(const std::string& job, const std::string& id, const
   expected.seen = now;
   expected.lease_end = now + options_.lease;
   expected.hello.set_worker_id(id);
+  expected.project = ProjectOfName(id);
 }
 
 void ClusterWorkers::KeepDrained(const std::string& id, const std::string& reason) {
@@ -270,15 +298,28 @@ void ClusterWorkers::KeepDrained(const std::string& id, const std::string& reaso
   worker->second.kept_drained = true;
   if (!fresh) return;
   worker->second.hello.set_worker_id(id);
+  worker->second.project = ProjectOfName(id);
   worker->second.seen = absl::InfinitePast();
   worker->second.lease_end = absl::InfiniteFuture();  // it has none that could end
+}
+
+absl::Status ClusterWorkers::Unknown(const std::string& id) const {
+  std::vector<std::string> meant;
+  for (const auto& [name, worker] : workers_) {
+    const bool same = absl::EndsWith(name, absl::StrCat("/", id));
+    if (same && meant.size() < kMostNamed) meant.push_back(absl::StrCat("'", name, "'"));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no worker '", CutText(id, kNameBytes), "' is attached or drained; ",
+                   meant.empty() ? "`baton workers` lists them"
+                                 : absl::StrCat("there is ", absl::StrJoin(meant, ", "),
+                                                ": name one as `baton workers` does")));
 }
 
 absl::Status ClusterWorkers::OnDrain(const std::string& id, ClusterEffects& effects) {
   auto it = workers_.find(id);
   if (it == workers_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("no worker '", id, "' is attached; `baton workers` lists them"));
+    return Unknown(id);
   }
   KeepDrained(id, "a user asked for it");
   Lose(id, "it is drained", effects);
@@ -288,8 +329,7 @@ absl::Status ClusterWorkers::OnDrain(const std::string& id, ClusterEffects& effe
 absl::Status ClusterWorkers::OnUndrain(const std::string& id) {
   const auto it = workers_.find(id);
   if (it == workers_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("no worker '", id, "' is attached or drained; `baton workers` lists them"));
+    return Unknown(id);
   }
   ClusterWorker& worker = it->second;
   worker.draining = worker.kept_drained = false;

@@ -1,8 +1,10 @@
 // The workers of the cluster: streams, leases, drains, and which job each was granted to.
 //
 // Pure. Owns every worker that is attached, granted or drained, and the sessions: the numbers of
-// the streams. A worker's lease is renewed by its heartbeats. When its stream breaks, its job keeps
-// it until the lease ends: the same process may come back. Whom to grant it to, others decide
+// the streams. A worker is known by its name: the id that it says, and the project whose token it
+// has (WorkerName). So each project has ids of its own, and no token takes the place of another
+// project's worker. A worker's lease is renewed by its heartbeats. When its stream breaks, its job
+// keeps it until the lease ends: the same process may come back. Whom to grant it to, others decide
 // (match_workers.h, stuck_jobs.h).
 #ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_WORKERS_H_
 #define BATON_CONTROLLER_CLUSTER_CLUSTER_WORKERS_H_
@@ -25,6 +27,10 @@
 
 namespace baton::controller {
 
+/// What the controller knows a worker by, and what people read and type: its id; of a worker that
+/// works for one project alone, "{project}/{id}". An id has no "/", so a name is one worker's.
+std::string WorkerName(const std::string& project, const std::string& id);
+
 struct ClusterWorker {
   v1::Hello hello;
   uint64_t session = 0;  ///< 0: not attached.
@@ -36,7 +42,7 @@ struct ClusterWorker {
   int silences = 0;           ///< Deadlines it let pass, one after the other.
   std::string job;            ///< Empty: free.
   std::string roles;          ///< Granted, joined by "+".
-  std::string project = "*";  ///< The only one whose jobs it gets; "*": all.
+  std::string project = "*";  ///< Of its token: the only one whose jobs it gets; "*": all.
 
   /// It could be granted now.
   bool free() const { return session != 0 && !draining && job.empty(); }
@@ -68,7 +74,7 @@ class ClusterWorkers {
   /// Jobs lose the workers whose leases have ended by now.
   void EndLeases(absl::Time now, ClusterEffects& effects);
 
-  // ---- WorkerSlots.
+  // ---- WorkerSlots. `id` is a worker's name from here on.
   /// It is known. It takes a worker slot of `roles`; one that it has is lost without a word.
   void Grant(const std::string& id, const std::string& job, const std::string& roles,
              const RoleNeeds& needs, ClusterEffects& effects);
@@ -83,10 +89,12 @@ class ClusterWorkers {
   void KeepDrained(const std::string& id, const std::string& reason);
 
   // ---- Who is there.
-  /// By id.
+  /// By name.
   const std::map<std::string, ClusterWorker>& all() const { return workers_; }
   bool Knows(const std::string& id) const { return workers_.count(id) > 0; }
-  /// Workers whose ids come after `after`, by id, at most `most`.
+  /// Why nothing is known under that name, and which names may be meant.
+  absl::Status Unknown(const std::string& id) const;
+  /// Workers whose names come after `after`, by name, at most `most`.
   std::vector<v1::Worker> List(absl::Time now, const std::string& after = "",
                                size_t most = SIZE_MAX) const;
   /// The stream of an attached worker; 0: it has none.
@@ -100,6 +108,8 @@ class ClusterWorkers {
   int HeldBy(const std::string& project) const;
 
  private:
+  /// The name of a worker that says Hello.
+  std::string NameOf(const v1::Hello& hello, const std::string& project) const;
   /// Its job, if it has one, goes on without it.
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
   void Forget(const std::string& id);

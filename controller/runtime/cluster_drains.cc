@@ -36,8 +36,7 @@ void ClusterRuntime::SetDrained(const std::string& worker, const std::string& re
                                 Callback<v1::Worker> done) {
   if (!core_.workers().Knows(worker)) {
     return done(MakeError(absl::StatusCode::kNotFound, "WORKER_NOT_FOUND",
-                          absl::StrCat("no worker '", worker,
-                                       "' is attached or drained; `baton workers` lists them")));
+                          core_.workers().Unknown(worker).message()));
   }
   store::Write write = {kWorkerTable, worker, std::nullopt};
   if (!reason.empty()) {

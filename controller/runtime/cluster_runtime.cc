@@ -105,12 +105,14 @@ void ClusterRuntime::Apply(const ClusterEffects& effects) {
     const auto* welcome = std::get_if<ClusterWelcome>(&effect);
     if (welcome == nullptr) continue;
     const auto it = sessions_.find(welcome->session);
-    if (it != sessions_.end()) PassHeld(*it->second);
+    if (it != sessions_.end()) PassHeld(*it->second, welcome->worker);
   }
 }
 
-void ClusterRuntime::PassHeld(SessionState& session) {
+void ClusterRuntime::PassHeld(SessionState& session, const std::string& worker) {
   absl::MutexLock lock(&session.mu);
+  session.worker = worker;
+  session.held_bytes = 0;
   for (v1::WorkerMessage& message : std::exchange(session.held, {})) {
     Session::Route(this, session, session.worker, std::move(message));
   }

@@ -67,11 +67,11 @@ void ClusterRuntime::Session::OnHello(const v1::Hello& hello) {
   cluster_->Post([cluster = cluster_, state = state_, hello] {
     const absl::Time now = cluster->now_;
     const auto effects = cluster->core_.OnHello(state->id, hello, now, state->stream->project());
-    const bool welcome = cluster->core_.workers().SessionOf(hello.worker_id()) == state->id;
-    if (welcome) {
-      cluster->leases_.Begin(hello.worker_id(), state->id, now);
+    const std::string name = cluster->core_.workers().WorkerOf(state->id);  // empty: refused
+    if (!name.empty()) {
+      cluster->leases_.Begin(name, state->id, now);
       // before a job hears of the worker
-      cluster->directory_.Introduce(hello, state->stream->project());
+      cluster->directory_.Introduce(name, hello, state->stream->project());
     }
     cluster->Apply(effects);
   });

@@ -21,9 +21,11 @@ struct ClusterRuntime::SessionState {
   std::shared_ptr<WorkerStream> stream;
   absl::Time hello_by;  ///< A stream without a Hello is closed at this time.
   absl::Mutex mu;
-  std::string worker ABSL_GUARDED_BY(mu);  ///< Empty before Hello.
+  /// Empty before Hello; its name (controller/cluster/cluster_workers.h) from Welcome on.
+  std::string worker ABSL_GUARDED_BY(mu);
   bool welcome ABSL_GUARDED_BY(mu) = false;
   std::vector<v1::WorkerMessage> held ABSL_GUARDED_BY(mu);
+  size_t held_bytes ABSL_GUARDED_BY(mu) = 0;
 
   /// A worker of one project may not report on jobs of another.
   bool MayReportOn(const JobRuntime& job) const;

@@ -19,7 +19,8 @@ namespace {
 
 constexpr size_t kRemembered = 48;  // tasks that may still be answered
 constexpr size_t kStreams = 10;
-constexpr int kWorkers = 6;
+// Of all projects, of the jobs' project and of another one, with the same ids.
+constexpr const char* kWorkerNames[] = {"w0", "w1", "w2", "p/w0", "p/w1", "q/w2"};
 
 JobData SmallData() {
   JobData data;
@@ -112,6 +113,10 @@ class FuzzedController::Stream : public WorkerStream {
     controller_.Hear(worker_, message);
   }
   void Close(absl::Status /*status*/) override { closed_ = true; }
+  std::string project() const override {
+    const size_t slash = worker_.find('/');
+    return slash == std::string::npos ? "*" : worker_.substr(0, slash);
+  }
   bool closed() const { return closed_; }
   bool open() const { return welcome_ && !closed_; }
 
@@ -300,8 +305,7 @@ void FuzzedController::Happen() {
       GoWell(input_->ConsumeIntegralInRange(1, 32));
       break;
     case 5:
-      Attach(absl::StrCat("w", input_->ConsumeIntegralInRange(0, kWorkers - 1)),
-             input_->ConsumeBool());
+      Attach(input_->PickValueInArray(kWorkerNames), input_->ConsumeBool());
       break;
     case 6:
       if (!peers_.empty()) Leave(input_->ConsumeIntegralInRange<size_t>(0, peers_.size() - 1));
@@ -338,8 +342,7 @@ void FuzzedController::Pass(absl::Duration time, bool heartbeats) {
 // Each worker is attached, and answers its tasks as it should.
 void FuzzedController::GoWell(int turns) {
   for (; turns > 0; --turns) {
-    for (int i = 0; i < kWorkers; ++i) {
-      const std::string worker = absl::StrCat("w", i);
+    for (const char* worker : kWorkerNames) {
       if (Open(worker) == nullptr) Attach(worker, /*well=*/true);
     }
     thread_.Settle();
@@ -434,7 +437,7 @@ void FuzzedController::Say(Peer& peer) {
 
 void FuzzedController::Steer() {
   const auto jobs = jobs_.Below("");
-  const std::string worker = absl::StrCat("w", input_->ConsumeIntegralInRange(0, kWorkers - 1));
+  const std::string worker = input_->PickValueInArray(kWorkerNames);
   const int what = input_->ConsumeIntegralInRange(0, 7);
   if (what == 0) return cluster_->Drain(worker, [](const auto&) {});
   if (what == 1) return cluster_->Undrain(worker, [](const auto&) {});
@@ -468,7 +471,7 @@ void FuzzedController::HappenToDisks() {
 v1::WorkerMessage FuzzedController::Hello(const std::string& worker, bool well) {
   v1::WorkerMessage message;
   v1::Hello& hello = *message.mutable_hello();
-  hello.set_worker_id(!well && Rarely() ? "BAD" : worker);
+  hello.set_worker_id(!well && Rarely() ? "BAD" : worker.substr(worker.find('/') + 1));
   const bool other = !well && Rarely();
   hello.set_instance_id(other ? "b" : "a");
   hello.set_protocol_min(1);

@@ -1,8 +1,11 @@
-// The streams of attached workers, and what the workers offer. Thread-safe.
+// The streams of attached workers, and what the workers offer, by the workers' names
+// (controller/cluster/cluster_workers.h). Thread-safe.
 #ifndef BATON_CONTROLLER_RUNTIME_WORKER_DIRECTORY_H_
 #define BATON_CONTROLLER_RUNTIME_WORKER_DIRECTORY_H_
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -46,9 +49,10 @@ class WorkerDirectory : public WorkerOutbox {
 
   /// A worker attached. Its offer is kept when it leaves, because it may come back. `project`: the
   /// only project whose jobs it may get; "*": all.
-  void Introduce(const v1::Hello& hello, const std::string& project) {
+  void Introduce(const std::string& worker, const v1::Hello& hello, const std::string& project) {
     absl::MutexLock lock(&mu_);
-    Introduced& known = introduced_[hello.worker_id()];
+    ForgetSomeAway();
+    Introduced& known = introduced_[worker];
     known.project = project;
     known.offer.Clear();
     *known.offer.mutable_methods() = hello.methods();
@@ -109,6 +113,15 @@ class WorkerDirectory : public WorkerOutbox {
     v1::Hello offer;  // methods, features and group_store
     std::string project;
   };
+  // So many workers that are away are remembered; a token can attach under any number of ids.
+  static constexpr size_t kMostAway = 1000;
+
+  void ForgetSomeAway() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    for (auto it = introduced_.begin();
+         it != introduced_.end() && introduced_.size() > streams_.size() + kMostAway;) {
+      it = streams_.count(it->first) > 0 ? std::next(it) : introduced_.erase(it);
+    }
+  }
 
   mutable absl::Mutex mu_;
   std::map<std::string, Introduced> introduced_ ABSL_GUARDED_BY(mu_);  // by worker

@@ -47,6 +47,8 @@ void Require(bool holds, const char* rule) {
 
 class Stream : public WorkerStream {
  public:
+  explicit Stream(std::string project) : project_(std::move(project)) {}
+  std::string project() const override { return project_; }
   void Send(v1::ControllerMessage message) override {
     absl::MutexLock lock(&mu_);
     if (closed_) return;  // as a real one does
@@ -71,6 +73,7 @@ class Stream : public WorkerStream {
   mutable absl::Mutex mu_;
   std::vector<v1::ControllerMessage> messages_ ABSL_GUARDED_BY(mu_);
   bool closed_ ABSL_GUARDED_BY(mu_) = false;
+  const std::string project_;
 };
 
 // One folder for the process, emptied for each input.
@@ -237,15 +240,19 @@ class World {
   }
 
   void AttachSomebody() {
-    static constexpr const char* kWorkers[] = {"actor", "rollout", "reward"};
+    static constexpr const char* kWorkers[] = {"actor", "rollout", "reward", "default/rollout",
+                                               "other/rollout"};
     Attach(input_->PickValueInArray(kWorkers), input_->ConsumeBool());
   }
 
   // `well`: as an orderly process would.
-  void Attach(const std::string& worker, bool well) {
+  void Attach(const std::string& name, bool well) {
     if (peers_.size() == kStreams) Leave(peers_.front());
+    const size_t slash = name.find('/');
+    const std::string worker = name.substr(slash + 1);  // its id; all of a name without a project
     Peer peer;
-    peer.stream = std::make_shared<Stream>();
+    peer.stream =
+        std::make_shared<Stream>(slash == std::string::npos ? "*" : name.substr(0, slash));
     peer.session = controller_->Attach(peer.stream);
     peer.worker = worker;
     if (well || input_->ConsumeIntegralInRange(0, 7) > 0) {

@@ -129,6 +129,15 @@ void DrawMixes(Scenario& scenario) {
   }
 }
 
+// From numbers of their own, too.
+void DrawProjects(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x70726f6a));
+  scenario.two_projects = random.Percent(25);
+  for (JobPlan& plan : scenario.jobs) {
+    if (scenario.two_projects && random.Percent(50)) plan.project = "other";
+  }
+}
+
 void DrawKept(Scenario& scenario) {
   Random random(Mix(scenario.seed, 0x6b657074));
   for (JobPlan& plan : scenario.jobs) plan.keep_all = random.Percent(50);
@@ -233,6 +242,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawSchedules(out);
   DrawAhead(out);
   DrawMixes(out);
+  DrawProjects(out);
   out.lossy_calls = random.Percent(50);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);
   Random payloads(Mix(seed, 0x7061796c));

@@ -52,6 +52,8 @@ struct Scenario {
   std::vector<JobPlan> jobs;
   std::vector<absl::Duration> submitted;  ///< When, job by job.
   std::vector<Fault> faults;
+  /// Some jobs are of a second project, and both have workers of their own, with the same ids.
+  bool two_projects = false;
   bool lossy_calls = false;  ///< Clients' calls and answers may be lost.
   /// The controller syncs payloads before the rows that name them.
   bool sync_payloads = false;

@@ -23,6 +23,7 @@ inline constexpr uint64_t kValSize = 3;
 /// A job that a client submits.
 struct JobPlan {
   std::string id;
+  std::string project = "default";
   bool sft = false;
   bool filter = false;  ///< Groups whose rewards are all alike are dropped.
   int steps = 3;
@@ -58,6 +59,9 @@ struct JobPlan {
   uint64_t seed = 1;
 };
 v1::JobSpec SpecOf(const JobPlan& plan);
+inline std::string JobNameOf(const JobPlan& plan) {
+  return "projects/" + plan.project + "/jobs/" + plan.id;
+}
 /// How many of the kTrainSize prompts each of so many files has; of several, each another number.
 std::vector<uint64_t> FileSizes(int files);
 /// Which prompts the job of an effective spec draws.

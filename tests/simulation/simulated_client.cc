@@ -7,7 +7,7 @@
 namespace baton::simulation {
 
 SimulatedClient::SimulatedClient(World* world, JobPlan plan)
-    : world_(*world), plan_(std::move(plan)), job_("projects/default/jobs/" + plan_.id) {}
+    : world_(*world), plan_(std::move(plan)), job_(JobNameOf(plan_)) {}
 
 void SimulatedClient::Ask(Request request,
                           std::function<void(absl::StatusOr<v1::Job::State>)> done) {

@@ -9,6 +9,7 @@
 #include "controller/runtime/take_over.h"
 #include "controller/spec/spec.h"
 #include "sdk/rpc/error.h"
+#include "tests/simulation/simulated_worker.h"
 
 namespace baton::simulation {
 
@@ -97,12 +98,17 @@ void SimulatedController::Tick() {
 class SimulatedController::Stream : public WorkerStream {
  public:
   Stream(SimulatedController* controller, uint64_t number, v1::Hello hello)
-      : controller_(*controller), number_(number), hello_(std::move(hello)) {}
+      : controller_(*controller),
+        number_(number),
+        hello_(std::move(hello)),
+        worker_(controller_.world_.WorkerOf(number)) {}
+
+  std::string project() const override { return worker_.project(); }
 
   void Send(v1::ControllerMessage message) override {
     if (closed_ || !controller_.calls_.Take()) return;
     World& world = controller_.world_;
-    const std::string& worker = hello_.worker_id();
+    const std::string& worker = worker_.id();
     absl::Time& lease_end = world.history().lease_end[worker];
     if (message.has_welcome()) {
       world.Check("StaleEpochIsRefused",
@@ -121,8 +127,8 @@ class SimulatedController::Stream : public WorkerStream {
     if (std::exchange(closed_, true) || !controller_.calls_.Take()) return;
     World& world = controller_.world_;
     if (world.tracing()) {
-      world.Trace(absl::StrCat("controller ends the stream of ", hello_.worker_id(), ": ",
-                               ErrorReason(status)));
+      world.Trace(
+          absl::StrCat("controller ends the stream of ", worker_.id(), ": ", ErrorReason(status)));
     }
     world.CloseByController(number_);
   }
@@ -131,6 +137,7 @@ class SimulatedController::Stream : public WorkerStream {
   SimulatedController& controller_;
   const uint64_t number_;
   const v1::Hello hello_;
+  const SimulatedWorker& worker_;
   bool closed_ = false;
 };
 
@@ -175,7 +182,7 @@ v1::Job JobOf(const std::string& name, const JobPlan& plan, const CheckedSpec& c
 
 void SimulatedController::Create(const JobPlan& plan, const std::string& request_id,
                                  const Answer& done) {
-  const std::string name = "projects/default/jobs/" + plan.id;
+  const std::string name = JobNameOf(plan);
   if (const auto job = jobs_.Get(name).job) {  // of this request: no two requests share an id here
     return job->Describe(StateFor(done));
   }
@@ -191,7 +198,7 @@ void SimulatedController::Create(const JobPlan& plan, const std::string& request
   jobs_.Add(job, order);
   store::v1::RequestRow request;
   request.set_job(name);
-  job->Start({{kRequestTable, "default/" + request_id, request.SerializeAsString()}},
+  job->Start({{kRequestTable, plan.project + "/" + request_id, request.SerializeAsString()}},
              [job, done] { done(job->state()); });
 }
 

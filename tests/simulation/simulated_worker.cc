@@ -48,11 +48,13 @@ v1::Hello MakeOffer(const std::vector<std::string>& roles, bool foreign) {
 }
 }  // namespace
 
-SimulatedWorker::SimulatedWorker(World* world, size_t index, std::string id,
-                                 std::vector<std::string> roles, bool foreign)
+SimulatedWorker::SimulatedWorker(World* world, size_t index, const std::string& said_id,
+                                 std::string project, std::vector<std::string> roles, bool foreign)
     : world_(*world),
       index_(index),
-      id_(std::move(id)),
+      id_(controller::WorkerName(project, said_id)),
+      said_id_(said_id),
+      project_(std::move(project)),
       roles_(std::move(roles)),
       offer_(MakeOffer(roles_, foreign)),
       process_(world->time().AddProcess()) {}
@@ -104,7 +106,7 @@ absl::Duration SimulatedWorker::Work(int low_ms, int high_ms) {
 absl::Duration SimulatedWorker::WorkOf(const std::string& job, int low_ms, int high_ms) {
   int times = 1;
   for (const JobPlan& plan : world_.scenario().jobs) {
-    if (job == "projects/default/jobs/" + plan.id) times = plan.slowness;
+    if (job == JobNameOf(plan)) times = plan.slowness;
   }
   return Work(low_ms, high_ms) * times;
 }
@@ -120,7 +122,7 @@ void SimulatedWorker::Connect() {
   v1::Hello& hello = *message.mutable_hello();
   hello = offer_;
   hello.set_group_store(id_);
-  hello.set_worker_id(id_);
+  hello.set_worker_id(said_id_);
   hello.set_instance_id(instance_);
   hello.set_protocol_min(1);
   hello.set_protocol_max(1);

@@ -20,15 +20,19 @@ namespace baton::simulation {
 
 class SimulatedWorker {
  public:
-  SimulatedWorker(World* world, size_t index, std::string id, std::vector<std::string> roles,
-                  bool foreign);
+  /// `said_id`: what it says in Hello.
+  SimulatedWorker(World* world, size_t index, const std::string& said_id, std::string project,
+                  std::vector<std::string> roles, bool foreign);
 
   /// The process begins, with nothing in it.
   void Boot();
   void OnMessage(uint64_t stream, v1::ControllerMessage message);
   void OnStreamEnded(uint64_t stream);
 
+  /// Its name in the controller.
   const std::string& id() const { return id_; }
+  /// Of its token.
+  const std::string& project() const { return project_; }
   ProcessId process() const { return process_; }
   uint64_t stream() const { return stream_; }
   uint64_t epoch_seen() const { return epoch_; }
@@ -123,7 +127,7 @@ class SimulatedWorker {
 
   World& world_;
   const size_t index_;
-  const std::string id_;
+  const std::string id_, said_id_, project_;
   const std::vector<std::string> roles_;
   const v1::Hello offer_;  // methods and features
   const ProcessId process_;

@@ -25,6 +25,7 @@ struct WorkerPlan {
   const char* id;
   std::vector<std::string> roles;
   bool foreign = false;  ///< A user's own: it offers one method of a role, which no job asks for.
+  const char* project = "*";  ///< Of its token.
 };
 std::vector<std::string> Everything() {
   return {"actor", "rollout", "reward", "reference", "critic"};
@@ -45,10 +46,18 @@ std::vector<WorkerPlan> OwnWorkers() {
           {"all-4", Everything()},
           {"all-5", Everything()}};
 }
-// A quarter of the worlds has a worker of a user's own.
-std::vector<WorkerPlan> WorkersOfTheWorld(uint64_t seed) {
+// A quarter of the worlds has a worker of a user's own. Of two projects, each has workers of its
+// own, and some work for both: three of one id.
+std::vector<WorkerPlan> WorkersOfTheWorld(const Scenario& scenario) {
   std::vector<WorkerPlan> workers = OwnWorkers();
-  if (seed % 4 == 0) workers.push_back({"foreign-0", {"reward"}, true});
+  if (scenario.two_projects) {
+    for (const char* project : {"default", "other"}) {
+      workers.push_back({"actor-0", {"actor"}, false, project});
+      workers.push_back({"rollout-0", {"rollout"}, false, project});
+      workers.push_back({"all-0", Everything(), false, project});
+    }
+  }
+  if (scenario.seed % 4 == 0) workers.push_back({"foreign-0", {"reward"}, true});
   return workers;
 }
 
@@ -71,9 +80,9 @@ World::World(const Scenario& scenario, Coverage* coverage, bool tracing)
       slow_network_until_(absl::InfinitePast()),
       repeats_until_(absl::InfinitePast()) {
   for (int i = 0; i < 2; ++i) relays_.push_back(std::make_unique<SimulatedRelay>(this));
-  for (const WorkerPlan& plan : WorkersOfTheWorld(scenario_.seed)) {
-    workers_.push_back(std::make_unique<SimulatedWorker>(this, workers_.size(), plan.id, plan.roles,
-                                                         plan.foreign));
+  for (const WorkerPlan& plan : WorkersOfTheWorld(scenario_)) {
+    workers_.push_back(std::make_unique<SimulatedWorker>(this, workers_.size(), plan.id,
+                                                         plan.project, plan.roles, plan.foreign));
   }
   unreachable_until_.resize(workers_.size(), absl::InfinitePast());
   stale_until_.resize(workers_.size(), absl::InfinitePast());
@@ -157,6 +166,8 @@ SimulatedWorker* World::FindWorker(const std::string& id) {
   }
   return nullptr;
 }
+
+SimulatedWorker& World::WorkerOf(uint64_t stream) { return *workers_[streams_.at(stream).worker]; }
 
 SimulatedRelay& World::RelayOf(size_t worker) { return *relays_[worker % relays_.size()]; }
 

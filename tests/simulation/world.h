@@ -72,7 +72,9 @@ class World {
   SimulatedController* controller() { return controller_.get(); }
   ProcessId controller_process() const { return controller_process_; }
   std::vector<std::unique_ptr<SimulatedWorker>>& workers() { return workers_; }
+  /// By its name in the controller.
   SimulatedWorker* FindWorker(const std::string& id);
+  SimulatedWorker& WorkerOf(uint64_t stream);
   SimulatedRelay& RelayOf(size_t worker);
   std::vector<std::unique_ptr<SimulatedRelay>>& relays() { return relays_; }
 

@@ -1,0 +1,134 @@
+// Workers by name.
+#include "controller/cluster/cluster_workers.h"
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "controller/cluster/cluster_core.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace baton::controller {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+v1::Hello HelloWithRole(const std::string& id, const std::string& role,
+                        const std::string& instance = "i1") {
+  v1::Hello hello;
+  hello.set_worker_id(id);
+  hello.set_instance_id(instance);
+  hello.set_protocol_min(1);
+  hello.set_protocol_max(1);
+  v1::MethodCredits* method = hello.add_methods();
+  method->set_role(role);
+  method->set_method("generate");
+  method->set_credits(8);
+  return hello;
+}
+
+template <typename T>
+std::vector<T> EffectsOf(const ClusterEffects& effects) {
+  std::vector<T> out;
+  for (const ClusterEffect& effect : effects) {
+    if (const T* wanted = std::get_if<T>(&effect)) out.push_back(*wanted);
+  }
+  return out;
+}
+
+class ClusterWorkersTest : public ::testing::Test {
+ protected:
+  ClusterCore core_{3, {}};
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+// Neither keeps the other one out, nor takes its place.
+TEST_F(ClusterWorkersTest, EachProjectHasIdsOfItsOwn) {
+  core_.OnNeed("projects/a/jobs/j", 0, 1, false, {{"rollout", 1}}, now_);
+  core_.OnNeed("projects/b/jobs/j", 0, 2, false, {{"rollout", 1}}, now_);
+  auto grants =
+      EffectsOf<ClusterGrant>(core_.OnHello(1, HelloWithRole("r", "rollout", "i1"), now_, "a"));
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].worker, "a/r");
+  EXPECT_EQ(grants[0].job, "projects/a/jobs/j");
+  // Of another project, with the same instance id: it stands in every list of workers.
+  const ClusterEffects other = core_.OnHello(2, HelloWithRole("r", "rollout", "i1"), now_, "b");
+  EXPECT_THAT(EffectsOf<ClusterRefuse>(other), IsEmpty());
+  EXPECT_THAT(EffectsOf<ClusterLost>(other), IsEmpty());
+  grants = EffectsOf<ClusterGrant>(other);
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].worker, "b/r");
+  EXPECT_EQ(EffectsOf<ClusterWelcome>(other)[0].worker, "b/r");
+  const ClusterEffects of_all = core_.OnHello(3, HelloWithRole("r", "rollout", "i1"), now_, "*");
+  EXPECT_EQ(EffectsOf<ClusterWelcome>(of_all)[0].worker, "r");
+  EXPECT_EQ(core_.workers().SessionOf("a/r"), 1u);
+  EXPECT_EQ(core_.workers().SessionOf("b/r"), 2u);
+  EXPECT_EQ(core_.workers().SessionOf("r"), 3u);
+  // A second process with the project's own token waits, as before.
+  const auto refused =
+      EffectsOf<ClusterRefuse>(core_.OnHello(4, HelloWithRole("r", "rollout", "i2"), now_, "a"));
+  ASSERT_THAT(refused, SizeIs(1));
+  EXPECT_EQ(refused[0].reason, "WORKER_ID_TAKEN");
+  EXPECT_THAT(std::string(refused[0].status.message()), HasSubstr("'a/r'"));
+  // Each is drained by its name.
+  EXPECT_TRUE(core_.OnDrain("b/r", now_).ok());
+  std::vector<std::string> names, draining;
+  for (const v1::Worker& worker : core_.workers().List(now_)) {
+    names.push_back(worker.worker_id());
+    if (worker.state() == v1::Worker::STATE_DRAINING) draining.push_back(worker.worker_id());
+  }
+  EXPECT_THAT(names, ElementsAre("a/r", "b/r", "r"));
+  EXPECT_THAT(draining, ElementsAre("b/r"));
+}
+
+TEST_F(ClusterWorkersTest, AnIdWithoutItsProjectIsNotGuessed) {
+  core_.OnHello(1, HelloWithRole("r", "rollout"), now_, "a");
+  const auto drained = core_.OnDrain("r", now_);
+  EXPECT_TRUE(absl::IsNotFound(drained.status()));
+  EXPECT_THAT(std::string(drained.status().message()), HasSubstr("there is 'a/r'"));
+}
+
+TEST_F(ClusterWorkersTest, AfterARestartAnotherProjectDoesNotTakeAWorkersPlace) {
+  core_.Expect("projects/b/jobs/j", "b/r", "rollout", now_);
+  core_.KeepDrained("b/s", "a user asked for it");
+  for (const v1::Worker& worker : core_.workers().List(now_)) EXPECT_EQ(worker.project(), "b");
+  v1::Hello hello = HelloWithRole("r", "rollout");
+  hello.add_roles_held()->set_job("projects/b/jobs/j");
+  hello.mutable_roles_held(0)->set_role("rollout");
+  ClusterEffects effects = core_.OnHello(1, hello, now_, "a");
+  EXPECT_THAT(EffectsOf<ClusterLost>(effects), IsEmpty());
+  EXPECT_THAT(EffectsOf<ClusterBack>(effects), IsEmpty());
+  EXPECT_THAT(EffectsOf<ClusterWelcome>(effects)[0].release, SizeIs(1));
+  effects = core_.OnHello(2, hello, now_, "b");
+  EXPECT_THAT(EffectsOf<ClusterLost>(effects), IsEmpty());
+  ASSERT_THAT(EffectsOf<ClusterBack>(effects), SizeIs(1));
+  EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "b/r");
+}
+
+// An earlier release stored the id alone.
+TEST_F(ClusterWorkersTest, AJobOfAnEarlierReleaseKeepsItsWorker) {
+  core_.Expect("projects/b/jobs/j", "r", "rollout", now_);
+  v1::Hello hello = HelloWithRole("r", "rollout");
+  hello.set_epoch_seen(1);
+  hello.add_roles_held()->set_job("projects/b/jobs/j");
+  hello.mutable_roles_held(0)->set_role("rollout");
+  EXPECT_EQ(EffectsOf<ClusterWelcome>(core_.OnHello(1, hello, now_, "a"))[0].worker, "a/r");
+  // The project's own worker of that id, while the job waits for the one of all projects.
+  const v1::Hello fresh = HelloWithRole("r", "rollout", "i2");
+  EXPECT_EQ(EffectsOf<ClusterWelcome>(core_.OnHello(9, fresh, now_, "b"))[0].worker, "b/r");
+  core_.OnClosed(9, now_);
+  ClusterEffects effects = core_.OnHello(2, hello, now_, "b");
+  ASSERT_THAT(EffectsOf<ClusterBack>(effects), SizeIs(1));
+  EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "r");
+  core_.OnClosed(2, now_);
+  effects = core_.OnHello(3, hello, now_, "b");  // it attaches again
+  ASSERT_THAT(EffectsOf<ClusterBack>(effects), SizeIs(1));
+  EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "r");
+}
+
+}  // namespace
+}  // namespace baton::controller
