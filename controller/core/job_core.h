@@ -66,6 +66,10 @@ class JobCore {
   const TrajectoryInfo* Find(uint64_t trajectory) const {
     return job_.scheduler.table().Find(trajectory);
   }
+  /// Whether that trajectory's payload is of use: it is of the phase in progress, or of its batch.
+  bool NeedsPayload(uint64_t trajectory) const {
+    return Find(trajectory) != nullptr || job_.buffer.taken().count(trajectory) > 0;
+  }
   /// Kept responses by prompt. A restarted controller has those of the step in progress and later
   /// ones; a job that was resumed has later ones.
   const PromptHistory& history() const { return job_.buffer.history(); }

@@ -93,7 +93,11 @@ void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
       Withdraw(table_.plan().graph().role(node), WorkId(trajectory->id, node), reason, context);
     }
     scores_.errors().Forget(*trajectory);
-    if (trajectory->serial != 0) context.buffer.Drop(*trajectory, context.out);
+    if (trajectory->serial != 0) {
+      context.buffer.Drop(*trajectory, context.out);
+    } else if (!Mutant("stragglers-tokens-stay")) {  // without a row it may have tokens
+      context.out.Do(DropPayloads{{trajectory->id}});
+    }
   }
   for (const TrajectoryInfo* trajectory : dropped) table_.Remove(trajectory->id);
 }

@@ -112,7 +112,9 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::string& uid() const { return uid_; }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
-  bool set_aside() const { return set_aside_; }
+  /// For tests, on the strand: the trajectories of which it holds a payload or tokens; none while a
+  /// turn waits, which may drop some.
+  std::vector<uint64_t> HeldPayloads() const;
   /// The features that its workers must promise, by role.
   const RoleNeeds& role_needs() const { return role_needs_; }
 

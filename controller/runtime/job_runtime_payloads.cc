@@ -318,6 +318,14 @@ void JobRuntime::Do(const DropLogFiles& effect) {
   });
 }
 
+std::vector<uint64_t> JobRuntime::HeldPayloads() const {
+  std::vector<uint64_t> held;
+  if (!turns_.empty()) return held;
+  payloads_.AppendIds(&held);
+  for (const auto& [id, partial] : partials_) held.push_back(id);
+  return held;
+}
+
 void JobRuntime::Do(const DropPayloads& effect) {
   for (uint64_t id : effect.trajectories) {
     payloads_.Erase(id);

@@ -63,6 +63,10 @@ class PayloadCache {
   void Put(uint64_t trajectory, Payload payload);
   void Erase(uint64_t trajectory);
   void Clear();
+  /// The trajectories whose payloads it has.
+  void AppendIds(std::vector<uint64_t>* ids) const {
+    for (const auto& [id, kept] : by_id_) ids->push_back(id);
+  }
 
   /// A write of so many bytes begins; it ended.
   void BeginWrite(uint64_t bytes);

@@ -138,6 +138,16 @@ std::string StalenessIsBounded(const v1::JobSpec& spec, const JobHistory& histor
   return "";
 }
 
+std::string PayloadsAreOfKnownTrajectories(const controller::JobCore& core,
+                                           const std::vector<uint64_t>& held) {
+  for (const uint64_t id : held) {
+    if (core.NeedsPayload(id)) continue;
+    return absl::StrCat("the runtime holds what ", TrajectoryName(id),
+                        " has, which the core does not know");
+  }
+  return "";
+}
+
 std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
                            const controller::StartTask& task) {
   if (task.ref.kind != TaskKind::kGenerate) return "";

@@ -60,6 +60,9 @@ std::string SyncedPayloadsSurvive(const store::v1::TrajectoryRow& row, const Log
 std::string ToldIsStored(bool stored, const v1::JobEvent& event);
 std::string ToldInOrder(int64_t last, const v1::JobEvent& event);
 std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::StartTask& task);
+/// `held`: the trajectories of which the runtime holds payloads or tokens.
+std::string PayloadsAreOfKnownTrajectories(const controller::JobCore& core,
+                                           const std::vector<uint64_t>& held);
 // 5: versions only grow, and one version is one thing.
 // (An actor that was lost may still publish what it was asked to: nobody loads it any more.)
 std::string VersionsOnlyGrow(const JobHistory& history, const controller::StartTask& task);

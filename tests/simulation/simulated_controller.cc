@@ -40,7 +40,9 @@ SimulatedController::SimulatedController(World* world)
       executors_(world, &calls_),
       store_(world, &calls_),
       files_(world, &calls_),
-      rules_(world, [this](const std::string& job) { return jobs_.Get(job).job->state(); }) {
+      rules_(
+          world, [this](const std::string& job) { return jobs_.Get(job).job->state(); },
+          [this](const std::string& job) { return jobs_.Get(job).job->HeldPayloads(); }) {
   context_.executors = &executors_;
   context_.clock = &clock_;
   context_.store = &store_;

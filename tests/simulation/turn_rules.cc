@@ -335,6 +335,8 @@ void TurnRules::CheckJobs() {
     if (!std::exchange(job.changed, false)) continue;
     world_.Check("EveryWaitHasADeadline",
                  EveryWaitHasADeadline(*job.core, world_.now(), absl::Seconds(3)));
+    world_.Check("PayloadsAreOfKnownTrajectories",
+                 PayloadsAreOfKnownTrajectories(*job.core, held_(name)));
     CheckTurns(name);
   }
 }

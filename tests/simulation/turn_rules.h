@@ -23,9 +23,11 @@ namespace baton::simulation {
 /// Of one controller's life. Holds the cores of its jobs, which live as long.
 class TurnRules : public controller::TurnObserver {
  public:
-  /// `shown` answers the state that callers see of a job.
-  TurnRules(World* world, std::function<v1::Job::State(const std::string& job)> shown)
-      : world_(*world), shown_(std::move(shown)) {}
+  using Shown = std::function<v1::Job::State(const std::string& job)>;
+  using Held = std::function<std::vector<uint64_t>(const std::string& job)>;
+  /// `shown` answers the state that callers see of a job, `held` JobRuntime::HeldPayloads.
+  TurnRules(World* world, Shown shown, Held held)
+      : world_(*world), shown_(std::move(shown)), held_(std::move(held)) {}
 
   void OnResult(const controller::JobCore& core, const std::string& worker,
                 const controller::TaskRef& ref, const v1::TaskResult& result) override;
@@ -80,7 +82,8 @@ class TurnRules : public controller::TurnObserver {
   bool IsStored(const Job& job, const controller::TaskRef& ref);
 
   World& world_;
-  const std::function<v1::Job::State(const std::string&)> shown_;
+  const Shown shown_;
+  const Held held_;
   std::map<std::string, Job> jobs_;
 };
 
