@@ -85,6 +85,12 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
   return effects;
 }
 
+ClusterEffects ClusterCore::OnReleased(const std::string& worker, const std::string& job) {
+  ClusterEffects effects;
+  if (cluster_.workers.OnReleased(worker, job)) Match(effects);
+  return effects;
+}
+
 // What it was granted and did not want comes back by OnReturn: the grant may still be on its way.
 void ClusterCore::OnLeave(const std::string& job) { cluster_.needs.Erase(job); }
 

@@ -70,6 +70,8 @@ class ClusterCore {
   /// row, or when it is slow, it gets no work until its process is restarted.
   ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
                           ReturnReason return_reason = ReturnReason::kGood);
+  /// A worker says that it has left a role of `job`, which may have given it back before.
+  ClusterEffects OnReleased(const std::string& worker, const std::string& job);
   /// A job asks for nothing any more.
   void OnLeave(const std::string& job);
   /// A restarted controller: `job` held this worker, which has one lease to come back.

@@ -58,6 +58,13 @@ std::string ProjectOfName(const std::string& name) {
   return slash == std::string::npos ? "*" : name.substr(0, slash);
 }
 
+// It has left its last role.
+void Unstick(ClusterWorker& worker) {
+  if (!std::exchange(worker.stuck, false) || worker.kept_drained) return;
+  worker.draining = false;
+  worker.drain_reason.clear();
+}
+
 void Drain(ClusterWorker& worker, const std::string& reason) {
   worker.draining = true;
   worker.drain_reason = reason;
@@ -169,6 +176,7 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
   }
   // The newest stream is the worker's. A drain that was meant for the old process ends with it.
   if (worker.session != 0) sessions_.erase(worker.session);
+  if (other_process || hello.running_size() == 0) Unstick(worker);
   if (other_process) {
     worker.silences = 0;
     if (!worker.kept_drained) {
@@ -255,6 +263,7 @@ void ClusterWorkers::Grant(const std::string& id, const std::string& job, const 
   ClusterWorker& worker = workers_.at(id);
   worker.job = job;
   worker.roles = roles;
+  worker.left.clear();
   ClusterGrant grant{job, id, roles, {}};
   for (const std::string& role : RolesOfWorkerSlot(roles)) {
     grant.credits[role] = CreditsOf(worker, role, needs);
@@ -267,6 +276,14 @@ void ClusterWorkers::OnReturn(const std::string& job, const std::string& id,
   const auto it = workers_.find(id);
   if (it == workers_.end() || it->second.job != job) return;
   ClusterWorker& worker = it->second;
+  // What it said may have come while the job gave it back.
+  const bool stuck = return_reason == ReturnReason::kStuck && worker.left != job &&
+                     !Mutant("stuck-worker-granted");
+  if (stuck && !worker.draining) {
+    worker.stuck = true;
+    Drain(worker, absl::StrCat("it has not left its last role, ", worker.roles,
+                               ", in time; restart its process if it does not end by itself"));
+  }
   worker.job.clear();
   worker.roles.clear();
   // A worker that misses deadlines job after job is drained: it would spoil them all.
@@ -277,6 +294,15 @@ void ClusterWorkers::OnReturn(const std::string& job, const std::string& id,
     Drain(worker, absl::StrCat("it was slower than its peers in ", job));
   }
   if (worker.session == 0 && !worker.draining) workers_.erase(it);
+}
+
+bool ClusterWorkers::OnReleased(const std::string& id, const std::string& job) {
+  const auto it = workers_.find(id);
+  if (it == workers_.end()) return false;
+  it->second.left = job;
+  if (!it->second.stuck) return false;
+  Unstick(it->second);
+  return it->second.free();
 }
 
 void ClusterWorkers::Expect(const std::string& job, const std::string& id, const std::string& roles,
@@ -332,7 +358,7 @@ absl::Status ClusterWorkers::OnUndrain(const std::string& id) {
     return Unknown(id);
   }
   ClusterWorker& worker = it->second;
-  worker.draining = worker.kept_drained = false;
+  worker.draining = worker.kept_drained = worker.stuck = false;
   worker.drain_reason.clear();
   worker.silences = 0;
   // It was known for its drain alone.

@@ -39,6 +39,9 @@ struct ClusterWorker {
   bool draining = false;
   bool kept_drained = false;  ///< By an operator.
   std::string drain_reason;
+  /// It is drained because it did not leave its last role: until it has, or its process is another.
+  bool stuck = false;
+  std::string left;           ///< The last job whose role it said it has left.
   int silences = 0;           ///< Deadlines it let pass, one after the other.
   std::string job;            ///< Empty: free.
   std::string roles;          ///< Granted, joined by "+".
@@ -80,6 +83,8 @@ class ClusterWorkers {
              const RoleNeeds& needs, ClusterEffects& effects);
   /// Nothing happens where `job` does not have it.
   void OnReturn(const std::string& job, const std::string& id, ReturnReason return_reason);
+  /// It says that it has left a role of `job`. True: it may be granted again.
+  bool OnReleased(const std::string& id, const std::string& job);
   void Expect(const std::string& job, const std::string& id, const std::string& roles,
               absl::Time now);
 

@@ -1,4 +1,4 @@
-// Workers by name.
+// Workers by name, and workers that do not leave their roles.
 #include "controller/cluster/cluster_workers.h"
 
 #include <string>
@@ -38,6 +38,16 @@ std::vector<T> EffectsOf(const ClusterEffects& effects) {
     if (const T* wanted = std::get_if<T>(&effect)) out.push_back(*wanted);
   }
   return out;
+}
+
+std::string CauseFor(const ClusterCore& core, const std::string& job, absl::Time now) {
+  v1::ExplainJobResponse answer;
+  answer.add_waits()->set_kind("workers");
+  core.Explain(job, now, &answer);
+  for (const v1::Wait& wait : answer.waits()) {
+    if (wait.kind() == "workers") return wait.cause();
+  }
+  return "";
 }
 
 class ClusterWorkersTest : public ::testing::Test {
@@ -128,6 +138,53 @@ TEST_F(ClusterWorkersTest, AJobOfAnEarlierReleaseKeepsItsWorker) {
   effects = core_.OnHello(3, hello, now_, "b");  // it attaches again
   ASSERT_THAT(EffectsOf<ClusterBack>(effects), SizeIs(1));
   EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "r");
+}
+
+// Its next job would wait for what the last one left running.
+TEST_F(ClusterWorkersTest, AWorkerThatDoesNotLeaveItsRoleIsNotGranted) {
+  const std::string first = "projects/a/jobs/first", next = "projects/b/jobs/next";
+  core_.OnHello(1, HelloWithRole("r", "rollout"), now_);
+  core_.OnNeed(first, 0, 1, false, {{"rollout", 1}}, now_);
+  core_.OnNeed(next, 0, 2, false, {{"rollout", 1}}, now_);
+  core_.OnLeave(first);
+  EXPECT_THAT(core_.OnReturn(first, "r", now_, ReturnReason::kStuck), IsEmpty());
+  EXPECT_THAT(CauseFor(core_, next, now_), HasSubstr("worker r has not left its last role"));
+  EXPECT_THAT(core_.workers().List(now_)[0].drain_reason(),
+              HasSubstr("it has not left its last role, rollout"));
+  // Its stream breaks, and it still runs what it ran.
+  v1::Hello hello = HelloWithRole("r", "rollout");
+  hello.add_running()->set_task_token("old");
+  EXPECT_THAT(EffectsOf<ClusterGrant>(core_.OnHello(2, hello, now_)), IsEmpty());
+  const auto grants = EffectsOf<ClusterGrant>(core_.OnReleased("r", first));
+  ASSERT_THAT(grants, SizeIs(1));
+  EXPECT_EQ(grants[0].job, next);
+  EXPECT_EQ(core_.workers().List(now_)[0].drain_reason(), "");
+  // A new process has nothing left to leave.
+  core_.OnLeave(next);
+  core_.OnReturn(next, "r", now_, ReturnReason::kStuck);
+  core_.OnNeed(first, 0, 3, false, {{"rollout", 1}}, now_);
+  core_.OnClosed(2, now_);
+  EXPECT_THAT(EffectsOf<ClusterGrant>(core_.OnHello(3, HelloWithRole("r", "rollout", "i2"), now_)),
+              SizeIs(1));
+}
+
+// What it said was on its way when the job gave it back.
+TEST_F(ClusterWorkersTest, AWorkerThatHasLeftItsRoleIsNotStuck) {
+  const std::string first = "projects/a/jobs/first", next = "projects/a/jobs/next";
+  core_.OnHello(1, HelloWithRole("r", "rollout"), now_);
+  core_.OnNeed(first, 0, 1, false, {{"rollout", 1}}, now_);
+  core_.OnNeed(next, 0, 2, false, {{"rollout", 1}}, now_);
+  core_.OnLeave(first);
+  EXPECT_THAT(core_.OnReleased("r", first), IsEmpty());
+  EXPECT_THAT(EffectsOf<ClusterGrant>(core_.OnReturn(first, "r", now_, ReturnReason::kStuck)),
+              SizeIs(1));
+  // What it said of the first job says nothing of the next one.
+  core_.OnLeave(next);
+  core_.OnNeed(first, 0, 3, false, {{"rollout", 1}}, now_);
+  EXPECT_THAT(core_.OnReturn(next, "r", now_, ReturnReason::kStuck), IsEmpty());
+  ASSERT_TRUE(core_.OnDrain("r", now_).ok());
+  EXPECT_THAT(core_.OnReleased("r", next), IsEmpty()) << "an operator's drain stays";
+  EXPECT_THAT(EffectsOf<ClusterGrant>(*core_.OnUndrain("r")), SizeIs(1));
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ struct WorkerCounts {
   int attached = 0;
   int free = 0;
   int drained = 0;
+  std::vector<std::string> stuck;   // drained, because they have not left their last role
   int elsewhere = 0;                // with other projects, or bound to them …
   int offered_elsewhere = 0;        // … and fit to take the worker slot
   std::map<std::string, int> held;  // by job of the project
@@ -79,6 +80,11 @@ std::string WorkerCounts::Text() const {
   if (elsewhere > 0) parts.push_back(absl::StrCat("other projects have ", elsewhere));
   if (free > 0) parts.push_back(absl::StrCat(are(free), " free"));
   if (drained > 0) parts.push_back(absl::StrCat(are(drained), " drained"));
+  for (const std::string& id : stuck) {
+    parts.push_back(absl::StrCat("worker ", id,
+                                 " has not left its last role (restart it if it does "
+                                 "not end by itself)"));
+  }
   for (const auto& [what, count] : missing) {
     parts.push_back(absl::StrCat(count, " ", NotOfferedText(what.second, count)));
   }
@@ -101,6 +107,8 @@ WorkerCounts CountWorkers(const ClusterWorkers& workers, const std::string& role
       if (missing.second.none()) ++out.offered_elsewhere;
     } else if (!missing.second.none()) {
       ++out.missing[std::move(missing)];
+    } else if (worker.stuck) {
+      out.stuck.push_back(id);
     } else if (worker.draining) {
       ++out.drained;
     } else if (worker.job.empty()) {

@@ -19,6 +19,7 @@ enum class ReturnReason : uint8_t {
   kGood,
   kSilent,  ///< It let a deadline pass.
   kSlow,    ///< It was persistently slower than its peers.
+  kStuck,   ///< It was to leave its role, and did not say in time that it has.
 };
 
 }  // namespace baton::controller

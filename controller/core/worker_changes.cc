@@ -205,11 +205,12 @@ void CheckSlotDeadlines(JobParts& job) {
   for (auto late = next(0); late.has_value(); late = next(late->slot + 1)) {
     const RoleSlot& slot = job.roster().slots()[late->slot];
     if (late->kind == TaskKind::kReleaseRole) {
-      // The job waits for nobody when it ends: whatever the worker still holds, it will free it.
+      // The job waits for nobody when it ends. The queue does: no other job gets the worker before
+      // it has left.
       job.out.Warn(absl::StrCat("worker ", slot.worker, " did not release the role ", slot.role,
                                 " within ", absl::FormatDuration(job.options.release_deadline),
                                 "; the job gives it back anyway"));
-      job.slots.Leave(slot, job.versions, job.out);
+      job.slots.Leave(slot, job.versions, job.out, ReturnReason::kStuck);
       job.life.CheckReleased(job);
       continue;
     }

@@ -82,11 +82,12 @@ void WorkerSlots::Empty(RoleSlot& slot, PolicyVersions& versions, absl::Time now
   slot.trouble.clear();
 }
 
-void WorkerSlots::Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSink& out) {
+void WorkerSlots::Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSink& out,
+                        ReturnReason return_reason) {
   const std::string worker = slot.worker;
   Empty(Own(slot), versions, out.now());
   // It may still play another role of its worker slot; then it is returned with that one.
-  if (!roster_.Has(worker)) out.Do(ReturnWorker{worker});
+  if (!roster_.Has(worker)) out.Do(ReturnWorker{worker, return_reason});
 }
 
 void WorkerSlots::ReleaseAll(EffectSink& out) {

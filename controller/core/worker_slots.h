@@ -72,7 +72,8 @@ class WorkerSlots {
                            absl::Time now);
   /// The worker left the role, or its time for that is up. It goes back to the queue with its last
   /// role.
-  void Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSink& out);
+  void Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSink& out,
+             ReturnReason return_reason = ReturnReason::kGood);
   /// Every worker is to leave.
   void ReleaseAll(EffectSink& out);
   /// Tells the worker to leave its role; again, if it has been told.

@@ -130,6 +130,12 @@ void ClusterRuntime::Session::Route(ClusterRuntime* cluster, const SessionState&
     case v1::WorkerMessage::kResult: {
       const auto token = DecodeToken(message.result().task_token());
       const auto job = JobFor(*cluster, state, token);
+      if (token.has_value() && token->ref.kind == TaskKind::kReleaseRole) {
+        // Its job may be over, or gone.
+        const std::string left = token->job.substr(0, token->job.find('#'));
+        cluster->Post(
+            [cluster, worker, left] { cluster->Apply(cluster->core_.OnReleased(worker, left)); });
+      }
       if (token.has_value() && token->ref.kind == TaskKind::kExport) {
         cluster->Post([cluster, worker, ref = token->ref, result = message.result()] {
           cluster->OnExportResult(worker, ref, result);

@@ -121,36 +121,64 @@ void Dispatcher::Launch(const Context& context) {
     return;
   }
   if (!changes_role && method->second.options.on_reader_thread && !task.has_order()) {
-    RunTask(role, context);
+    RunTask(role, context, 0);
     return;
   }
-  role.runner->Post([self = shared_from_this(), &role, context] { self->RunTask(role, context); },
-                    changes_role || task.has_order());
+  const uint64_t ending = changes_role ? BeginEnding(task.role(), task.job(), task.method()) : 0;
+  role.runner->Post(
+      [self = shared_from_this(), &role, context, ending] { self->RunTask(role, context, ending); },
+      changes_role || task.has_order());
 }
 
-void Dispatcher::RunTask(Role& role, const Context& context) {
+// What this role did for others stands in the queue of its runner, or runs: the end of it begins.
+uint64_t Dispatcher::BeginEnding(absl::string_view role, absl::string_view job,
+                                 absl::string_view why) {
+  absl::MutexLock lock(&mu_);
+  endings_[next_ending_] = {absl::StrCat("role ", role, ", for ", why, " of ", job),
+                            SteadyClock::now()};
+  return next_ending_++;
+}
+
+void Dispatcher::EndEnding(uint64_t ending) {
+  absl::MutexLock lock(&mu_);
+  endings_.erase(ending);
+}
+
+std::string Dispatcher::RoleEndingSince(SteadyClock::time_point begun) const {
+  absl::MutexLock lock(&mu_);
+  for (const auto& [number, ending] : endings_) {
+    if (ending.begun <= begun) return ending.what;
+  }
+  return "";
+}
+
+void Dispatcher::RunTask(Role& role, const Context& context, uint64_t ending) {
   const v1::Task& task = context->task();
   if (context->cancelled()) {
+    EndEnding(ending);
     context->Finish(absl::CancelledError("the task was cancelled before it began"));
   } else if (task.method() == kAssign) {
-    context->Finish(RunAssign(role, *context));
+    context->Finish(RunAssign(role, *context, ending));
   } else if (task.method() == kRelease) {
     // Else it is another job's by now.
     if (CheckHeld(task).ok() || Mutant("late-release-of-another-job")) {
       const std::string job = TakeHeld(task.role(), &task);
       if (!job.empty() && role.options.on_release) role.options.on_release(job);
     }
+    EndEnding(ending);
     context->Finish(v1::TaskResult());
   } else {
     RunMethod(role.methods.at(task.method()), context);
   }
 }
 
-absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& context) {
+absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& context,
+                                                     uint64_t ending) {
   const v1::Task& task = context.task();
   DropOtherJobs(task);
   const std::string previous = TakeHeld(task.role(), &task);
   if (!previous.empty() && role.options.on_release) role.options.on_release(previous);
+  EndEnding(ending);
   {
     absl::MutexLock lock(&mu_);
     if (!Mutant("trouble-of-the-job-before")) {
@@ -255,12 +283,15 @@ void Dispatcher::DropRole(const std::string& name) {
   const std::string job = TakeHeld(name);
   if (it == roles_.end() || job.empty() || !it->second.options.on_release) return;
   Role& role = it->second;
-  const auto release = [self = shared_from_this(), &role, name, job] {
+  const uint64_t ending = BeginEnding(name, job, "the end");
+  const auto release = [self = shared_from_this(), &role, name, job, ending] {
+    bool held = false;
     {
       absl::MutexLock lock(&self->mu_);
-      if (self->held_.count(name) > 0) return;  // it was taken on again meanwhile
+      held = self->held_.count(name) > 0;
     }
-    role.options.on_release(job);
+    if (!held) role.options.on_release(job);  // else it was taken on again meanwhile
+    self->EndEnding(ending);
   };
   role.runner->Post(release, /*exclusive=*/true);
 }

@@ -44,6 +44,10 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   /// Abandons every task and releases every role.
   void Fence();
 
+  /// The role that has been ending since before `begun`, and has not ended; empty: none. Ending
+  /// begins when its release, or an assignment to another job, has come.
+  std::string RoleEndingSince(SteadyClock::time_point begun) const;
+
   /// Fills in methods, held roles, running tasks and unacknowledged results.
   void Describe(v1::Hello& hello) const;
 
@@ -80,10 +84,19 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   };
   using Context = std::shared_ptr<TaskContext>;
 
+  /// The end of a role that is under way.
+  struct Ending {
+    std::string what;
+    SteadyClock::time_point begun;
+  };
+
+  uint64_t BeginEnding(absl::string_view role, absl::string_view job, absl::string_view why);
+  void EndEnding(uint64_t ending);
   void Apply(GroupSequencer::Decision decision);
   void Launch(const Context& context);
-  void RunTask(Role& role, const Context& context);
-  absl::StatusOr<v1::TaskResult> RunAssign(Role& role, TaskContext& context);
+  /// `ending`: of a task that ends what the role does; else 0.
+  void RunTask(Role& role, const Context& context, uint64_t ending);
+  absl::StatusOr<v1::TaskResult> RunAssign(Role& role, TaskContext& context, uint64_t ending);
   void RunMethod(const Method& method, const Context& context);
   absl::Status CheckHeld(const v1::Task& task) const;
   /// Releases the role. If it was the last role on its pool, also forgets the pool's order, unless
@@ -106,6 +119,8 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   std::map<std::string, v1::RoleHeld> held_ ABSL_GUARDED_BY(mu_);  ///< By role.
   std::map<std::string, Trouble> troubles_ ABSL_GUARDED_BY(mu_);   ///< By role.
   GroupSequencer sequencer_ ABSL_GUARDED_BY(mu_);
+  std::map<uint64_t, Ending> endings_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_ending_ ABSL_GUARDED_BY(mu_) = 1;
 };
 
 }  // namespace baton

@@ -296,6 +296,14 @@ void Session::WriteLoop(Stream& stream) {
   }
 }
 
+// No handler can be stopped from outside.
+void Session::ReportStuck(const std::string& role) {
+  const std::string what = absl::StrCat("what this worker did did not end within ",
+                                        absl::FormatDuration(options_.role_end_limit), ": ", role);
+  Log(LogLevel::kError, "a role does not end", {{"worker", options_.worker_id}, {"role", role}});
+  if (options_.on_stuck) options_.on_stuck(what);
+}
+
 void Session::WatchLoop() {
   absl::MutexLock lock(&mu_);
   while (!stopping_) {
@@ -318,6 +326,15 @@ void Session::WatchLoop() {
     if (welcome_by_.has_value() && now >= *welcome_by_) {
       welcome_by_.reset();
       CancelStream();
+    }
+    if (!stuck_reported_) {
+      mu_.Unlock();
+      const std::string stuck =
+          dispatcher_->RoleEndingSince(now - absl::ToChronoNanoseconds(options_.role_end_limit));
+      if (!stuck.empty()) ReportStuck(stuck);
+      mu_.Lock();
+      stuck_reported_ = !stuck.empty();
+      if (stuck_reported_) continue;
     }
     Time until = now + std::chrono::milliseconds(200);
     if (lease_.end().has_value()) until = std::min(until, *lease_.end());

@@ -46,6 +46,7 @@ class Session {
   void WriteLoop(Stream& stream);
   bool NextMessage(Time now, v1::WorkerMessage& message);
   void WatchLoop();
+  void ReportStuck(const std::string& role);
   void CancelStream() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WaitBeforeRetry(absl::Duration delay);
 
@@ -67,6 +68,7 @@ class Session {
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   /// While true, no Hello is sent: it would list tasks that are about to be dropped.
   bool fencing_ ABSL_GUARDED_BY(mu_) = false;
+  bool stuck_reported_ ABSL_GUARDED_BY(mu_) = false;
   /// The context of the open stream.
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mu_) = nullptr;
   /// The Hello must be accepted before this time.

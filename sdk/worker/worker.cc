@@ -46,6 +46,9 @@ absl::Status Check(const WorkerOptions& options) {
   if (options.progress_tokens < 1 || options.progress_interval <= absl::ZeroDuration()) {
     problems.push_back("progress_tokens and progress_interval: must be positive");
   }
+  if (options.role_end_limit <= absl::ZeroDuration()) {
+    problems.push_back("role_end_limit: must be positive");
+  }
   if (const absl::Status tls = MakeChannelCredentials(options.tls).status(); !tls.ok()) {
     problems.push_back(absl::StrCat("tls: ", tls.message()));
   }

@@ -49,6 +49,14 @@ struct WorkerOptions {
   absl::Duration max_backoff = absl::Seconds(1);         ///< … doubling up to this.
   absl::Duration progress_interval = absl::Milliseconds(100);
   int progress_tokens = 64;
+  /// A role must end within this once it is released, or given to another job: its handlers return,
+  /// and then on_release does. The controller waits 30 s.
+  absl::Duration role_end_limit = absl::Seconds(20);
+  /// Called once, on a thread of the worker, when a role did not end in time; `what` says which.
+  /// Only the end of the process ends such a handler, so this should end the process, and whatever
+  /// started it should start it again. Null: an error is logged, and the worker plays no other role
+  /// meanwhile.
+  std::function<void(absl::string_view what)> on_stuck;
 };
 
 /// Runs one task. The return value gives the status of the result; CANCELLED is usual when

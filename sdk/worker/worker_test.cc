@@ -323,6 +323,85 @@ TEST(Worker, TellsWhatKeepsARoleFromItsWorkWhileItIsHeld) {
   }
 }
 
+// A handler that never returns holds its role for good. Nothing but the end of the process ends it.
+TEST(Worker, ARoleThatDoesNotEndIsReportedOnce) {
+  for (const char* method : {"release_role", "assign_role"}) {
+    FakeController controller;
+    absl::Mutex mu;
+    std::vector<std::string> stuck;
+    RunningWorker worker(controller, [&](WorkerOptions& options) {
+      options.role_end_limit = absl::Milliseconds(100);
+      options.on_stuck = [&](absl::string_view what) {
+        absl::MutexLock lock(&mu);
+        stuck.emplace_back(what);
+      };
+    });
+    absl::Notification begun, let_go;
+    worker
+        ->RegisterMethod("reward", "compute_reward", 1,
+                         [&](const v1::Task&, TaskContext&) {
+                           begun.Notify();
+                           let_go.WaitForNotification();
+                           return v1::TaskResult();
+                         })
+        .IgnoreError();
+    worker.Start();
+    ASSERT_TRUE(controller.RunTask(MakeTask("1", "reward", "assign_role")).has_value());
+    controller.SendTask(MakeTask("2", "reward", "compute_reward"));
+    ASSERT_TRUE(begun.WaitForNotificationWithTimeout(absl::Seconds(10)));
+    v1::Task next = MakeTask("3", "reward", method);
+    if (next.method() == "assign_role") next.set_job("projects/other/jobs/next");
+    controller.SendTask(next);
+    {
+      absl::MutexLock lock(&mu);
+      const auto told = [&] { return !stuck.empty(); };
+      ASSERT_TRUE(mu.AwaitWithTimeout(absl::Condition(&told), absl::Seconds(10))) << method;
+      EXPECT_EQ(stuck[0],
+                absl::StrCat("what this worker did did not end within 100ms: role reward, "
+                             "for ",
+                             method, " of ", next.job()));
+    }
+    let_go.Notify();
+    EXPECT_TRUE(controller.WaitForResult("3").has_value());
+    absl::MutexLock lock(&mu);
+    EXPECT_EQ(stuck.size(), 1u);
+  }
+}
+
+// However long a role takes to be taken on, and however long it works, it is not stuck.
+TEST(Worker, ARoleThatWorksIsNotStuck) {
+  FakeController controller;
+  std::atomic<int> stuck{0};
+  RunningWorker worker(controller, [&](WorkerOptions& options) {
+    options.role_end_limit = absl::Milliseconds(100);
+    options.on_stuck = [&](absl::string_view) { ++stuck; };
+  });
+  absl::Notification begun, let_go;
+  RoleOptions role;
+  role.on_assign = [&](const v1::Task&, TaskContext&) {
+    begun.Notify();
+    let_go.WaitForNotification();
+    return v1::TaskResult();
+  };
+  ASSERT_TRUE(worker->RegisterRole("reward", role).ok());
+  worker.Start();
+  controller.SendTask(MakeTask("1", "reward", "assign_role"));
+  ASSERT_TRUE(begun.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  // The watch looks at the role between two heartbeats: several of them pass.
+  const auto beats = [&] {
+    const auto messages = controller.messages();
+    return std::count_if(messages.begin(), messages.end(),
+                         [](const auto& message) { return message.has_heartbeat(); });
+  };
+  const auto enough = beats() + 10;
+  const absl::Time deadline = absl::Now() + absl::Seconds(10);
+  while (beats() < enough && absl::Now() < deadline) std::this_thread::yield();
+  EXPECT_GE(beats(), enough);
+  EXPECT_EQ(stuck, 0);
+  let_go.Notify();
+  EXPECT_TRUE(controller.WaitForResult("1").has_value());
+}
+
 TEST(Worker, TroubleFromBetweenTwoJobsIsNotTheSecondOnes) {
   FakeController controller;
   RunningWorker worker(controller);

@@ -1,6 +1,7 @@
 #include "workers/main/serve_command.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <set>
@@ -28,6 +29,8 @@
 
 namespace baton {
 namespace {
+
+constexpr int kStuckExit = 75;  // EX_TEMPFAIL: it may go well the next time
 
 /// With "auto" a worker whose machine has no sandbox goes on without commands, and says why; with
 /// "bubblewrap" it does not start.
@@ -75,6 +78,10 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
   if (rewards) worker.features.emplace_back(kRewardRulesFeature);
   if (commands.allowed()) worker.features.emplace_back(kRewardCommandFeature);
   worker.forward_log = true;
+  worker.on_stuck = [](absl::string_view what) {
+    Log(LogLevel::kError, "the process ends, to be started again", {{"reason", what}});
+    std::_Exit(kStuckExit);  // no destructor may wait for the handler
+  };
   if (!options.token_file.empty()) {
     BATON_ASSIGN_OR_RETURN(worker.token, ReadTokenFile("--token-file", options.token_file));
   }
