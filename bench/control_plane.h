@@ -75,7 +75,8 @@ struct DataResult {
   int64_t fetched_bytes = 0;     ///< Received by all ranks together, over TCP.
   int64_t score_bytes = 0;       ///< Tasks of reference and critic …
   int64_t input_bytes = 0;       ///< … and the columns among them that their methods read.
-  int64_t controller_bytes = 0;  ///< Resident memory that the step took.
+  int64_t controller_bytes = 0;  ///< Resident memory while the batch can be fetched …
+  int64_t peak_bytes = 0;        ///< … and at most, with what was free and not given back yet.
   std::string error;             ///< Empty: the ranks fetched their batch.
 };
 

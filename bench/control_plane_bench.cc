@@ -123,7 +123,12 @@ bool AddData(const Flags& flags, const std::string& folder, Report& report) {
              "reference and critic; aim <= 1.1");
   report.Add("controller_bytes_per_trajectory", ratio(data.controller_bytes, data.trajectories),
              "bytes",
-             absl::StrCat("resident; a payload has ", data.payload_bytes / data.trajectories));
+             absl::StrCat("resident while the batch can be fetched; a payload has ",
+                          data.payload_bytes / data.trajectories));
+  report.Add("controller_bytes_over_payload", ratio(data.controller_bytes, data.payload_bytes), "x",
+             "aim <= 1.5");
+  report.Add("controller_peak_over_payload", ratio(data.peak_bytes, data.payload_bytes), "x",
+             "with what was free and not given back to the machine yet");
   return true;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -46,11 +47,14 @@ v1::Column* AddColumn(v1::TaskResult& result, const std::string& name, v1::DataT
   return column;
 }
 
-// Resident memory of a process.
-int64_t ResidentBytes(pid_t pid) {
+// The controller gives free memory back within 2 s (malloc_conf in controller/server/main.cc).
+constexpr absl::Duration kSettles = absl::Seconds(4);
+
+// Resident memory of a process: "VmRSS:", or its peak, "VmHWM:".
+int64_t ResidentBytes(pid_t pid, const char* which = "VmRSS:") {
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
   for (std::string line; std::getline(status, line);) {
-    if (!absl::StartsWith(line, "VmRSS:")) continue;
+    if (!absl::StartsWith(line, which)) continue;
     const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipWhitespace());
     int64_t kib = 0;
     return absl::SimpleAtoi(words[words.size() - 2], &kib) ? kib * 1024 : 0;
@@ -81,6 +85,13 @@ class Seen {
       payload_bytes_[trajectory.trajectory_id()] = static_cast<int64_t>(trajectory.ByteSizeLong());
     }
     ++fetched_;
+    // The batch stays until the controller's memory has been measured.
+    mu_.Await(absl::Condition(&measured_));
+  }
+
+  void Measured() {
+    absl::MutexLock lock(&mu_);
+    measured_ = true;
   }
 
   bool WaitForRanks(absl::Duration limit) {
@@ -102,6 +113,7 @@ class Seen {
   int64_t score_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t input_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   int fetched_ ABSL_GUARDED_BY(mu_) = 0;
+  bool measured_ ABSL_GUARDED_BY(mu_) = false;
   std::map<std::string, int64_t> payload_bytes_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -275,6 +287,7 @@ DataResult MeasureData(const std::string& folder, int prompts) {
   grpc::ClientContext context;
   v1::Job job;
   const grpc::Status created = stub->CreateJob(&context, DataJob(root, prompts), &job);
+  const auto let_ranks_go = absl::MakeCleanup([&seen] { seen.Measured(); });
   if (!created.ok()) {
     result.error = absl::StrCat("CreateJob: ", created.error_message());
     return result;
@@ -285,6 +298,8 @@ DataResult MeasureData(const std::string& folder, int prompts) {
   }
   seen.Fill(&result);
   result.fetched_bytes = proxy.bytes_to_clients();
+  result.peak_bytes = ResidentBytes(server.pid(), "VmHWM:") - before;
+  absl::SleepFor(kSettles);
   result.controller_bytes = ResidentBytes(server.pid()) - before;
   return result;
 }

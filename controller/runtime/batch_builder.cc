@@ -104,12 +104,12 @@ absl::StatusOr<BatchBuilder> BatchBuilder::Create(const v1::Dataflow& dataflow,
   return BatchBuilder(ask, spec);
 }
 
-void BatchBuilder::Add(const std::shared_ptr<const v1::Trajectory>& payload) {
+void BatchBuilder::Add(const v1::Trajectory& payload, std::weak_ptr<const PackedPayload> cached) {
   auto taken = std::make_unique<Taken>();
   taken->entry.logged = LoggedPayload(ask_->trajectories[taken_.size()]);
-  taken->entry.cached = payload;
-  taken->entry.header = HeaderOf(*payload);
-  for (const v1::Column* column : ByName(*payload)) {
+  taken->entry.cached = std::move(cached);
+  taken->entry.header = HeaderOf(payload);
+  for (const v1::Column* column : ByName(payload)) {
     taken->entry.columns.push_back(column->name());
     taken->hashes.push_back(HashOf(*column));
   }
@@ -121,7 +121,7 @@ void BatchBuilder::Add(const std::shared_ptr<const v1::Trajectory>& payload) {
            {"values", &taken->values},
            {"cost_values", &taken->cost_values},
            {"advantage", &taken->advantage}}) {
-    const v1::Column* const column = FindColumn(*payload, name);
+    const v1::Column* const column = FindColumn(payload, name);
     if (column == nullptr || column->dtype() != v1::DATA_TYPE_FLOAT32) continue;
     *values = RawValues<float>(column->data());
   }
@@ -147,6 +147,8 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
   out.event.algorithm = {{"kl_coef", advantages.state.kl_coef},
                          {"log_lambda", advantages.state.log_lambda}};
   std::set<uint64_t> groups;
+  out.entries.reserve(
+      static_cast<size_t>(std::count(advantages.kept.begin(), advantages.kept.end(), true)));
   for (size_t i = 0; i < taken_.size(); ++i) {
     if (!advantages.kept[i]) continue;
     const TrajectoryInfo& info = ask.trajectories[i];

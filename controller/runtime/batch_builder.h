@@ -42,7 +42,8 @@ class BatchBuilder {
   ~BatchBuilder();
 
   /// The payload of the next one of `ask.trajectories`, with the columns of its score nodes.
-  void Add(const std::shared_ptr<const v1::Trajectory>& payload);
+  /// `cached`: the same in memory; expired: it is in the experience log alone.
+  void Add(const v1::Trajectory& payload, std::weak_ptr<const PackedPayload> cached);
   /// Call once all payloads are added. The entries say where their payloads are in the experience
   /// log. An error names the response and the column.
   absl::StatusOr<BuiltBatch> Finish();

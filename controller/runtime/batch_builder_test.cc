@@ -54,9 +54,15 @@ Payloads Shared(const std::vector<v1::Trajectory>& trajectories) {
 absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
                                      const Payloads& payloads) {
   BATON_ASSIGN_OR_RETURN(BatchBuilder builder, BatchBuilder::Create(dataflow, ask));
-  for (const auto& payload : payloads) builder.Add(payload);
+  std::vector<std::shared_ptr<const PackedPayload>> packed;
+  for (const auto& payload : payloads) {
+    packed.push_back(std::make_shared<const PackedPayload>(*payload));
+    builder.Add(*payload, packed.back());
+  }
   BATON_ASSIGN_OR_RETURN(BuiltBatch built, builder.Finish());
-  for (BatchEntry& entry : built.entries) entry.payload = entry.cached.lock();
+  for (BatchEntry& entry : built.entries) {
+    entry.payload = std::make_shared<const v1::Trajectory>(entry.cached.lock()->Unpack());
+  }
   return built;
 }
 

@@ -69,8 +69,7 @@ LoggedPayload::LoggedPayload(const TrajectoryInfo& info)
   for (const auto& [node, location] : info.columns) records.push_back(location);
 }
 
-v1::Trajectory BatchEntry::Whole(const v1::Trajectory& payload) const {
-  v1::Trajectory whole = payload;
+v1::Trajectory BatchEntry::Whole(v1::Trajectory whole) const {
   whole.MergeFrom(added);
   return whole;
 }
@@ -95,8 +94,10 @@ std::optional<v1::Trajectory> BatchEntry::Header() const {
 uint64_t BatchEntry::OwnBytes() const {
   uint64_t names = 0;
   for (const std::string& name : columns) names += sizeof(std::string) + name.size();
-  return names + added.ByteSizeLong() + (payload == nullptr ? 0 : payload->ByteSizeLong()) +
-         (header.has_value() ? header->ByteSizeLong() : 0) + sizeof(BatchEntry) +
+  // The message of `added` and that of `header` are within the entry.
+  return names + added.SpaceUsedLong() - sizeof(added) +
+         (payload == nullptr ? 0 : payload->SpaceUsedLong()) +
+         (header.has_value() ? header->SpaceUsedLong() - sizeof(*header) : 0) + sizeof(BatchEntry) +
          logged.records.size() * sizeof(PayloadLocation);
 }
 
@@ -132,15 +133,15 @@ std::optional<v1::Trajectory> BatchPart::TryAt(size_t i) const {
   if (entry.payload != nullptr) return entry.Whole();
   const auto cached = entry.cached.lock();
   if (cached == nullptr) return std::nullopt;
-  return entry.Whole(*cached);
+  return entry.Whole(cached->Unpack());
 }
 
 absl::StatusOr<v1::Trajectory> BatchPart::At(size_t i) const {
   std::optional<v1::Trajectory> known = TryAt(i);
   if (known.has_value()) return *std::move(known);
   const BatchEntry& entry = (*batch_)[static_cast<size_t>(rows_[i])];
-  BATON_ASSIGN_OR_RETURN(const v1::Trajectory payload, reader_.read(entry.logged));
-  return entry.Whole(payload);
+  BATON_ASSIGN_OR_RETURN(v1::Trajectory payload, reader_.read(entry.logged));
+  return entry.Whole(std::move(payload));
 }
 
 void BatchPart::Post(std::function<void()> work) const {

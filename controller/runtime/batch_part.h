@@ -13,6 +13,7 @@
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/experience_service.pb.h"
 #include "controller/core/trajectory.h"
+#include "controller/runtime/packed_payload.h"
 
 namespace baton::controller {
 
@@ -33,12 +34,12 @@ struct BatchEntry {
   std::shared_ptr<const v1::Trajectory> payload;
   v1::Trajectory added;  ///< Columns, scores and the step that the batch gives it.
   LoggedPayload logged;
-  std::vector<std::string> columns;            ///< Names of its columns.
-  std::weak_ptr<const v1::Trajectory> cached;  ///< Of what is logged, while it is in memory.
-  std::optional<v1::Trajectory> header;        ///< HeaderOf what is logged.
+  std::vector<std::string> columns;           ///< Names of its columns.
+  std::weak_ptr<const PackedPayload> cached;  ///< Of what is logged, while it is in memory.
+  std::optional<v1::Trajectory> header;       ///< HeaderOf what is logged.
 
   /// What `payload` is with what the batch adds.
-  v1::Trajectory Whole(const v1::Trajectory& payload) const;
+  v1::Trajectory Whole(v1::Trajectory payload) const;
   v1::Trajectory Whole() const { return Whole(*payload); }
   /// As FetchBatchRequest.VIEW_HEADERS says. Nothing: the payload's segments do not say how many
   /// tokens the columns have, as in payloads of early releases; the whole is sent then.

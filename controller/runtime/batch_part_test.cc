@@ -156,7 +156,7 @@ TEST(BatchPartTest, WhatIsNotInMemoryIsReadFromTheLog) {
   BatchEntry entry = Sampled("a", 3);
   const v1::Trajectory logged = *entry.payload;
   const std::string whole = entry.Whole().DebugString(), header = entry.Header()->DebugString();
-  auto cached = std::make_shared<const v1::Trajectory>(logged);
+  auto cached = std::make_shared<const PackedPayload>(logged);
   entry.payload = nullptr;
   entry.cached = cached;
   entry.header = HeaderOf(logged);

@@ -196,7 +196,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void StoreColumns(TaskDone done, v1::TaskResult result);
   void AddToPayload(uint64_t trajectory, uint32_t node, const v1::Column& column);
   /// Writes a payload to the log; `done` runs on the strand once the log has it.
-  void LogPayload(std::shared_ptr<const v1::Trajectory> payload,
+  void LogPayload(PayloadCache::Payload payload,
                   std::function<void(const absl::StatusOr<PayloadLocation>&)> done);
   /// Tells the core whether payloads that wait for the log leave room for more.
   void CheckPayloadBudget();
@@ -217,7 +217,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void AppendLog(const std::string& source, const std::string& level, const std::string& message,
                  std::function<void()> after = nullptr);
   absl::StatusOr<experience::ExperienceLog*> Log();                          // on disk_
-  absl::StatusOr<PayloadLocation> AppendPayload(const std::string& bytes);   // on disk_
+  absl::StatusOr<PayloadLocation> AppendPayload(absl::string_view bytes);    // on disk_
   absl::StatusOr<std::string> ReadPayload(const PayloadLocation& location);  // on disk_
   absl::StatusOr<v1::Trajectory> ReadWhole(const LoggedPayload& payload);    // on disk_
   /// A payload cannot be read for the moment: tries again soon, while the job is active.

@@ -212,7 +212,7 @@ void JobRuntime::SendScore(const StartTask& effect) {
   const uint64_t id = effect.args.trajectory.id;
   if (const PayloadCache::Payload payload = payloads_.Find(id); payload != nullptr) {
     v1::Task task = MakeTask(effect);
-    FillScore(effect, *payload, task);
+    FillScore(effect, payload->Unpack(), task);
     return Send(effect.worker, std::move(task));
   }
   OnDisk([this, effect, id] {  // after a restart, or where memory had no room for it
@@ -236,13 +236,11 @@ void JobRuntime::SendScore(const StartTask& effect) {
         return SendScore(again);
       }
       TakePromptApart(effect.args.trajectory, &*read);
-      PayloadCache::Payload payload = payloads_.Find(id);  // read for another score meanwhile
-      if (payload == nullptr) {
-        payload = std::make_shared<const v1::Trajectory>(*std::move(read));
-        payloads_.Put(id, payload);
+      if (payloads_.Find(id) == nullptr) {  // else it was read for another score meanwhile
+        payloads_.Put(id, std::make_shared<const PackedPayload>(*read));
       }
       v1::Task task = MakeTask(effect);
-      FillScore(effect, *payload, task);
+      FillScore(effect, *read, task);
       Send(effect.worker, std::move(task));
     });
   });
@@ -320,6 +318,95 @@ std::string JobRuntime::BatchId(int64_t step, uint64_t incarnation) {
 
 std::string JobRuntime::Capability(const std::string& batch_id) const {
   return Mac(context_->secret, {"FetchBatch", token_name_, batch_id});
+}
+
+// Of payloads that memory has no room for, one at a time is read. `recorded`: what the batch is
+// compared with.
+void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
+  if (core_.effective_spec().kind() != v1::JOB_KIND_RL) return BuildPlain(effect);
+  const uint64_t number = ++builds_;
+  std::vector<std::weak_ptr<const PackedPayload>> cached;
+  cached.reserve(effect.trajectories.size());
+  for (const TrajectoryInfo& info : effect.trajectories) cached.push_back(payloads_.Find(info.id));
+  OnDisk([this, effect, recorded, number, cached = std::move(cached)] {
+    auto builder = BatchBuilder::Create(submitted_->dataflow(), effect);
+    PayloadLost lost;
+    for (size_t i = 0; i < cached.size() && builder.ok(); ++i) {
+      const TrajectoryInfo& info = effect.trajectories[i];
+      const PayloadCache::Payload packed = cached[i].lock();
+      absl::StatusOr<v1::Trajectory> payload;
+      if (packed != nullptr) {
+        payload = packed->Unpack();
+      } else {
+        auto read = ReadWhole(LoggedPayload(info));
+        if (absl::IsUnavailable(read.status())) {
+          return OnStrand([this, effect, recorded, number, status = read.status()] {
+            ReadAgain(status, [this, effect, recorded, number] {
+              // A batch that the job asked for since stands in place of this one.
+              const bool asked = number == builds_ && effect.incarnation == core_.incarnation();
+              if (asked) Build(effect, recorded);
+            });
+          });
+        }
+        if (!read.ok()) {
+          lost.trajectories[info.id] = info.serial;
+          lost.reason = std::string(read.status().message());
+          continue;
+        }
+        payload = std::move(read);
+      }
+      if (lost.trajectories.empty()) builder->Add(*payload, cached[i]);
+    }
+    if (!lost.trajectories.empty()) {
+      return OnStrand([this, lost] {
+        if (!IsTerminal(core_.state())) Run(lost);
+      });
+    }
+    auto built = builder.ok() ? builder->Finish() : builder.status();
+    if (built.ok() && recorded != nullptr) {
+      if (absl::Status same = CompareWithRow(*recorded, effect, &*built); !same.ok()) built = same;
+    }
+    TakeBatch(effect, std::move(built));
+  });
+}
+
+void JobRuntime::BuildPlain(const BuildBatch& effect) {
+  Payloads examples;
+  examples.reserve(effect.trajectories.size() + effect.held_out);
+  for (const TrajectoryInfo& info : effect.trajectories) {
+    examples.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
+  }
+  for (uint64_t i = 0; i < effect.held_out; ++i) {
+    TrajectoryInfo info;
+    info.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
+    info.purpose = v1::PURPOSE_EVAL;
+    info.draw = info.prompt_id = i;
+    examples.push_back(std::make_shared<const v1::Trajectory>(MakeExample(info)));
+  }
+  OnDisk([this, effect, examples = std::move(examples)]() mutable {
+    TakeBatch(effect, MakePlainBatch(effect, std::move(examples)));
+  });
+}
+
+void JobRuntime::TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built) {
+  OnStrand([this, step = effect.step, incarnation = effect.incarnation,
+            built = std::move(built)]() mutable {
+    if (IsTerminal(core_.state())) return;
+    if (!built.ok()) return Run(BatchBuilt{built.status(), step, incarnation});
+    // The ranks of an update must not get a part of their batch for the whole.
+    if (built->event.part_of_row) return Run(built->event);
+    batch_.id = BatchId(step, incarnation);
+    batch_.capability = Capability(batch_.id);
+    if (!built->entries.empty() && pretrain_ != nullptr) {
+      AddPretraining(core_.effective_spec().data(), *pretrain_, step, &built->entries);
+      built->event.size = static_cast<uint32_t>(built->entries.size());
+    }
+    uint64_t bytes = 0;
+    for (const BatchEntry& entry : built->entries) bytes += entry.OwnBytes();
+    payloads_.SetBatch(bytes);
+    batch_.entries = std::make_shared<const BatchEntries>(std::move(built->entries));
+    Run(built->event);
+  });
 }
 
 // ---- Checkpoints, watchers, the queue -------------------------------------------------------

@@ -101,13 +101,13 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   payload.mutable_columns()->Swap(result.mutable_columns());
 
   if (Mutant("row-before-bytes")) Run(done);
-  const auto shared = std::make_shared<const v1::Trajectory>(std::move(payload));
-  LogPayload(shared, [this, done, shared](const absl::StatusOr<PayloadLocation>& at) mutable {
+  const auto packed = std::make_shared<const PackedPayload>(payload);
+  LogPayload(packed, [this, done, packed](const absl::StatusOr<PayloadLocation>& at) mutable {
     if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
     done.status = at.status();
     if (at.ok()) {
       done.output.location = *at;
-      payloads_.Put(done.ref.subject, shared);
+      payloads_.Put(done.ref.subject, packed);
       partials_.erase(done.ref.subject);
     }
     Run(done);
@@ -125,16 +125,17 @@ void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
                                                    " float32, one for each token of the response"));
     return Run(done);
   }
-  auto column = std::make_shared<v1::Trajectory>();
-  *column->add_columns() = *FindColumn(result, node.out());
-  column->mutable_columns(0)->set_per_token(true);
-  column->set_trajectory_id(TrajectoryName(info.id));
+  v1::Trajectory with_column;
+  *with_column.add_columns() = *FindColumn(result, node.out());
+  with_column.mutable_columns(0)->set_per_token(true);
+  with_column.set_trajectory_id(TrajectoryName(info.id));
+  const auto column = std::make_shared<const PackedPayload>(with_column);
   LogPayload(column, [this, done, column](const absl::StatusOr<PayloadLocation>& at) mutable {
     if (!core_.Wants(done.worker, done.ref)) return Refuse(done.worker, done.ref);
     done.status = at.status();
     if (at.ok()) {
       done.output.location = *at;
-      AddToPayload(done.ref.subject, done.ref.target, column->columns(0));
+      AddToPayload(done.ref.subject, done.ref.target, column->Unpack().columns(0));
     }
     Run(done);
   });
@@ -145,30 +146,30 @@ void JobRuntime::StoreColumns(TaskDone done, v1::TaskResult result) {
 void JobRuntime::AddToPayload(uint64_t trajectory, uint32_t node, const v1::Column& column) {
   const PayloadCache::Payload kept = payloads_.Find(trajectory);
   if (kept == nullptr) return;
-  auto whole = std::make_shared<v1::Trajectory>(*kept);  // others may read what was kept
+  v1::Trajectory whole = kept->Unpack();
   // A node that runs at the draw runs again for the next batch, if that one was given up.
-  for (v1::Column& had : *whole->mutable_columns()) {
+  for (v1::Column& had : *whole.mutable_columns()) {
     if (had.name() != column.name()) continue;
     had = column;
-    return payloads_.Put(trajectory, std::move(whole));
+    return payloads_.Put(trajectory, std::make_shared<const PackedPayload>(whole));
   }
-  *whole->add_columns() = column;
+  *whole.add_columns() = column;
   const auto& made = core_.Find(trajectory)->columns;
-  auto at = whole->columns_size() - 1;
+  auto at = whole.columns_size() - 1;
   for (auto later = made.upper_bound(node); later != made.end(); ++later, --at) {
     if (at > 0 && !Mutant("columns-as-they-come"))
-      whole->mutable_columns()->SwapElements(at - 1, at);
+      whole.mutable_columns()->SwapElements(at - 1, at);
   }
-  payloads_.Put(trajectory, std::move(whole));
+  payloads_.Put(trajectory, std::make_shared<const PackedPayload>(whole));
 }
 
-void JobRuntime::LogPayload(std::shared_ptr<const v1::Trajectory> payload,
+void JobRuntime::LogPayload(PayloadCache::Payload payload,
                             std::function<void(const absl::StatusOr<PayloadLocation>&)> done) {
-  const uint64_t bytes = payload->ByteSizeLong();
+  const uint64_t bytes = payload->bytes();
   payloads_.BeginWrite(bytes);
   auto at = std::make_shared<PayloadLocation>();
   const auto write = [this, at, payload = std::move(payload)]() -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(*at, AppendPayload(payload->SerializeAsString()));
+    BATON_ASSIGN_OR_RETURN(*at, AppendPayload(payload->view()));
     return absl::OkStatus();
   };
   WriteUntilDone(write, [this, at, bytes, done = std::move(done)](const absl::Status& status) {
@@ -250,7 +251,7 @@ absl::StatusOr<experience::ExperienceLog*> JobRuntime::Log() {
   return log_.get();
 }
 
-absl::StatusOr<PayloadLocation> JobRuntime::AppendPayload(const std::string& bytes) {
+absl::StatusOr<PayloadLocation> JobRuntime::AppendPayload(absl::string_view bytes) {
   BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
   BATON_ASSIGN_OR_RETURN(const experience::Location at, log->Append(bytes));
   if (context_->sync_payloads && !Mutant("unsynced-payload")) {

@@ -21,7 +21,7 @@ PayloadCache::Payload PayloadCache::Find(uint64_t trajectory) {
 
 void PayloadCache::Put(uint64_t trajectory, Payload payload) {
   Erase(trajectory);
-  const uint64_t bytes = payload->ByteSizeLong();
+  const uint64_t bytes = payload->bytes();
   by_id_[trajectory] = order_.insert(order_.end(), {trajectory, std::move(payload), bytes});
   cached_ += bytes;
   budget_->cached_ += bytes;

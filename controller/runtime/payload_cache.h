@@ -6,7 +6,8 @@
 // no new generation (PayloadsWait in controller/core/events.h).
 //
 // There are two budgets: one for each job, and one for all jobs of the controller (PayloadBudget).
-// A payload counts as its serialised size, which is what the log holds of it.
+// A payload is kept packed (packed_payload.h), so its serialised size is what it takes in memory as
+// well as in the log, and that is what counts.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOAD_CACHE_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOAD_CACHE_H_
 
@@ -16,8 +17,9 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
-#include "baton/v1/experience.pb.h"
+#include "controller/runtime/packed_payload.h"
 
 namespace baton::controller {
 
@@ -48,7 +50,7 @@ class PayloadBudget {
 /// gives out never change.
 class PayloadCache {
  public:
-  using Payload = std::shared_ptr<const v1::Trajectory>;
+  using Payload = std::shared_ptr<const PackedPayload>;
 
   /// `limit`: bytes of this job.
   PayloadCache(std::shared_ptr<PayloadBudget> budget, uint64_t limit)

@@ -13,10 +13,12 @@ namespace {
 
 // A payload of exactly so many bytes: a tag, a length of one byte, and the text.
 PayloadCache::Payload OfBytes(uint64_t bytes) {
-  auto payload = std::make_shared<v1::Trajectory>();
-  payload->set_response_text(std::string(bytes - 2, 'x'));
-  EXPECT_EQ(payload->ByteSizeLong(), bytes);
-  return payload;
+  v1::Trajectory payload;
+  payload.set_response_text(std::string(bytes - 2, 'x'));
+  auto packed = std::make_shared<const PackedPayload>(payload);
+  EXPECT_EQ(packed->bytes(), bytes);
+  EXPECT_EQ(packed->Unpack().response_text(), payload.response_text());
+  return packed;
 }
 
 TEST(PayloadCacheTest, ThePayloadThatWasUsedLongestAgoGoesFirst) {
