@@ -11,9 +11,10 @@ BIN = os.path.join(ROOT, "build", "release", "bin")
 
 
 def report(bench, rows, path):
-    """Prints rows {name, value, unit}, and writes them to `path` if there is one."""
+    """Prints rows {name, value, unit} and their `note` if they have one; writes them to `path` if
+    there is one."""
     for row in rows:
-        print(f"{row['name']:45} {row['value']:12.4g} {row['unit']}")
+        print(f"{row['name']:45} {row['value']:12.4g} {row['unit']:8} {row.get('note', '')}".rstrip())
     if not path:
         return
     machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}
