@@ -123,6 +123,7 @@ class World : private TurnObserver, private WorkerOutbox, private WorkerQueue {
   }
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
+  void SetAside(const std::string& /*job*/) override {}
 
   bool Promises(const std::string& /*worker*/, const std::string& /*feature*/) const override {
     return true;

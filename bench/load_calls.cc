@@ -1,4 +1,5 @@
 // Calls that come all at once.
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "bench/load.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/base/text_bounds.h"
 #include "sdk/rpc/error.h"
 #include "sdk/rpc/retry.h"
 

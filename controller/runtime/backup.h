@@ -16,7 +16,8 @@
 
 namespace baton::controller {
 
-/// The destructor moves its folder to the trash (trash.h). Thread-compatible; all methods block on the disk.
+/// The destructor moves its folder to the trash (trash.h). Thread-compatible; all methods block on
+/// the disk.
 class BackupSet : public BackupFiles {
  public:
   /// RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE (BACKUP_OVERTAKEN): jobs deleted checkpoints

@@ -81,6 +81,7 @@ class ClusterRuntime : public WorkerQueue {
   void Do(const ClusterLost& lost);
   void Do(const ClusterYield& yield);
   void Do(const ClusterBack& back);
+  void TakeBack(const std::string& job, const std::string& worker);
   void PassHeld(SessionState& session, const std::string& worker);
   void CloseSilentStreams();
 

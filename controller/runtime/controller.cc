@@ -36,6 +36,7 @@ Controller::Controller(ControllerOptions options)
                   options_.large_data_bytes, access::ProjectOf},
                  &gate_, &disk_),
       data_readers_(&gate_, options_.data_threads, options_.large_data_bytes),
+      verdicts_(options_.data_root, &data_readers_, &gate_),
       contents_({options_.data_root, options_.max_data_bytes, CheckersOf(options_)}, &uploads_,
                 &data_readers_),
       waiting_(options_.max_waiting_spec_bytes, options_.max_waiting_bytes_of_all),
@@ -59,18 +60,18 @@ void Controller::Backup(Callback<std::shared_ptr<BackupFiles>> done) {
     return done(MakeError(absl::StatusCode::kFailedPrecondition, "BACKUP_RUNNING",
                           "another backup is being sent; try again when it has ended"));
   }
-  OnPool<std::shared_ptr<BackupFiles>>(
-      backups_, std::move(done), [this]() -> absl::StatusOr<std::shared_ptr<BackupFiles>> {
-        auto set = BackupSet::Make(options_.data_root, *store_);
-        if (!set.ok()) {
-          *backup_held_ = false;
-          return set.status();
-        }
-        return std::shared_ptr<BackupFiles>(set->release(), [held = backup_held_](BackupFiles* s) {
-          delete s;
-          *held = false;
-        });
-      });
+  gate_.Post(backups_.get_executor(), [this, done = std::move(done)] {
+    auto set = BackupSet::Make(options_.data_root, *store_);
+    if (!set.ok()) {
+      *backup_held_ = false;
+      return done(set.status());
+    }
+    const auto release = [held = backup_held_](BackupFiles* files) {
+      delete files;
+      *held = false;
+    };
+    done(std::shared_ptr<BackupFiles>(set->release(), release));
+  });
 }
 
 absl::Status Controller::Restore() {

@@ -36,6 +36,7 @@
 #include "controller/runtime/job_table.h"
 #include "controller/runtime/known_calls.h"
 #include "controller/runtime/path_guard.h"
+#include "controller/runtime/replay_verdicts.h"
 #include "controller/runtime/restore_marks.h"
 #include "controller/runtime/submission.h"
 #include "controller/runtime/trash.h"
@@ -150,8 +151,6 @@ class Controller : public ControllerInterface {
   void AdmitReplay(const std::shared_ptr<ReplayCall>& call);
   bool AnswerKnownReplay(const std::shared_ptr<ReplayCall>& call);
   void PlanReplayOf(const std::shared_ptr<ReplayCall>& call);
-  void AskForVerdict(const std::shared_ptr<JobRuntime>& job, Callback<v1::Replay> done);
-  absl::StatusOr<v1::Replay> Judge(const JobRuntime& job);
 
   // controller_models.cc.
   /// The folder of a model that a spec names, or of its copy in the submission's `staged`.
@@ -210,16 +209,6 @@ class Controller : public ControllerInterface {
   void DeleteLast(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                   const Callback<v1::Job>& done);
   absl::Status FinishRemovals();
-  template <typename T>
-  void OnDisk(Callback<T> done, std::function<absl::StatusOr<T>()> work) {
-    OnPool(disk_, std::move(done), std::move(work));
-  }
-  template <typename T>
-  void OnPool(boost::asio::thread_pool& pool, Callback<T> done,
-              std::function<absl::StatusOr<T>()> work) {
-    gate_.Post(pool.get_executor(),
-               [done = std::move(done), work = std::move(work)] { done(work()); });
-  }
 
   // controller_requests.cc: a call with a request id takes effect once.
   /// Changes the job, and writes the row of the request with the change (null: no request id).
@@ -241,6 +230,7 @@ class Controller : public ControllerInterface {
   int64_t Unfinished(const std::string& project) const;
   /// Bytes of the project's job folders that are about to be written, held until the result is
   /// destroyed. RESOURCE_EXHAUSTED (QUOTA_JOB_BYTES).
+  int64_t JobBytesLimitOf(const std::string& project) const;
   absl::StatusOr<std::shared_ptr<void>> HoldJobBytes(const std::string& project, uint64_t bytes);
   void TouchActiveJobs();  // on the cluster's strand
   /// The project's own limits, or the controller's.
@@ -270,6 +260,7 @@ class Controller : public ControllerInterface {
   boost::asio::thread_pool disk_;
   AsioExecutors executors_;   // of jobs
   DataReaders data_readers_;  // of submissions; separate, so that jobs do not wait for them
+  ReplayVerdicts verdicts_;   // on data_readers_
   ContentsCheck contents_;
   WaitingSubmissions waiting_;
   boost::asio::thread_pool remover_{1};  // removes uploads that no job names, and old requests
@@ -298,10 +289,6 @@ class Controller : public ControllerInterface {
 
   mutable absl::Mutex mu_;
   std::map<std::string, v1::Project> projects_ ABSL_GUARDED_BY(mu_);  // with settings
-  // Of GetReplay, by job: calls whose files are being read, and verdicts with what they were read
-  // of.
-  std::map<std::string, std::vector<Callback<v1::Replay>>> judging_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, std::pair<std::string, v1::Replay>> judged_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace baton::controller

@@ -324,13 +324,14 @@ absl::StatusOr<store::v1::JobRow> Controller::FirstRow(Submission* submission, v
                  ? FromSpec(submission, std::move(job), folder)
                  : FromCheckpoint(*submission, std::move(job), order, folder);
   if (!row.ok()) return row.status();
-  // Of a saved job: what the request and the copies changed leaves a row that a core can go on
-  // from.
+  // Of a saved job: the row that the request and the copies leave is one that a core can go on
+  // from, and so is the row that this core writes: the next start must find it good.
   if (submission->from_checkpoint()) {
-    if (const absl::Status good = CheckRow(*row); !good.ok()) {
-      return CheckpointFolderError(
-          good.code(), submission->origin.checkpoint,
-          absl::StrCat("makes no job that can go on: ", good.message()));
+    absl::Status good = CheckRow(*row);
+    if (good.ok()) good = CheckRow(JobCore(*row, {}, context_.epoch, options_.core).Row());
+    if (!good.ok()) {
+      return CheckpointFolderError(good.code(), submission->origin.checkpoint,
+                                   absl::StrCat("makes no job that can go on: ", good.message()));
     }
   }
   if (submission->adopt) {

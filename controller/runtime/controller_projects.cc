@@ -140,28 +140,43 @@ int64_t Controller::Unfinished(const std::string& project) const {
   return unfinished;
 }
 
-// RESOURCE_EXHAUSTED also when as many of its jobs have ended as may be kept.
+// RESOURCE_EXHAUSTED also when as many of its jobs have ended as may be kept, or the folders of its
+// jobs have as many bytes as they may.
 absl::Status Controller::CheckNewJob(const std::string& project) const {
   BATON_RETURN_IF_ERROR(CheckJobQuota(project));
+  const auto full = [&project](const char* reason, const std::string& what, const char* option) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, reason,
+        absl::StrCat("project ", project, " has ", what,
+                     "; delete those that are not needed any more, for example with `baton jobs "
+                     "prune --older-than 30d`, or have the limit raised with `baton project set ",
+                     project, " ", option, " N`"));
+  };
+  const int64_t bytes = folder_bytes_.OfProject(project), most_bytes = JobBytesLimitOf(project);
+  if (most_bytes > 0 && bytes >= most_bytes && !Mutant("full-folders-take-jobs")) {
+    return full("QUOTA_JOB_BYTES",
+                absl::StrCat(bytes, " bytes in the folders of its jobs, of at most ", most_bytes),
+                "--max-job-bytes");
+  }
   const int64_t own = ProjectNamed(project).max_ended_jobs();
   const int64_t limit = own > 0 ? own : options_.max_ended_jobs;
   const int64_t ended = ended_->JobsOf(project) - Unfinished(project);
   if (limit == 0 || ended < limit || Mutant("ended-jobs-without-limit")) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kResourceExhausted, "QUOTA_ENDED_JOBS",
-      absl::StrCat("project ", project, " has ", ended, " jobs that have ended, of at most ", limit,
-                   "; delete those that are not needed any more, for example with `baton jobs "
-                   "prune --older-than 30d`, or have the limit raised with `baton project set ",
-                   project, " --max-ended-jobs N`"));
+  return full("QUOTA_ENDED_JOBS", absl::StrCat(ended, " jobs that have ended, of at most ", limit),
+              "--max-ended-jobs");
+}
+
+int64_t Controller::JobBytesLimitOf(const std::string& project) const {
+  const int64_t own = ProjectNamed(project).max_job_bytes();
+  return own > 0 ? own : options_.max_job_bytes;
 }
 
 absl::StatusOr<std::shared_ptr<void>> Controller::HoldJobBytes(const std::string& project,
                                                                uint64_t bytes) {
-  const int64_t own = ProjectNamed(project).max_job_bytes();
   const int64_t most = std::numeric_limits<int64_t>::max();
   return folder_bytes_.Hold(project,
                             static_cast<int64_t>(std::min<uint64_t>(bytes, uint64_t(most))),
-                            own > 0 ? own : options_.max_job_bytes);
+                            JobBytesLimitOf(project));
 }
 
 // The folders of other jobs change when a checkpoint is saved or deleted, which touches them.

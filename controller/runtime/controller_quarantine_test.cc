@@ -358,7 +358,7 @@ TEST_F(ControllerQuarantineTest, ABadSpecIsNotTakenOverByOtherJobs) {
   EXPECT_EQ(ErrorReason(replayed.status()), "REPLAY_KIND") << replayed.status();
   v1::CreateJobRequest seeded;
   *seeded.mutable_spec() = Spec();
-  seeded.mutable_spec()->mutable_rollout()->mutable_speculation()->set_seed_from("bad");
+  seeded.mutable_spec()->mutable_rollout()->mutable_speculation()->set_seed_from("job:bad");
   const auto refused = Wait<v1::Job>([&](auto d) { controller_->CreateJob(seeded, d); });
   ASSERT_EQ(ErrorViolations(refused.status()).size(), 1u) << refused.status();
   EXPECT_EQ(ErrorViolations(refused.status())[0].field(), "spec.rollout.speculation.seed_from");

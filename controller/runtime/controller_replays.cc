@@ -9,6 +9,7 @@
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/replay_files.h"
 #include "controller/runtime/tables.h"
+#include "controller/spec/check_saved.h"
 #include "controller/spec/replay.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
@@ -23,7 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostRequestId = 256;
 constexpr size_t kMostReplayId = 63;  // access::ValidId
-constexpr size_t kMostJudged = 256;   // verdicts in memory
 
 // The call asks again for that replay.
 bool IsRepeat(const v1::CreateReplayRequest& request, const v1::Replay& replay) {
@@ -184,7 +184,12 @@ void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
   const fs::path folder = JobFolderOf(options_.data_root, *name);
   auto row = MakeReplayRow(call->source, *call->plan, job, order, folder, call->staged.get());
   if (!row.ok()) return call->Refuse(row.status());
-  if (const absl::Status good = CheckRow(*row); !good.ok()) return call->Refuse(good);
+  if (const std::string problem = ProblemOfSaved(row->job()); !problem.empty()) {
+    return call->Refuse(absl::DataLossError(problem));
+  }
+  JobCore core(*std::move(row), {}, context_.epoch, options_.core);
+  // The next start must find its row good.
+  if (const absl::Status good = CheckRow(core.Row()); !good.ok()) return call->Refuse(good);
   if (const absl::Status kept = call->staged->Keep(folder); !kept.ok()) return call->Refuse(kept);
   folder_bytes_.Touch(*name);
   std::vector<store::Write> rows;
@@ -199,8 +204,7 @@ void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
        {"source", call->plan->replay.source()},
        {"from_step", call->plan->replay.from_step()},
        {"to_step", call->plan->replay.to_step()}});
-  Launch(JobCore(*std::move(row), {}, context_.epoch, options_.core), order,
-         {call->request.request_id(), std::move(request)}, std::move(rows),
+  Launch(std::move(core), order, {call->request.request_id(), std::move(request)}, std::move(rows),
          [call](const absl::StatusOr<v1::Job>& made) {
            if (!made.ok()) return call->done(made.status());
            v1::Replay replay = call->plan->replay;
@@ -211,53 +215,7 @@ void Controller::AdmitReplay(const std::shared_ptr<ReplayCall>& call) {
 
 void Controller::GetReplay(v1::GetReplayRequest request, Callback<v1::Replay> done) {
   WithJob(request.name(), done,
-          [this, done](const std::shared_ptr<JobRuntime>& job) { AskForVerdict(job, done); });
-}
-
-void Controller::AskForVerdict(const std::shared_ptr<JobRuntime>& job, Callback<v1::Replay> done) {
-  if (const v1::Job now = job->Snapshot(); !Replays(now.dataflow())) {
-    return done(MakeError(
-        absl::StatusCode::kFailedPrecondition, "NOT_A_REPLAY",
-        absl::StrCat("job '", now.name(), "' is no replay; `baton replay JOB` makes one")));
-  }
-  const std::string name = job->name();
-  {
-    absl::MutexLock lock(&mu_);
-    std::vector<Callback<v1::Replay>>& waiting = judging_[name];
-    waiting.push_back(std::move(done));
-    if (waiting.size() > 1) return;  // the files are read once for all of them
-  }
-  const auto size = [this, job] {
-    return FilesToJudge(JobFolderOf(options_.data_root, job->name()), job->Snapshot()).bytes;
-  };
-  data_readers_.Post(access::ProjectOf(name), size, [this, job, name] {
-    const absl::StatusOr<v1::Replay> judged = Judge(*job);
-    std::vector<Callback<v1::Replay>> waiting;
-    {
-      absl::MutexLock lock(&mu_);
-      waiting = std::move(judging_.extract(name).mapped());
-    }
-    for (const Callback<v1::Replay>& answer : waiting) answer(judged);
-  });
-}
-
-// On a thread that reads data. Reading takes as long as the checkpoints are large, and a caller may
-// have gone: a later call gets the verdict if no file was changed since.
-absl::StatusOr<v1::Replay> Controller::Judge(const JobRuntime& job) {
-  const v1::Job now = job.Snapshot();
-  const std::string folder = JobFolderOf(options_.data_root, now.name());
-  const std::string state = absl::StrCat(now.uid(), " ", FilesToJudge(folder, now).state);
-  {
-    absl::MutexLock lock(&mu_);
-    const auto known = judged_.find(now.name());
-    if (known != judged_.end() && known->second.first == state) return known->second.second;
-  }
-  auto replay = JudgeReplay(folder, now, [this] { return gate_.closed(); });
-  if (!replay.ok() || !IsTerminal(now.state())) return replay;
-  absl::MutexLock lock(&mu_);
-  if (judged_.size() >= kMostJudged) judged_.clear();
-  judged_[now.name()] = {state, *replay};
-  return replay;
+          [this, done](const std::shared_ptr<JobRuntime>& job) { verdicts_.Ask(job, done); });
 }
 
 }  // namespace baton::controller

@@ -84,6 +84,20 @@ TEST_F(SavedJobTest, ASettingOutOfItsBoundsIsNamed) {
   }
 }
 
+// Each number is within its bounds, and the next start would find that they do not go together.
+TEST_F(SavedJobTest, AJobThatCouldNotBeRestoredIsNotAccepted) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_algorithm()->set_mode("async");
+  ASSERT_TRUE(Submit(spec, "add").ok());
+  Save("add", {4});
+  ASSERT_TRUE(GoOn(StepOf("add", 4), "good").ok());
+  store::v1::JobRow saved;
+  ASSERT_TRUE(ReadJsonFile(StepOf("add", 4) / "job.json", &saved).ok());
+  saved.set_cursor(7);  // a job of mode async counts the draws that it has spent: none
+  WriteText(StepOf("add", 4) / "job.json", *JsonText(saved));
+  EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr("saved_cursor"));
+}
+
 // What a folder has besides its checkpoint is nobody's business.
 TEST_F(SavedJobTest, OnlyWhatItsFilesJsonNamesIsCopied) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());

@@ -451,5 +451,34 @@ TEST_F(EndedJobsOfControllerTest, TheyCountTowardsTheProjectsLimit) {
   EXPECT_TRUE(Create(Spec(), "c").ok());
 }
 
+// Also those of jobs that have ended.
+TEST_F(EndedJobsOfControllerTest, FullFoldersTakeNoFurtherJob) {
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_job_bytes(100'000);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
+  PutEnded("a");
+  EXPECT_TRUE(Create(Spec(), "b").ok());
+  folder_.Write("jobs/default/a/checkpoints/step-1/weights", std::string(150'000, 'x'));
+  Start();
+  const auto becomes = [&](const std::string& reason) {
+    const absl::Time end = absl::Now() + absl::Seconds(30);
+    absl::Status last;
+    for (int i = 0; absl::Now() < end; ++i) {
+      last = Create(Spec(), absl::StrCat("c", i)).status();
+      if (ErrorReason(last) == reason) return true;
+      absl::SleepFor(absl::Milliseconds(20));
+    }
+    ADD_FAILURE() << "not \"" << reason << "\" but " << last;
+    return false;
+  };
+  ASSERT_TRUE(becomes("QUOTA_JOB_BYTES")) << "once the folders are counted";
+  v1::DeleteJobRequest erase;
+  erase.set_name("a");
+  ASSERT_TRUE(
+      Wait<v1::DeleteJobResponse>([&](auto done) { controller_->DeleteJob(erase, done); }).ok());
+  EXPECT_TRUE(becomes("")) << "once it is gone";
+}
+
 }  // namespace
 }  // namespace baton::controller

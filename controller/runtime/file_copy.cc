@@ -50,8 +50,10 @@ struct OpenFile {
 
 absl::StatusOr<OpenFile> OpenRegular(const fs::path& path) {
   OpenFile file;
-  // A pipe in its place must not hold the thread.
+  // A pipe in its place must not hold the thread. A file whose lease another process holds does,
+  // for as long as the system lets it.
   file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file.fd < 0 && errno == EWOULDBLOCK) file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file.fd < 0) return CopyError(path, errno);
   struct stat is = {};
   if (::fstat(file.fd, &is) != 0) return CopyError(path, errno);
@@ -102,7 +104,10 @@ absl::StatusOr<std::string> Pass(const OpenFile& from, const fs::path& name, int
       at += hole;
       continue;
     }
-    const auto wanted = static_cast<size_t>(std::min<int64_t>(from.size - at, kBlock));
+    int64_t end = ::lseek(from.fd, at, SEEK_HOLE);  // of the data
+    if (end <= at) end = from.size;
+    const auto wanted =
+        static_cast<size_t>(std::min<int64_t>({end - at, from.size - at, int64_t{kBlock}}));
     const ssize_t n = ::pread(from.fd, block.data(), wanted, at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return CopyError(name, errno);

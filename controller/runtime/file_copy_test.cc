@@ -33,13 +33,13 @@ std::string HashOf(const std::string& bytes) {
 
 TEST(FileCopyTest, HolesStayHolesAndCountInTheHash) {
   const TestFolder folder;
-  std::string expected(size_t{64} << 20, '\0');
+  std::string expected(size_t{8} << 20, '\0');
   expected.replace(0, 5, "front");
-  expected.replace(size_t{40} << 20, 6, "middle");
+  expected.replace(size_t{5} << 20, 6, "middle");
   {
     std::ofstream out(folder.path("holes"), std::ios::binary);
     out << "front";
-    out.seekp(int64_t{40} << 20);
+    out.seekp(int64_t{5} << 20);
     out << "middle";
   }
   fs::resize_file(folder.path("holes"), expected.size());
@@ -47,7 +47,7 @@ TEST(FileCopyTest, HolesStayHolesAndCountInTheHash) {
   ASSERT_TRUE(hash.ok()) << hash.status();
   EXPECT_EQ(*hash, HashOf(expected));
   EXPECT_TRUE(folder.Read("copy") == expected);
-  EXPECT_LE(BlocksOf(folder.path("copy")), 1 << 20);
+  EXPECT_LE(BlocksOf(folder.path("copy")), 64 << 10);
   EXPECT_EQ(*HashOfFile(folder.path("copy")), *hash);
 }
 

@@ -17,6 +17,13 @@ namespace {
 // What the spec and the core let a batch have, the store takes.
 static_assert(kMaxBatchRowBytes < static_cast<int64_t>(store::kMaxRowBytes));
 
+// One write, however far the numbers of a damaged row lie apart.
+store::Write RangeWrite(const char* table, const std::string& job, uint64_t begin, uint64_t end) {
+  store::Write write{table, NumberKey(job, begin), std::nullopt};
+  write.end = NumberKey(job, end);
+  return write;
+}
+
 void RemoveOld(const char* table, const std::string& job, int64_t number, int64_t kept,
                std::vector<store::Write>& writes) {
   const auto [first, last] = GoneWith(number, kept);

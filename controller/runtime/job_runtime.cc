@@ -1,7 +1,9 @@
 #include "controller/runtime/job_runtime.h"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
+#include <memory>
 #include <utility>
 #include <variant>
 
@@ -562,39 +564,6 @@ void JobRuntime::Hold(Generated result) {
     }
   }
   held_.push_back(std::move(result));
-}
-
-void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result) {
-  OnStrand([this, worker, ref, result = std::move(result)]() mutable {
-    if (context_->observer != nullptr) context_->observer->OnResult(core_, worker, ref, result);
-    if (!core_.Wants(worker, ref)) return Refuse(worker, ref);
-    const absl::Status status = FromProto(result.status());
-    if (ref.kind == TaskKind::kGenerate && status.ok()) {
-      if (!core_.knows_trajectories() && Mutant("early-result-dropped")) {
-        return Refuse(worker, ref);
-      }
-      if (!core_.knows_trajectories()) return Hold({worker, ref, std::move(result)});
-      return StoreGenerated(worker, ref, std::move(result));
-    }
-    if (ref.kind == TaskKind::kSaveCheckpoint && result.files_size() > 0) {  // rank 0's files
-      saved_files_[core_.RoleOf(ref)] = {result.files().begin(), result.files().end()};
-    }
-    TaskDone done;
-    done.worker = worker;
-    done.ref = ref;
-    done.status = status;
-    done.role_lost = ErrorReason(status) == "ROLE_NOT_HELD";
-    if (ref.kind == TaskKind::kRunAhead && result.finish_reason() == "cancelled") {
-      done.status = absl::CancelledError("it was stopped");
-    }
-    done.output.error = result.error();
-    done.output.infra_failed = result.infra_failed();
-    for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
-    const bool columns = ref.kind == TaskKind::kScore && status.ok() && result.columns_size() > 0;
-    if (!columns) return Run(done);
-    if (!core_.knows_trajectories()) return Hold({worker, ref, std::move(result)});
-    StoreColumns(std::move(done), std::move(result));
-  });
 }
 
 }  // namespace baton::controller

@@ -49,8 +49,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// specs are shown, and nothing is ever written: its rows stay as they are.
   JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence, bool stored,
              std::shared_ptr<const v1::Job> set_aside = nullptr);
-  /// Call before Start: deletes the job's row of kRestoreTable once the job is beyond `step`, or
-  /// has ended.
+  /// Call before Start: deletes the job's row of kRestoreTable once it has ended or is past `step`.
   void ForgetDeathsAfter(int64_t step) { deaths_at_ = step; }
 
   /// The first call. `extra` rows are committed together with the job's first rows; then `done` is
@@ -112,8 +111,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::string& uid() const { return uid_; }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
-  /// For tests, on the strand: the trajectories of which it holds a payload or tokens; none while a
-  /// turn waits, which may drop some.
+  bool set_aside() const { return set_aside_; }
+  /// For tests, on the strand: of which trajectories it holds payloads or tokens; none in a turn.
   std::vector<uint64_t> HeldPayloads() const;
   /// The features that its workers must promise, by role.
   const RoleNeeds& role_needs() const { return role_needs_; }
@@ -172,9 +171,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   using Row = std::shared_ptr<const store::v1::BatchRow>;  // that a batch has; null: none
   void Build(const BuildBatch& effect, const Row& recorded);
   struct Building;
-  bool AddPayloads(Building& building);  // on disk_, as the next two
-  bool AddExamples(Building& building);
-  void AddTexts(Building& building, absl::StatusOr<BuiltBatch> built);
+  void BuildLater(const Building& failed, const absl::Status& status);
   void TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built);
   void Do(const CommitCheckpoint& effect);
   void Do(const PutCheckpoint&) {}
@@ -252,15 +249,14 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::unique_ptr<Executor> disk_;
 
   // On strand_.
-  bool set_aside_;  // core_ is a stand-in: nothing is written, and nothing leaves
+  std::atomic<bool> set_aside_;  // core_ is a stand-in: nothing is written, and nothing leaves
   JobCore core_;
   std::deque<Turn> turns_;
   std::shared_ptr<const v1::Job> changed_;  // set by the current turn; null: unchanged
   bool flushing_ = false;
   bool retired_ = false;
-  // From a restart until the trajectories of the step are known: this may kill the controller.
-  bool restoring_;
-  bool forget_restoration_ = false;
+  bool restoring_;  // set from a restart until the trajectories of the job's step are known again
+  std::optional<int64_t> deaths_at_;  // the controller died under the work for it, at this step
   absl::Time held_since_ = absl::InfinitePast();  // since when nothing can be written
   std::shared_ptr<const DataSet> train_, val_, pretrain_;
   uint64_t data_read_ = 0;  // the newest reading of them; an older one is dropped
@@ -288,7 +284,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   StepLog step_log_;
   // Calls of Explain whose answer is not committed yet; empty once answered.
   std::deque<std::shared_ptr<Callback<v1::ExplainJobResponse>>> explains_;
-
   // On disk_.
   std::unique_ptr<experience::ExperienceLog> log_;
   bool files_removed_ = false;  // no call may make the folder anew: the name may be another job's

@@ -23,12 +23,18 @@ constexpr size_t kBatchSlice = 1024;
 
 // A batch on its way. Used by the disk strand; its entries are the job's once they are taken.
 struct JobRuntime::Building {
+  /// Add a slice. False: there is more to do.
+  bool AddPayloads();
+  bool AddExamples();
+  void AddTexts(absl::StatusOr<BuiltBatch> made);
+
+  JobRuntime* job = nullptr;
   BuildBatch ask;
   Row recorded;  // what the batch is compared with; null: nothing
   uint64_t number = 0;
   std::shared_ptr<const DataSet> train, val, texts;
-  Payloads examples;                                        // of kinds sft and reward_model
-  std::vector<std::weak_ptr<const v1::Trajectory>> cached;  // of kind rl
+  Payloads examples;                                       // of kinds sft and reward_model
+  std::vector<std::weak_ptr<const PackedPayload>> cached;  // of kind rl
   std::optional<absl::StatusOr<BatchBuilder>> builder;
   PayloadLost lost;
   size_t next = 0;  // of ask.trajectories, then of the held-out examples
@@ -61,6 +67,7 @@ void JobRuntime::Do(const BuildBatch& asked) {
 // compared with.
 void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
   const auto building = std::make_shared<Building>();
+  building->job = this;
   building->ask = effect;
   building->recorded = recorded;
   building->number = ++builds_;
@@ -77,7 +84,7 @@ void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
   }
   InSlices([this, building, plain] {
     if (!building->built.has_value()) {
-      return plain ? AddExamples(*building) : AddPayloads(*building);
+      return plain ? building->AddExamples() : building->AddPayloads();
     }
     if (building->pretraining.has_value() &&
         !building->pretraining->AddSome(kBatchSlice, &(*building->built)->entries)) {
@@ -88,25 +95,19 @@ void JobRuntime::Build(const BuildBatch& effect, const Row& recorded) {
   });
 }
 
-// False: there is more to do.
-bool JobRuntime::AddPayloads(Building& building) {
-  absl::StatusOr<BatchBuilder>& builder = *building.builder;
-  PayloadLost& lost = building.lost;
-  const size_t end = std::min(building.cached.size(), building.next + kBatchSlice);
-  for (; building.next < end && builder.ok(); ++building.next) {
-    const TrajectoryInfo& info = building.ask.trajectories[building.next];
-    PayloadCache::Payload payload = building.cached[building.next].lock();
-    if (payload == nullptr) {
-      auto read = ReadWhole(LoggedPayload(info));
+bool JobRuntime::Building::AddPayloads() {
+  absl::StatusOr<BatchBuilder>& batch = *builder;
+  const size_t end = std::min(cached.size(), next + kBatchSlice);
+  for (; next < end && batch.ok(); ++next) {
+    const TrajectoryInfo& info = ask.trajectories[next];
+    const PayloadCache::Payload packed = cached[next].lock();
+    absl::StatusOr<v1::Trajectory> payload;
+    if (packed != nullptr) {
+      payload = packed->Unpack();
+    } else {
+      auto read = job->ReadWhole(LoggedPayload(info));
       if (absl::IsUnavailable(read.status())) {
-        OnStrand([this, ask = building.ask, recorded = building.recorded, number = building.number,
-                  status = read.status()] {
-          ReadAgain(status, [this, ask, recorded, number] {
-            // A batch that the job asked for since stands in place of this one.
-            const bool asked = number == builds_ && ask.incarnation == core_.incarnation();
-            if (asked) Build(ask, recorded);
-          });
-        });
+        job->BuildLater(*this, read.status());
         return true;
       }
       if (!read.ok()) {
@@ -114,56 +115,65 @@ bool JobRuntime::AddPayloads(Building& building) {
         lost.reason = std::string(read.status().message());
         continue;
       }
-      payload = std::make_shared<const v1::Trajectory>(*std::move(read));
+      payload = std::move(read);
     }
-    if (lost.trajectories.empty()) builder->Add(payload);
+    if (lost.trajectories.empty()) batch->Add(*payload, cached[next]);
   }
-  if (builder.ok() && building.next < building.cached.size()) return false;
+  if (batch.ok() && next < cached.size()) return false;
   if (!lost.trajectories.empty()) {
-    OnStrand([this, lost] {
-      if (!IsTerminal(core_.state())) Run(lost);
+    job->OnStrand([job = job, lost = lost] {
+      if (!IsTerminal(job->core_.state())) job->Run(lost);
     });
     return true;
   }
-  absl::StatusOr<BuiltBatch> built = builder.ok() ? builder->Finish() : builder.status();
-  if (built.ok() && building.recorded != nullptr) {
-    const absl::Status same = CompareWithRow(*building.recorded, building.ask, &*built);
-    if (!same.ok()) built = same;
+  absl::StatusOr<BuiltBatch> made = batch.ok() ? batch->Finish() : batch.status();
+  if (made.ok() && recorded != nullptr) {
+    const absl::Status same = CompareWithRow(*recorded, ask, &*made);
+    if (!same.ok()) made = same;
   }
-  AddTexts(building, std::move(built));
+  AddTexts(std::move(made));
   return false;
 }
 
-bool JobRuntime::AddExamples(Building& building) {
-  const std::vector<TrajectoryInfo>& asked = building.ask.trajectories;
-  const size_t all = asked.size() + building.ask.held_out;
-  const size_t end = std::min<size_t>(all, building.next + kBatchSlice);
-  for (; building.next < end; ++building.next) {
+bool JobRuntime::Building::AddExamples() {
+  const std::vector<TrajectoryInfo>& asked = ask.trajectories;
+  const size_t all = asked.size() + ask.held_out;
+  const size_t end = std::min<size_t>(all, next + kBatchSlice);
+  for (; next < end; ++next) {
     TrajectoryInfo held_out;
-    const bool trains = building.next < asked.size();
+    const bool trains = next < asked.size();
     if (!trains) {
-      const uint64_t i = building.next - asked.size();
+      const uint64_t i = next - asked.size();
       held_out.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
       held_out.purpose = v1::PURPOSE_EVAL;
       held_out.draw = held_out.prompt_id = i;
     }
-    const TrajectoryInfo& info = trains ? asked[building.next] : held_out;
-    building.examples.push_back(std::make_shared<const v1::Trajectory>(
-        MakeExample(info, FindExample(info, building.train.get(), building.val.get()))));
+    const TrajectoryInfo& info = trains ? asked[next] : held_out;
+    examples.push_back(std::make_shared<const v1::Trajectory>(
+        MakeExample(info, FindExample(info, train.get(), val.get()))));
   }
-  if (building.next < all) return false;
-  AddTexts(building, MakePlainBatch(building.ask, std::move(building.examples)));
+  if (next < all) return false;
+  AddTexts(MakePlainBatch(ask, std::move(examples)));
   return false;
 }
 
 // The texts that are imitated as well come last. A part of a row's batch is not trained on.
-void JobRuntime::AddTexts(Building& building, absl::StatusOr<BuiltBatch> built) {
-  if (built.ok() && !built->event.part_of_row && !built->entries.empty() &&
-      building.texts != nullptr) {
-    building.pretraining.emplace(submitted_->effective_spec().data(), building.texts,
-                                 building.ask.step);
+void JobRuntime::Building::AddTexts(absl::StatusOr<BuiltBatch> made) {
+  if (made.ok() && !made->event.part_of_row && !made->entries.empty() && texts != nullptr) {
+    pretraining.emplace(job->submitted_->effective_spec().data(), texts, ask.step);
   }
-  building.built.emplace(std::move(built));
+  built.emplace(std::move(made));
+}
+
+// A payload cannot be read for the moment.
+void JobRuntime::BuildLater(const Building& failed, const absl::Status& status) {
+  OnStrand([this, ask = failed.ask, recorded = failed.recorded, number = failed.number, status] {
+    ReadAgain(status, [this, ask, recorded, number] {
+      // A batch that the job asked for since stands in place of this one.
+      const bool asked = number == builds_ && ask.incarnation == core_.incarnation();
+      if (asked) Build(ask, recorded);
+    });
+  });
 }
 
 void JobRuntime::TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> built) {

@@ -1,5 +1,5 @@
-#include "controller/runtime/json_file.h"
 #include "controller/runtime/named_uploads.h"
+#include "controller/runtime/json_file.h"
 
 #include <filesystem>
 #include <fstream>

@@ -134,7 +134,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   get.set_name("j");
   const auto job = Wait<v1::Job>([&](auto done) { controller->GetJob(get, done); });
   Require(job.ok() && job->uid() == made->uid(), "a job that was accepted is there");
-  Require(ErrorReason(FromProto(job->error())) != "QUARANTINED",
-          "a job that was accepted can be restored");
+  const absl::Status error = FromProto(job->error());
+  if (!error.ok()) std::fprintf(stderr, "%s\n", std::string(error.message()).c_str());
+  Require(ErrorReason(error) != "QUARANTINED", "a job that was accepted can be restored");
   return 0;
 }

@@ -30,7 +30,9 @@ inline constexpr int kSyncSchemaVersion = 5;
 /// 1,000,000,000 bytes).
 inline constexpr size_t kMaxRowBytes = 950'000'000;
 
-/// Puts `value` under `key`, or deletes the key when there is no value.
+/// Puts `value` under `key`, or deletes the key when there is no value; with `end` and no value,
+/// all keys from `key` on and before `end`, which costs what the rows there cost, however many keys
+/// lie between.
 struct Write {
   std::string table;  ///< a–z and _, at most 32.
   std::string key;

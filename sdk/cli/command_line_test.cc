@@ -355,7 +355,8 @@ TEST_F(CommandLineTest, AWatchGoesOnWhereItsStreamBroke) {
   EXPECT_THAT(service_.watched_after, ElementsAre(0, 2));
   // Without a terminal steps are a line every few seconds; the first and the last one are there.
   EXPECT_THAT(outcome.out,
-              HasSubstr("add is RUNNING, step 3 of 10\nstate RUNNING\nstep 1/10\nstep 2/10"));
+              HasSubstr("add is RUNNING, step 3 of 10\nstate RUNNING\nstep 1/10\nno connection"));
+  EXPECT_THAT(outcome.out, HasSubstr("nothing is left out\nstep 2/10"));
   EXPECT_THAT(outcome.out, HasSubstr("\nstate SUCCEEDED\n"));
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "baton/v1/access_service.grpc.pb.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
@@ -257,7 +258,7 @@ class ClientImpl : public Client {
     if (!in) return absl::NotFoundError(absl::StrCat(path, " cannot be opened"));
     grpc::ClientContext context;
     Authorize(context);
-    context.set_deadline(absl::ToChronoTime(end));
+    context.set_deadline(absl::ToChronoTime(absl::Now() + (end - BootNow())));
     v1::UploadFileResponse response;
     auto writer = jobs_->UploadFile(&context, &response);
     v1::UploadFileRequest request;
@@ -300,7 +301,7 @@ class ClientImpl : public Client {
     while (true) {
       grpc::ClientContext context;
       Authorize(context);
-      context.set_deadline(absl::ToChronoTime(end));
+      context.set_deadline(absl::ToChronoTime(absl::Now() + (end - BootNow())));
       Response response;
       const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
       if (status.ok()) return response;

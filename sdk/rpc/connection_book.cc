@@ -15,6 +15,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
@@ -105,7 +106,7 @@ void ConnectionBook::Remove(int fd) {
 
 // Not with every call while the book is full: whoever attacks would pay with our time.
 void ConnectionBook::RemoveClosed() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = BootNow();
   if (now - looked_ < kLookEvery) return;
   looked_ = now;
   std::vector<int> closed;
@@ -196,7 +197,7 @@ absl::Status ConnectionBook::Know(const std::string& peer, const std::string& pr
 // One line for many, so that the log does not become what is exhausted.
 void ConnectionBook::Report(const std::string& address, bool refused) {
   ++(refused ? refused_ : closed_);
-  const absl::Time now = absl::Now();
+  const absl::Time now = BootNow();
   if (now - reported_ < kReportEvery) return;
   reported_ = now;
   Log(LogLevel::kWarn, "too many connections",

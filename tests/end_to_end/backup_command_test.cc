@@ -110,7 +110,7 @@ TEST_F(BackupCommandTest, WhatIsMistypedIsNamedAndNothingIsWrittenOver) {
   Process unreached({"baton", "--controller", "127.0.0.1:1", "backup", Folder("late.tar.zst")},
                     Folder("unreached.log"));
   EXPECT_EQ(unreached.Wait(), 4);
-  EXPECT_THAT(unreached.Log(), HasSubstr("cannot reach the controller at 127.0.0.1:1"));
+  EXPECT_THAT(unreached.Log(), HasSubstr("nothing listens at 127.0.0.1:1"));
   EXPECT_EQ(CountOf("late"), 0);
 }
 

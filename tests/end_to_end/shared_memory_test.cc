@@ -37,13 +37,13 @@ class SharedMemoryTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(MakeKeyFile(Folder("relay.key")).ok());
     key_ = ReadKeyFile("key", Folder("relay.key")).value();
-    StartRelay(kMaxBytes);
+    StartRelay("relay", kMaxBytes);
   }
-  void StartRelay(const std::string& max_bytes) {
-    Start("relay", {"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", client_.folder(),
-                    "--max-bytes", max_bytes, "--capability-key-file", Folder("relay.key")});
-    relay_address_ = processes_.at("relay")->WaitForLog("listening on ");
-    ASSERT_THAT(relay_address_, HasSubstr("127.0.0.1:")) << processes_.at("relay")->Log();
+  void StartRelay(const std::string& name, const std::string& max_bytes) {
+    Start(name, {"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", client_.folder(),
+                 "--max-bytes", max_bytes, "--capability-key-file", Folder("relay.key")});
+    relay_address_ = processes_.at(name)->WaitForLog("listening on ");
+    ASSERT_THAT(relay_address_, HasSubstr("127.0.0.1:")) << processes_.at(name)->Log();
     relay::RelayClientOptions options;
     options.address = relay_address_;
     relay_ = relay::RelayClient::Create(options).value();
@@ -170,8 +170,7 @@ TEST_F(SharedMemoryTest, FullSharedMemoryWithholdsThePublishUntilThereIsRoom) {
 
 // A wait for it would have no end, and would hold the job's workers.
 TEST_F(SharedMemoryTest, AModelThatNeverFitsFailsItsJobWithTheRemedy) {
-  processes_.erase("relay");
-  StartRelay("20000");
+  StartRelay("small-relay", "20000");
   StartCluster(Folder("relay.key"));
   ASSERT_EQ(client_.Create(Spec(), "rl").status(), absl::OkStatus());
   ASSERT_TRUE(client_.WaitForState("rl", Job::STATE_FAILED, absl::Seconds(60))) << Story("rl");

@@ -179,6 +179,7 @@ class SimulatedJob : private TurnObserver,
   void Need(const std::string&, const NeedWorkers& need) override { needs_ = need.missing; }
   void Return(const std::string&, const ReturnWorker& effect) override { Forget(effect.worker); }
   void Leave(const std::string&) override { needs_.clear(); }
+  void SetAside(const std::string&) override { needs_.clear(); }
   void OnCommitted(int64_t step, uint64_t incarnation) override;
   void OnDeleted(int64_t step) override { disk_.erase(step); }
 

@@ -165,7 +165,9 @@ import multiprocessing, os, pty, tempfile
 from multiprocessing import shared_memory
 def child(name, lock):
     with lock:
-        shared_memory.SharedMemory(name=name).buf[0] = 7
+        shared = shared_memory.SharedMemory(name=name)
+        shared.buf[0] = 7
+        shared.close()
 memory = shared_memory.SharedMemory(create=True, size=100)
 process = multiprocessing.Process(target=child, args=(memory.name, multiprocessing.Lock()))
 process.start()
