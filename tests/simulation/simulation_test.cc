@@ -178,8 +178,7 @@ TEST(SimulationTest, AWorkerThatStaysSlowIsDrained) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     Scenario scenario = MakeScenario(seed);
     scenario.faults.clear();
-    // With workers of two projects, jobs get others than the slow one.
-    scenario.two_projects = false;
+    scenario.two_projects = false;  // else jobs get other workers than the slow one
     for (JobPlan& plan : scenario.jobs) plan.project = "default";
     EXPECT_EQ(RunScenario(scenario, &quiet, false).violation, "") << "seed " << seed;
     const uint64_t rollout_0 = 2;
@@ -188,8 +187,7 @@ TEST(SimulationTest, AWorkerThatStaysSlowIsDrained) {
     EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
   }
   EXPECT_GT(coverage.drained_as_slow(), 10u);
-  // Some are slow by chance in any case.
-  EXPECT_LT(3 * quiet.drained_as_slow(), 2 * coverage.drained_as_slow());
+  EXPECT_LT(3 * quiet.drained_as_slow(), 2 * coverage.drained_as_slow()) << "some are, by chance";
 }
 
 TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
