@@ -39,7 +39,7 @@ void Sit(Roster& roster, const std::string& roles, const std::string& worker) {
   }
 }
 
-// A spec that nobody checked: no memory for billions of slots, and no slot outside of its pool.
+// An unchecked spec gets no memory for billions of slots, and no slot outside of its pool.
 TEST(RosterTest, RefusesMoreThanAJobMayHave) {
   v1::Dataflow graph;
   ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(kPpo, &graph));

@@ -134,7 +134,7 @@ TEST_F(ClusterRuntimeTest, AWorkerOfAJobThatIsGoneIsFree) {
   EXPECT_EQ(workers[0].job(), "");
 }
 
-// Nobody can tell a worker of a job that is set aside to give its roles up, but the queue.
+// A job that is set aside tells its workers nothing, so the queue frees them.
 TEST_F(ClusterRuntimeTest, TheWorkersOfAJobThatIsSetAsideAreFreed) {
   constexpr char kJob[] = "projects/default/jobs/j";
   const auto attach = [&] {

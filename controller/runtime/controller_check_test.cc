@@ -77,7 +77,7 @@ TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
   EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
   EXPECT_EQ(checked.violations(1).field(), "spec.data.val_files");
   EXPECT_FALSE(Create(spec, "job").ok());
-  // Nobody knows what a command reads, so the lines are counted.
+  // It is not known what a command reads, so the lines are counted.
   spec.mutable_reward()->clear_rules();
   spec.mutable_reward()->set_command("python3 reward.py");
   const v1::ValidateJobResponse taken = Validate(spec);

@@ -98,7 +98,7 @@ TEST_F(SavedJobTest, AJobThatCouldNotBeRestoredIsNotAccepted) {
   EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr("saved_cursor"));
 }
 
-// What a folder has besides its checkpoint is nobody's business.
+// Other files of the folder are not copied.
 TEST_F(SavedJobTest, OnlyWhatItsFilesJsonNamesIsCopied) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   Save("add", {4});

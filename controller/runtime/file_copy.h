@@ -1,6 +1,6 @@
 // Copies of files that others may have written.
 //
-// A hard link is the same file under another name: whoever may write the one writes the other. So
+// A hard link is the same file under another name: a user who may write one writes the other. So
 // the controller links only files of its own, and copies all others: by reflink where the file
 // system has them, else block by block without the holes. All functions block.
 #ifndef BATON_CONTROLLER_RUNTIME_FILE_COPY_H_

@@ -64,7 +64,7 @@ TEST(FileCopyTest, WhatIsNoFileOrNotWantedLeavesNothing) {
   EXPECT_FALSE(fs::exists(folder.path("copy")));
 }
 
-// Whoever may write the first file would write the second one.
+// A user who may write the first file could write the second one, too.
 TEST(FileCopyTest, WhatOthersMayWriteIsNotLinked) {
   const TestFolder folder;
   folder.Write("own", "1");
