@@ -56,12 +56,12 @@ v1::Job MakeJob(int steps) {
 }
 
 JobData Prompts() {
-  JobData data;
+  DataSet train;
   Example example;
   example.prompt = "1+1=";
   example.answer = "2";
-  data.train.examples.assign(20'000, example);
-  return data;
+  train.examples.assign(20'000, example);
+  return MakeJobData(std::move(train));
 }
 
 void FillColumn(v1::TaskResult& result, const char* name, v1::DataType type, size_t elements) {

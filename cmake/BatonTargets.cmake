@@ -2,11 +2,12 @@
 #
 #   baton_library(NAME [SRCS ...] [PUBLIC ...] [PRIVATE ...] [CXX17] [HOT])
 #   baton_executable(NAME SRCS ... [PRIVATE ...] [CXX17] [JEMALLOC])
-#   baton_test(NAME SRCS ... [PRIVATE ...] [CXX17] [HOT] [TIMEOUT seconds] [LABELS ...])
+#   baton_test(NAME SRCS ... [PRIVATE ...] [CXX17] [HOT] [ONE_THREAD] [TIMEOUT seconds] [LABELS ...])
 #   baton_fuzz(NAME SRCS ... [PRIVATE ...])
 #
 # HOT: the tests compute here for long; optimised in every build, those for sanitizers too. Other
 # tests are never optimised: that took half of their compile time, and saved seconds when they ran.
+# ONE_THREAD: what it links has threads, and it starts none: nothing for the thread sanitizer.
 # JEMALLOC: allocates with that library, where there is one and no sanitizer.
 # PUBLIC/PRIVATE are link dependencies. Targets are named after their folder:
 # controller/core -> baton_controller_core.
@@ -74,7 +75,7 @@ function(baton_test name)
   if(NOT BATON_TESTS)
     return()
   endif()
-  cmake_parse_arguments(A "CXX17;HOT" "TIMEOUT" "SRCS;PRIVATE;LABELS" ${ARGN})
+  cmake_parse_arguments(A "CXX17;HOT;ONE_THREAD" "TIMEOUT" "SRCS;PRIVATE;LABELS" ${ARGN})
   add_executable(${name} ${A_SRCS})
   target_link_libraries(${name} PRIVATE ${A_PRIVATE} GTest::gmock GTest::gtest_main)
   _baton_common(${name} ${ARGN})
@@ -89,7 +90,9 @@ function(baton_test name)
     math(EXPR A_TIMEOUT "${A_TIMEOUT} * 4")
   endif()
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-  set_property(GLOBAL APPEND PROPERTY BATON_TEST_TARGETS ${name})
+  if(NOT A_ONE_THREAD)
+    set_property(GLOBAL APPEND PROPERTY BATON_TEST_TARGETS ${name})
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${A_TIMEOUT}
     ENVIRONMENT "OMP_NUM_THREADS=1;OMP_WAIT_POLICY=PASSIVE;BATON_BUILD_DIR=${CMAKE_BINARY_DIR};BATON_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
   if(A_LABELS)

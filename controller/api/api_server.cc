@@ -114,6 +114,17 @@ class ApiServerImpl : public ApiServer {
 
   int port() const override { return users_listener_.port(); }
   int worker_port() const override { return workers_listener_.port(); }
+  ConnectionBook::Counts connections() const override {
+    ConnectionBook::Counts all;
+    for (const Listener* listener : {&users_listener_, &workers_listener_}) {
+      if (listener->acceptor == nullptr) continue;
+      const ConnectionBook::Counts counts = listener->acceptor->book()->counts();
+      all.open += counts.open;
+      all.strangers_closed += counts.strangers_closed;
+      all.refused += counts.refused;
+    }
+    return all;
+  }
 
  private:
   const Access access_;

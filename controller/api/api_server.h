@@ -10,6 +10,7 @@
 #include "controller/api/upload_places.h"
 #include "controller/runtime/controller_interface.h"
 #include "sdk/base/tls_files.h"
+#include "sdk/rpc/connection_book.h"
 #include "sdk/rpc/connection_limits.h"
 
 namespace baton::api {
@@ -38,6 +39,8 @@ class ApiServer {
   virtual int port() const = 0;
   /// The port of the workers' address; 0: there is no separate one.
   virtual int worker_port() const = 0;
+  /// Of both addresses.
+  virtual ConnectionBook::Counts connections() const = 0;
 };
 
 }  // namespace baton::api

@@ -22,6 +22,7 @@ BackupReactor::BackupReactor(controller::ControllerInterface* controller,
     if (!set.ok()) return End(set.status());
     boost::asio::post(*files_, [this, set = *std::move(set)]() mutable {
       set_ = std::move(set);
+      damaged_ = set_->damaged();
       Next();
     });
   });
@@ -54,22 +55,33 @@ absl::Status BackupReactor::Fill() {
     message_.set_path(file.path);
     message_.set_size_bytes(file.size_bytes);
     left_ = file.size_bytes;
+    hasher_ = {};
     break;  // an empty file is a message as well
   }
   if (left_ == 0 && message_.path().empty()) {
     for (const std::string& path : skipped_) message_.add_skipped(path);
+    for (const std::string& what : damaged_) message_.add_damaged(what);
     last_sent_ = true;
     return absl::OkStatus();
   }
+  const controller::BackupFile& file = set_->files()[next_ - 1];
   const int64_t piece = std::min(left_, kPieceBytes);
   std::string* data = message_.mutable_data();
   data->resize(static_cast<size_t>(piece));
   in_.read(data->data(), static_cast<std::streamsize>(piece));
   if (in_.gcount() != piece) {
-    return absl::DataLossError(
-        absl::StrCat("file ", set_->files()[next_ - 1].path, " became shorter while it was read"));
+    return absl::DataLossError(absl::StrCat("file ", file.path,
+                                            in_.bad() ? " cannot be read: the disk reports an error"
+                                                      : " became shorter while it was read"));
   }
   left_ -= piece;
+  if (!file.xxh3.empty()) {
+    hasher_.Add(data->data(), data->size());
+    if (left_ == 0 && hasher_.Digest() != file.xxh3) {
+      damaged_.push_back(absl::StrCat(file.path, " has XXH3 ", hasher_.Digest(),
+                                      ", and its files.json says ", file.xxh3));
+    }
+  }
   return absl::OkStatus();
 }
 

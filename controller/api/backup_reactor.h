@@ -14,12 +14,14 @@
 #include "baton/v1/cluster_service.pb.h"
 #include "boost/asio/thread_pool.hpp"
 #include "controller/runtime/controller_interface.h"
+#include "controller/runtime/file_hasher.h"
 #include "grpcpp/grpcpp.h"
 
 namespace baton::api {
 
 /// Reads on `files`, one piece at a time, and reads the next piece when the last is sent. So a slow
-/// receiver costs no memory. Deletes itself.
+/// receiver costs no memory. Files of checkpoints are hashed as they are sent, and those that are
+/// damaged are named at the end. Deletes itself.
 class BackupReactor : public grpc::ServerWriteReactor<v1::BackupResponse> {
  public:
   /// `ended` gets the outcome.
@@ -43,7 +45,8 @@ class BackupReactor : public grpc::ServerWriteReactor<v1::BackupResponse> {
   size_t next_ = 0;   // index of the next file
   int64_t left_ = 0;  // bytes of the current file that are left to send
   std::ifstream in_;
-  std::vector<std::string> skipped_;
+  controller::FileHasher hasher_;  // of the current file
+  std::vector<std::string> skipped_, damaged_;
   bool last_sent_ = false;
   v1::BackupResponse message_;
 };

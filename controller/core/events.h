@@ -43,11 +43,14 @@ struct WorkerBack {
 /// The data files were read and the model was found (or not).
 struct DataLoaded {
   absl::Status status;
-  uint64_t train_size = 0;
-  uint64_t val_size = 0;
+  uint64_t train_size = 0, val_size = 0;
   std::vector<std::string> val_sources;  ///< One per validation prompt.
   /// Prompts of each file of data.train_files; they count with data.train_mix alone.
   std::vector<uint64_t> train_file_sizes;
+};
+/// The data files were not read: other jobs' data fill the memory for them.
+struct DataWaits {
+  std::string reason;  ///< "room for …", and when it comes.
 };
 /// More response tokens are known.
 struct TaskProgressed {
@@ -104,9 +107,8 @@ struct PayloadLost {
 /// Payloads that the experience log has not taken yet fill their budget; no longer, if not `waits`.
 struct PayloadsWait {
   bool waits = false;
-  uint64_t bytes = 0;   ///< That wait.
-  uint64_t budget = 0;  ///< For them.
-  bool of_job = false;  ///< The budget is the job's own, not that of all jobs.
+  uint64_t bytes = 0, budget = 0;  ///< That wait; that may.
+  bool of_job = false;             ///< The budget is the job's own, not that of all jobs.
 };
 /// The checkpoint of CommitCheckpoint is complete (or not).
 struct CheckpointCommitted {
@@ -141,7 +143,7 @@ struct TimeLost {
 using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
                            TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
                            PauseRequested, ResumeRequested, YieldRequested, Tick, TimeLost,
-                           PayloadLost, RoleTroubled, PayloadsWait, RowsRefused>;
+                           PayloadLost, RoleTroubled, PayloadsWait, RowsRefused, DataWaits>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -219,8 +221,7 @@ struct PutBatch {
 };
 /// Forgets the rows of the batches of steps [begin, end).
 struct DropBatches {
-  int64_t begin = 0;
-  int64_t end = 0;
+  int64_t begin = 0, end = 0;
 };
 /// Payloads in memory that are not needed any more.
 struct DropPayloads {
@@ -235,7 +236,7 @@ struct PutMetrics {
   int64_t step = 0;
   std::map<std::string, double> metrics;
 };
-/// Read the data files, find the model; answer with DataLoaded.
+/// Read the data files, find the model; answer with DataLoaded or DataWaits.
 struct LoadData {};
 /// What a batch has to do with the BatchRow of its step in the store.
 enum class Recorded {
@@ -285,7 +286,7 @@ struct ReturnWorker {
   std::string worker;
   ReturnReason return_reason = ReturnReason::kGood;
 };
-/// The job ended or rests: the queue forgets what it asked for.
+/// The job ended or rests: the queue forgets what it asked for, and nobody holds its data.
 struct LeaveQueue {};
 
 using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,

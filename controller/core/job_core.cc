@@ -27,6 +27,11 @@ namespace {
 void CheckOwnDeadlines(JobParts& job) {
   const absl::Time now = job.out.now();
   const absl::Duration limit = job.options.setup_deadline;
+  job.data.Retry(job.out);
+  if (const std::string room = job.data.HasWaitedFor(now, limit); !room.empty()) {
+    job.data.Forget();
+    return job.life.Yield({absl::StrCat("it waited for ", room)}, job);
+  }
   absl::Status late = job.data.CheckDeadline(now, limit);
   if (late.ok()) late = CheckBatchDeadline(job);
   if (late.ok()) late = job.save.CheckDeadline(job.out.step(), now, limit);
@@ -77,6 +82,8 @@ struct EventRouter {
     if (!status.ok()) return job.life.Fail(status, job);
     Advance(job);
   }
+
+  void operator()(const DataWaits& event) { job.data.Waits(event, job.out.now()); }
 
   void operator()(const BatchBuilt& event) { OnBatchBuilt(event, job); }
 

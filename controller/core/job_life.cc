@@ -73,6 +73,7 @@ bool JobLife::Trigger(JobTrigger trigger, JobParts& job) {
   if (IsTerminal(*next) || *next == Job::STATE_PAUSED) {
     // What an async job has generated waits for it.
     if (IsTerminal(*next) || !job.is_async) job.work.Clear("the job ended", job);
+    job.data.Forget();  // a job that rests holds no data
     job.out.Do(LeaveQueue{});
   }
   job.out.Do(PutJob{});

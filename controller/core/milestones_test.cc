@@ -126,6 +126,35 @@ TEST(PromptDataTest, FilesAreReadWithinTheirDeadlineOrNotAtAll) {
   EXPECT_FALSE(data.loading());
 }
 
+TEST(PromptDataTest, DataWithoutRoomAreAskedForAgain) {
+  const absl::Duration limit = absl::Minutes(10);
+  EffectSink out = SinkAt(kStart);
+  PromptData data;
+  data.Waits({"room for nothing"}, kStart);  // the answer to what was given up
+  EXPECT_FALSE(data.loading());
+  data.Load(out);
+  data.Waits({"room for 7 bytes"}, kStart);
+  EXPECT_EQ(TakeAll<LoadData>(out).size(), 1u);
+  data.Retry(out);
+  EXPECT_THAT(TakeAll<LoadData>(out), IsEmpty()) << "too early";
+  EffectSink later = SinkAt(kStart + absl::Seconds(2));
+  data.Retry(later);
+  data.Retry(later);
+  EXPECT_EQ(TakeAll<LoadData>(later).size(), 1u) << "until it is answered";
+  v1::ExplainJobResponse told;
+  WaitList waits(kStart, &told);
+  data.Explain("j", limit, waits);
+  ASSERT_EQ(told.waits_size(), 1);
+  EXPECT_EQ(told.waits(0).cause(), "room for 7 bytes");
+  // The wait counts from the beginning, and ends in giving workers back, not in failing.
+  data.Waits({"room for 8 bytes"}, kStart + limit);
+  EXPECT_EQ(data.HasWaitedFor(kStart + limit, limit), "");
+  EXPECT_EQ(data.HasWaitedFor(kStart + limit + absl::Seconds(1), limit), "room for 8 bytes");
+  EXPECT_TRUE(data.CheckDeadline(kStart + absl::Hours(1), limit).ok());
+  ASSERT_TRUE(data.Loaded({absl::OkStatus(), 10, 0, {}}, {}).ok());
+  EXPECT_EQ(data.HasWaitedFor(kStart + absl::Hours(1), limit), "");
+}
+
 TEST(PromptDataTest, ALimitCutsTheValidationPrompts) {
   PromptData data;
   v1::DataSpec spec;

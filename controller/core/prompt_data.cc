@@ -7,6 +7,9 @@
 namespace baton::controller {
 namespace {
 
+// A job that ends makes room at any time. A try that finds none reads no file, as a rule.
+constexpr absl::Duration kRoomRetry = absl::Seconds(2);
+
 // They are read anew after each restart, and may have changed meanwhile.
 absl::Status FitsMix(const DataLoaded& event, const v1::DataSpec& spec) {
   const std::vector<uint64_t>& sizes = event.train_file_sizes;
@@ -30,12 +33,30 @@ absl::Status FitsMix(const DataLoaded& event, const v1::DataSpec& spec) {
 
 void PromptData::Load(EffectSink& out) {
   loading_ = true;
+  wait_.clear();
   since_ = out.now();
   out.Do(LoadData{});
 }
 
+void PromptData::Waits(const DataWaits& event, absl::Time now) {
+  if (!loading_) return;
+  wait_ = event.reason;
+  retry_ = now + kRoomRetry;
+}
+
+void PromptData::Retry(EffectSink& out) {
+  if (!loading_ || wait_.empty() || out.now() < retry_) return;
+  retry_ = absl::InfiniteFuture();  // until the answer
+  out.Do(LoadData{});
+}
+
+std::string PromptData::HasWaitedFor(absl::Time now, absl::Duration limit) const {
+  return loading_ && now - since_ > limit ? wait_ : "";
+}
+
 absl::Status PromptData::Loaded(const DataLoaded& event, const v1::DataSpec& spec) {
   loading_ = false;
+  wait_.clear();
   if (!event.status.ok()) return event.status;
   if (absl::Status fits = FitsMix(event, spec); !fits.ok()) return fits;
   loaded_ = true;
@@ -46,7 +67,7 @@ absl::Status PromptData::Loaded(const DataLoaded& event, const v1::DataSpec& spe
 }
 
 absl::Status PromptData::CheckDeadline(absl::Time now, absl::Duration limit) {
-  if (!loading_ || now - since_ <= limit) return absl::OkStatus();
+  if (!loading_ || !wait_.empty() || now - since_ <= limit) return absl::OkStatus();
   loading_ = false;  // or each tick would fail the job again
   return absl::DeadlineExceededError(absl::StrCat("the data files were not read within ",
                                                   absl::FormatDuration(limit),
@@ -59,6 +80,11 @@ void PromptData::Delay(absl::Duration duration, absl::Time now) {
 
 void PromptData::Explain(const std::string& job, absl::Duration limit, WaitList& waits) const {
   if (!loading_) return;
+  if (!wait_.empty()) {
+    waits.Add("data", absl::StrCat("job ", job), wait_, since_, limit,
+              "the job gives its workers back and queues again");
+    return;
+  }
   waits.Add("data", absl::StrCat("job ", job), "its data files to be read", since_, limit,
             "the job fails");
 }

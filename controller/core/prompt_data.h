@@ -3,7 +3,10 @@
 // Owns whether they are read, which prompt a draw is, and the sources of the validation prompts.
 //
 //   unread --Load--> loading --Loaded--> loaded
-//      ^                |                  |
+//      ^             |     ^               |
+//      |             Waits |               |
+//      |             v     a retry is due  |
+//      |            waits--+               |
 //      +--- a failure, or Forget ----------+
 //
 // The files are read anew after every restart of the controller, for the core keeps no text.
@@ -29,12 +32,22 @@ class PromptData {
   void Load(EffectSink& out);
   /// The answer. Returns its status; INVALID_ARGUMENT: the files do not fit data.train_mix.
   absl::Status Loaded(const DataLoaded& event, const v1::DataSpec& spec);
+  /// The answer while other jobs' data leave no room. Asks again after a while.
+  void Waits(const DataWaits& event, absl::Time now);
+  /// At each tick.
+  void Retry(EffectSink& out);
   /// What was read counts no more.
-  void Forget() { loaded_ = loading_ = false; }
+  void Forget() {
+    loaded_ = loading_ = false;
+    wait_.clear();
+  }
 
   bool loaded() const { return loaded_; }
   bool loading() const { return loading_; }
 
+  /// What it has waited for longer than `limit`, "room for …"; "": for nothing. The job holds
+  /// workers meanwhile, which the jobs that leave no room may need.
+  std::string HasWaitedFor(absl::Time now, absl::Duration limit) const;
   /// DEADLINE_EXCEEDED once loading has taken longer than `limit`; then it is given up.
   absl::Status CheckDeadline(absl::Time now, absl::Duration limit);
   /// Nothing could move for so long; it counts towards no deadline.
@@ -56,6 +69,8 @@ class PromptData {
   bool loaded_ = false;
   bool loading_ = false;
   absl::Time since_;  // of loading
+  std::string wait_;  // what for; "": it does not wait
+  absl::Time retry_;  // of a wait
   PromptMix prompts_;
   std::vector<std::string> val_sources_;
 };

@@ -46,6 +46,11 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     full_ = full;
   }
+  /// Why there is no room for the data; "": there is.
+  void SetNoRoom(std::string reason) {
+    absl::MutexLock lock(&mu_);
+    no_room_ = std::move(reason);
+  }
   /// What the experience logs hold now can be read no more.
   void LosePayloads() {
     absl::MutexLock lock(&mu_);
@@ -111,7 +116,11 @@ class FakeJobFiles : public Files {
     Job(FakeJobFiles* files, std::string name) : files_(*files), name_(std::move(name)) {}
 
     uint64_t DataBytes(const v1::DataSpec& /*data*/) const override { return 0; }
-    JobData ReadData(const v1::JobSpec& /*effective*/) const override { return files_.data_; }
+    absl::StatusOr<JobData> ReadData(const v1::JobSpec& /*effective*/) const override {
+      absl::MutexLock lock(&files_.mu_);
+      if (!files_.no_room_.empty()) return absl::ResourceExhaustedError(files_.no_room_);
+      return files_.data_;
+    }
     absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() override {
       return std::make_unique<Log>(&files_);
     }
@@ -164,6 +173,7 @@ class FakeJobFiles : public Files {
   size_t reads_ ABSL_GUARDED_BY(mu_) = 0;
   bool full_ ABSL_GUARDED_BY(mu_) = false, file_for_each_ ABSL_GUARDED_BY(mu_) = false;
   bool failing_ ABSL_GUARDED_BY(mu_) = false;
+  std::string no_room_ ABSL_GUARDED_BY(mu_);
   size_t tries_ ABSL_GUARDED_BY(mu_) = 0;  // reads while failing
   size_t root_ ABSL_GUARDED_BY(mu_) = 1, fails_next_ ABSL_GUARDED_BY(mu_) = 1;
 };

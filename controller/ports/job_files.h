@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -20,11 +21,19 @@
 
 namespace baton::controller {
 
-/// What the data files of a spec hold.
+/// What the data files of a spec hold. Several jobs may share a set.
 struct JobData {
-  DataSet train, val, pretrain;       ///< Without their problems.
-  std::vector<std::string> problems;  ///< Of all, each with the field of the spec.
+  std::shared_ptr<const DataSet> train, val, pretrain;  ///< Never null.
+  std::vector<std::string> problems;                    ///< Of all, each with the spec's field.
 };
+
+/// Sets that no other job shares.
+inline JobData MakeJobData(DataSet train, DataSet val = {}, DataSet pretrain = {}) {
+  return {std::make_shared<const DataSet>(std::move(train)),
+          std::make_shared<const DataSet>(std::move(val)),
+          std::make_shared<const DataSet>(std::move(pretrain)),
+          {}};
+}
 
 /// The files of one job. Methods may block; they are called on the job's disk strand, but for
 /// DataBytes, ReadData and MarkWork, which are thread-safe, and for the names, which are
@@ -36,7 +45,8 @@ class JobFiles {
   // Data sets.
   /// The size of the data files, as far as they can be seen. Opens none.
   virtual uint64_t DataBytes(const v1::DataSpec& data) const = 0;
-  virtual JobData ReadData(const v1::JobSpec& effective) const = 0;
+  /// RESOURCE_EXHAUSTED: other jobs' data leave no room; "room for …", and when it comes.
+  virtual absl::StatusOr<JobData> ReadData(const v1::JobSpec& effective) const = 0;
 
   // The experience log.
   /// Makes its folder where there is none.

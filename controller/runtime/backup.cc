@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "baton/store/v1/rows.pb.h"
 #include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/folders.h"
 #include "controller/runtime/job_order.h"
+#include "controller/runtime/json_file.h"
 #include "controller/runtime/tables.h"
 #include "controller/runtime/trash.h"
 #include "controller/store/sqlite_store.h"
@@ -26,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kBackupPrefix[] = ".backup-";
+constexpr char kDatabase[] = "baton.db";
 constexpr int kTries = 5;
 // Everything that rows name is in these folders.
 constexpr const char* kFolders[] = {"jobs", "files"};
@@ -98,11 +102,13 @@ void DropDeletedJobs(const fs::path& data_root, const fs::path& folder, store::S
   }
 }
 
-// Whether every checkpoint that the copied rows name was linked.
-absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path& folder) {
-  BATON_ASSIGN_OR_RETURN(const auto copy, store::SqliteStore::Open(folder / "baton.db"));
+// The checkpoints that the copied rows name, by their paths below the data root. Nothing: one of
+// them was deleted before it was linked.
+absl::StatusOr<std::optional<std::vector<std::string>>> NamedCheckpoints(const fs::path& data_root,
+                                                                         const fs::path& folder) {
+  BATON_ASSIGN_OR_RETURN(const auto copy, store::SqliteStore::Open(folder / kDatabase));
   DropDeletedJobs(data_root, folder, *copy);
-  bool all = true;
+  std::optional<std::vector<std::string>> named(std::in_place);
   const auto look = [&](const store::Row& stored) {
     store::v1::JobRow row;
     if (!row.ParseFromString(stored.value)) return true;  // the controller does not read it either
@@ -111,13 +117,20 @@ absl::StatusOr<bool> HasAllCheckpoints(const fs::path& data_root, const fs::path
     for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
       const fs::path path = fs::path(checkpoint.path()).lexically_relative(data_root);
       if (path.empty() || *path.begin() == "..") continue;  // it was never below this data root
+      // A checkpoint that is deleted loses its name first. One that has it still was there, whole
+      // or damaged, when its files were linked.
       std::error_code code;
-      if (!fs::exists(folder / path / "files.json", code)) return all = false;
+      if (!fs::exists(folder / path / "files.json", code) &&
+          !fs::is_directory(data_root / path, code)) {
+        named.reset();
+        return false;
+      }
+      named->push_back(path.string());
     }
     return true;
   };
   BATON_RETURN_IF_ERROR(ScanInPieces(*copy, kJobTable, {}, look));
-  return all;
+  return named;
 }
 
 }  // namespace
@@ -132,11 +145,12 @@ absl::StatusOr<std::unique_ptr<BackupSet>> BackupSet::Make(const std::string& da
     }
     std::unique_ptr<BackupSet> set(new BackupSet(pattern));
     BATON_RETURN_IF_ERROR(KeepAll(data_root, pattern));
-    BATON_RETURN_IF_ERROR(store.CopyTo(pattern + "/baton.db"));
+    BATON_RETURN_IF_ERROR(store.CopyTo(absl::StrCat(pattern, "/", kDatabase)));
     BATON_RETURN_IF_ERROR(KeepAll(data_root, pattern));
-    BATON_ASSIGN_OR_RETURN(const bool whole, HasAllCheckpoints(data_root, pattern));
-    if (!whole) continue;
+    BATON_ASSIGN_OR_RETURN(const auto named, NamedCheckpoints(data_root, pattern));
+    if (!named.has_value()) continue;
     BATON_RETURN_IF_ERROR(set->List());
+    for (const std::string& checkpoint : *named) set->Compare(checkpoint);
     return set;
   }
   return MakeError(absl::StatusCode::kUnavailable, "BACKUP_OVERTAKEN",
@@ -155,10 +169,39 @@ absl::Status BackupSet::List() {
   }
   if (code) return absl::UnavailableError(absl::StrCat("cannot list ", folder_));
   std::sort(files_.begin(), files_.end(), [](const BackupFile& a, const BackupFile& b) {
-    return std::make_pair(a.path != "baton.db", a.path) <
-           std::make_pair(b.path != "baton.db", b.path);
+    return std::make_pair(a.path != kDatabase, a.path) <
+           std::make_pair(b.path != kDatabase, b.path);
   });
   return absl::OkStatus();
+}
+
+void BackupSet::Compare(const std::string& checkpoint) {
+  const auto damaged = [&](const std::string& file, absl::string_view what) {
+    damaged_.push_back(absl::StrCat(checkpoint, "/", file, " ", what));
+  };
+  v1::CheckpointManifest manifest;
+  if (const absl::Status read =
+          ReadJsonFile(fs::path(folder_) / checkpoint / "files.json", &manifest);
+      !read.ok()) {
+    return damaged("files.json", absl::IsNotFound(read)
+                                     ? "is missing, so nothing tells whether the rest is whole"
+                                     : "is no JSON list of the checkpoint's files");
+  }
+  for (const v1::FileHash& noted : manifest.files()) {
+    const std::string path = absl::StrCat(checkpoint, "/", noted.path());
+    const auto found = std::lower_bound(files_.begin(), files_.end(), path,
+                                        [](const BackupFile& file, const std::string& wanted) {
+                                          return file.path == kDatabase || file.path < wanted;
+                                        });
+    if (found == files_.end() || found->path != path) {
+      damaged(noted.path(), "is missing");
+    } else if (found->size_bytes != noted.size_bytes()) {
+      damaged(noted.path(), absl::StrCat("has ", found->size_bytes,
+                                         " bytes, and its files.json says ", noted.size_bytes()));
+    } else {
+      found->xxh3 = noted.xxh3();
+    }
+  }
 }
 
 // A caller who goes away ends the backup on a thread that serves others.

@@ -3,6 +3,10 @@
 // The files that rows name are first linked under a separate folder, where no job deletes them.
 // Then the database is copied. Then files that were written meanwhile are linked too. If a
 // checkpoint that the copied rows name is gone by then, the backup starts again.
+//
+// Whoever makes a backup wants to learn now, and not when it is needed, that a checkpoint is
+// damaged. So each checkpoint that rows name is compared with its files.json: names and sizes here,
+// checksums by the one who reads the files.
 #ifndef BATON_CONTROLLER_RUNTIME_BACKUP_H_
 #define BATON_CONTROLLER_RUNTIME_BACKUP_H_
 
@@ -28,13 +32,17 @@ class BackupSet : public BackupFiles {
   BackupSet(const BackupSet&) = delete;
 
   const std::vector<BackupFile>& files() const override { return files_; }
+  const std::vector<std::string>& damaged() const override { return damaged_; }
 
  private:
   explicit BackupSet(std::string folder) : folder_(std::move(folder)) {}
   absl::Status List();
+  // `checkpoint`: its path below the data root.
+  void Compare(const std::string& checkpoint);
 
   const std::string folder_;
   std::vector<BackupFile> files_;
+  std::vector<std::string> damaged_;
 };
 
 /// Moves to the trash what backups of an earlier process left behind.

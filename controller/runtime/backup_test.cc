@@ -25,6 +25,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::Not;
 
 class BackupTest : public ::testing::Test {
@@ -168,6 +170,35 @@ TEST_F(BackupTest, LooksForTheCheckpointsOfOlderRows) {
   EXPECT_EQ(ErrorReason(BackupSet::Make(root_.path(), *store_).status()), "BACKUP_OVERTAKEN");
   WriteUnder("jobs/p/j/checkpoints/step-3/files.json", "{}");
   EXPECT_TRUE(BackupSet::Make(root_.path(), *store_).ok());
+}
+
+TEST_F(BackupTest, ComparesCheckpointsWithTheirFilesJson) {
+  const std::string at = "jobs/p/j/checkpoints/step-3/";
+  WriteUnder(at + "actor/model", "weights");
+  WriteUnder(at + "actor/optimizer", "short");
+  WriteUnder(at + "job.json", "{}");
+  WriteUnder(at + "files.json",
+             R"({"files": [{"path": "actor/model", "sizeBytes": 7, "xxh3": "0123456789abcdef"},
+                           {"path": "actor/optimizer", "sizeBytes": 6, "xxh3": "0"},
+                           {"path": "critic/model", "sizeBytes": 7, "xxh3": "0"}]})");
+  // Of no row: a checkpoint that is being deleted looks so.
+  WriteUnder("jobs/p/j/checkpoints/step-2/files.json", R"({"files": [{"path": "actor/model"}]})");
+  PutJobAt(3);
+  auto set = BackupSet::Make(root_.path(), *store_);
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_THAT((*set)->damaged(),
+              ElementsAre(at + "actor/optimizer has 5 bytes, and its files.json says 6",
+                          at + "critic/model is missing"));
+  for (const BackupFile& file : (*set)->files()) {
+    EXPECT_EQ(file.xxh3, file.path == at + "actor/model" ? "0123456789abcdef" : "") << file.path;
+  }
+  WriteUnder(at + "files.json", "{");
+  EXPECT_THAT((*BackupSet::Make(root_.path(), *store_))->damaged(),
+              ElementsAre(at + "files.json is no JSON list of the checkpoint's files"));
+  // Someone removed it; the checkpoint was not deleted.
+  fs::remove(root_.path(at + "files.json"));
+  EXPECT_THAT((*BackupSet::Make(root_.path(), *store_))->damaged(),
+              ElementsAre(HasSubstr("files.json is missing")));
 }
 
 TEST_F(BackupTest, GivesUpInTheEndAndLeavesNothing) {

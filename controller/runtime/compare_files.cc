@@ -1,14 +1,11 @@
 #include "controller/runtime/compare_files.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <fstream>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "controller/runtime/file_hasher.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/relative_path.h"
 #include "sdk/base/status_macros.h"
@@ -23,18 +20,13 @@ constexpr size_t kComparedBlock = size_t{1} << 20;
 // A file that is read from its beginning to its end.
 class Reader {
  public:
-  explicit Reader(const fs::path& path)
-      : in_(path, std::ios::binary),
-        block_(kComparedBlock),
-        hash_(XXH3_createState(), XXH3_freeState) {
-    XXH3_64bits_reset(hash_.get());
-  }
+  explicit Reader(const fs::path& path) : in_(path, std::ios::binary), block_(kComparedBlock) {}
 
   /// Reads the next block; false at the end, or when it cannot be read.
   bool Next() {
     in_.read(block_.data(), static_cast<std::streamsize>(block_.size()));
     size_ = static_cast<size_t>(std::max<std::streamsize>(in_.gcount(), 0));
-    XXH3_64bits_update(hash_.get(), block_.data(), size_);
+    hash_.Add(block_.data(), size_);
     bytes_ += static_cast<int64_t>(size_);
     return size_ > 0;
   }
@@ -42,12 +34,12 @@ class Reader {
   const char* data() const { return block_.data(); }
   size_t size() const { return size_; }
   int64_t bytes() const { return bytes_; }
-  std::string Hash() const { return absl::StrFormat("%016x", XXH3_64bits_digest(hash_.get())); }
+  std::string Hash() const { return hash_.Digest(); }
 
  private:
   std::ifstream in_;
   std::vector<char> block_;
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> hash_;
+  FileHasher hash_;
   size_t size_ = 0;
   int64_t bytes_ = 0;
 };

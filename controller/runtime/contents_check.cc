@@ -197,9 +197,9 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       if (own[i].name != counted.list()) continue;
       const v1::JobKind kind =
           counted.list() == "pretrain_files" ? v1::JOB_KIND_SFT : effective->kind();
-      const DataSet set =
-          ReadDataFiles({left[i].files->begin(), left[i].files->end()},
-                        OptionsOf(kind, effective->data()), options_.max_data_bytes);
+      const DataSet set = ReadDataFiles({left[i].files->begin(), left[i].files->end()},
+                                        OptionsOf(kind, effective->data()),
+                                        {options_.max_data_bytes, options_.max_data_memory_bytes});
       for (v1::DataFilesSummary& summary : *call->of.data_files) {
         if (summary.list() != counted.list()) continue;
         summary = Summarise(counted.list(), set);

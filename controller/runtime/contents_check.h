@@ -26,7 +26,8 @@ class ContentsCheck {
  public:
   struct Options {
     std::string data_root;
-    uint64_t max_data_bytes = 0;  ///< Limit for one list of files of a spec.
+    uint64_t max_data_bytes = 0;         ///< Limit for one list of files of a spec.
+    uint64_t max_data_memory_bytes = 0;  ///< The same in memory.
     CheckerPool::Options checkers;
   };
   /// Objects that are passed by address outlive this.

@@ -37,8 +37,9 @@ Controller::Controller(ControllerOptions options)
                  &gate_, &disk_),
       data_readers_(&gate_, options_.data_threads, options_.large_data_bytes),
       verdicts_(options_.data_root, &data_readers_, &gate_),
-      contents_({options_.data_root, options_.max_data_bytes, CheckersOf(options_)}, &uploads_,
-                &data_readers_),
+      contents_({options_.data_root, options_.max_data_bytes, options_.max_data_memory_bytes,
+                 CheckersOf(options_)},
+                &uploads_, &data_readers_),
       waiting_(options_.max_waiting_spec_bytes, options_.max_waiting_bytes_of_all),
       admission_(boost::asio::make_strand(disk_.get_executor())),
       timer_(cluster_thread_.get_executor()) {
@@ -104,7 +105,8 @@ absl::Status Controller::Restore() {
   BATON_ASSIGN_OR_RETURN(marks_, RestoreMarks::Open(options_.data_root + "/restoring"));
   files_ = std::make_unique<DiskFiles>(
       options_.data_root, marks_.get(),
-      [this](const std::string& job) { return DataLimitsOf(job); }, &folder_bytes_);
+      [this](const std::string& job) { return DataLimitsOf(job); }, options_.max_data_memory_bytes,
+      &folder_bytes_);
   context_.files = files_.get();
   OrderCheck order;
   JobRestorer::Options how;

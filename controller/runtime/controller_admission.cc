@@ -91,6 +91,10 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
       !problem.empty()) {
     out.push_back(Violation("spec.reward.working_dir", problem));
   }
+  DataLimits limits;
+  limits.bytes = options_.max_data_bytes;
+  limits.memory_bytes = options_.max_data_memory_bytes;
+  uint64_t memory_bytes = 0;  // of all lists
   // Returns the number of examples.
   auto check = [&](const std::string& list, google::protobuf::RepeatedPtrField<std::string>* files,
                    const DataSetOptions& options) -> uint64_t {
@@ -105,7 +109,8 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
       paths.push_back(absl::StartsWith(file, "/") ? file
                                                   : absl::StrCat(options_.data_root, "/", file));
     }
-    const DataSet data = ReadDataFiles(paths, options, options_.max_data_bytes);
+    const DataSet data = ReadDataFiles(paths, options, limits);
+    memory_bytes += data.memory_bytes;
     for (const std::string& problem : data.problems) out.push_back(Violation(field, problem));
     if (!files->empty()) *submission->data_files.Add() = Summarise(list, data);
     return data.examples.size();
@@ -123,6 +128,9 @@ std::vector<v1::FieldViolation> Controller::CheckFiles(v1::JobSpec* effective,
     out.push_back(Violation("spec.data.val_files", large));
   }
   check("pretrain_files", lists->mutable_pretrain_files(), OptionsOf(v1::JOB_KIND_SFT, *lists));
+  if (std::string large = DataTooLarge(memory_bytes, limits); !large.empty()) {
+    out.push_back(Violation("spec.data", large));
+  }
   return out;
 }
 

@@ -94,6 +94,8 @@ struct BackupFile {
   std::string path;        ///< Relative to the data root.
   std::string place;       ///< Where it can be read.
   int64_t size_bytes = 0;  ///< The file may grow; only so many bytes belong to the backup.
+  /// Of a checkpoint's file: the XXH3-64 that its files.json notes, hexadecimal. Else empty.
+  std::string xxh3 = {};
 };
 
 /// The files of one consistent backup, the database first. The files stay until this is destroyed.
@@ -101,6 +103,8 @@ class BackupFiles {
  public:
   virtual ~BackupFiles() = default;
   virtual const std::vector<BackupFile>& files() const = 0;
+  /// What is known to be wrong with checkpoints before their files are read: "PATH what".
+  virtual const std::vector<std::string>& damaged() const = 0;
 };
 
 class ControllerInterface {

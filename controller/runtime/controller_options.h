@@ -32,6 +32,8 @@ struct ControllerOptions {
   std::string relay_key;
   StepLimits step_limits;                       ///< For projects without limits of their own.
   uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Limit for one list of files of a spec.
+  /// What the data of all jobs take in memory; and of one job, for it could never begin else.
+  uint64_t max_data_memory_bytes = uint64_t{16} << 30;
   /// Payloads in memory, of all jobs and of one job; the others are in the experience log alone
   /// (payload_cache.h).
   uint64_t payload_bytes = kPayloadBytes;

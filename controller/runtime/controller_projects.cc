@@ -126,6 +126,7 @@ int64_t Controller::UploadLimitOf(const std::string& project) const {
 DataLimits Controller::DataLimitsOf(const std::string& job) const {
   DataLimits limits;
   limits.bytes = options_.max_data_bytes;
+  limits.memory_bytes = options_.max_data_memory_bytes;
   limits.steps = LimitsOf(access::ProjectOf(job));
   limits.steps.responses = std::max(limits.steps.responses, options_.step_limits.responses);
   limits.steps.tokens = std::max(limits.steps.tokens, options_.step_limits.tokens);

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/data_readers.h"
+#include "sdk/base/status_macros.h"
 
 namespace baton::controller {
 
@@ -25,13 +26,14 @@ uint64_t DataBytes(const std::string& data_root, const v1::DataSpec& data) {
   return bytes;
 }
 
-DataSet ReadDataFiles(const std::vector<std::string>& paths, const DataSetOptions& options,
-                      uint64_t max_bytes) {
+DataSet ReadDataFiles(const std::vector<std::string>& paths, DataSetOptions options,
+                      const DataLimits& limits) {
   const uint64_t bytes = BytesOf(paths);  // files that do not exist are reported when they are read
-  if (bytes <= max_bytes) return ReadDataSet(paths, options);
+  options.max_memory_bytes = limits.memory_bytes;
+  if (bytes <= limits.bytes) return ReadDataSet(paths, options);
   DataSet none;
   none.problems.push_back(absl::StrCat("the files have ", bytes, " bytes together, at most ",
-                                       max_bytes,
+                                       limits.bytes,
                                        ", because the controller holds them in memory; give fewer "
                                        "or smaller ones, or start it with a "
                                        "larger --max-data-bytes"));
@@ -50,22 +52,42 @@ v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data) {
   return out;
 }
 
-JobData ReadJobData(const v1::JobSpec& effective, const std::string& data_root,
-                    const DataLimits& limits) {
+std::string DataTooLarge(uint64_t memory_bytes, const DataLimits& limits) {
+  if (memory_bytes <= limits.memory_bytes) return "";
+  return absl::StrCat("the examples of all files take ", memory_bytes, " bytes in memory, at most ",
+                      limits.memory_bytes,
+                      ", which the data of all jobs may take together; give fewer, or start the "
+                      "controller with a larger --max-data-memory-bytes");
+}
+
+absl::StatusOr<JobData> ReadJobData(const v1::JobSpec& effective, const std::string& data_root,
+                                    const DataLimits& limits, DataCache* cache) {
   JobData out;
-  const auto read = [&](const char* field, const auto& files, const DataSetOptions& options) {
-    DataSet data = ReadDataFiles(AbsolutePaths(data_root, files), options, limits.bytes);
-    for (const std::string& problem : std::exchange(data.problems, {})) {
+  uint64_t own = 0;
+  const auto read = [&](const char* field, const auto& files, const DataSetOptions& options,
+                        std::shared_ptr<const DataSet>* data) {
+    const std::vector<std::string> paths = AbsolutePaths(data_root, files);
+    auto got =
+        cache->Get(paths, options, own, [&] { return ReadDataFiles(paths, options, limits); });
+    if (!got.ok()) return got.status();
+    *data = *std::move(got);
+    own += (*data)->memory_bytes;
+    for (const std::string& problem : (*data)->problems) {
       out.problems.push_back(absl::StrCat("spec.data.", field, ": ", problem));
     }
-    return data;
+    return absl::OkStatus();
   };
   const v1::DataSpec& data = effective.data();
-  out.train = read("train_files", data.train_files(), OptionsOf(effective.kind(), data));
-  out.val = read("val_files", data.val_files(), OptionsOf(effective.kind(), data));
-  out.pretrain = read("pretrain_files", data.pretrain_files(), OptionsOf(v1::JOB_KIND_SFT, data));
-  const std::string large = EvaluationTooLarge(effective, out.val.examples.size(), limits.steps);
+  BATON_RETURN_IF_ERROR(
+      read("train_files", data.train_files(), OptionsOf(effective.kind(), data), &out.train));
+  BATON_RETURN_IF_ERROR(
+      read("val_files", data.val_files(), OptionsOf(effective.kind(), data), &out.val));
+  BATON_RETURN_IF_ERROR(read("pretrain_files", data.pretrain_files(),
+                             OptionsOf(v1::JOB_KIND_SFT, data), &out.pretrain));
+  const std::string large = EvaluationTooLarge(effective, out.val->examples.size(), limits.steps);
   if (!large.empty()) out.problems.push_back(absl::StrCat("spec.data.val_files: ", large));
+  const std::string much = DataTooLarge(own, limits);
+  if (!much.empty()) out.problems.push_back(absl::StrCat("spec.data: ", much));
   return out;
 }
 

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/ports/job_files.h"
+#include "controller/runtime/data_cache.h"
 #include "controller/spec/step_size.h"
 #include "sdk/data_set/data_set.h"
 
@@ -19,7 +21,9 @@ namespace baton::controller {
 
 struct DataLimits {
   uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< Limit for one list of files.
-  StepLimits steps;                                       ///< Limits the size of an evaluation.
+  /// Limit for what all lists of a job take in memory.
+  uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();
+  StepLimits steps;  ///< Limits the size of an evaluation.
 };
 
 /// The files of one list of a spec; relative paths are below `data_root`.
@@ -30,16 +34,21 @@ std::vector<std::string> AbsolutePaths(
 uint64_t DataBytes(const std::string& data_root, const v1::DataSpec& data);
 
 /// Reads `paths`, one list of a spec. The controller holds the data in memory; so if the files have
-/// more than `max_bytes` together, it reads nothing and reports a problem. Blocks.
-DataSet ReadDataFiles(const std::vector<std::string>& paths, const DataSetOptions& options,
-                      uint64_t max_bytes);
+/// more than `limits` allow together, it reads nothing and reports a problem; and it reads no more
+/// once the examples take too much. Blocks.
+DataSet ReadDataFiles(const std::vector<std::string>& paths, DataSetOptions options,
+                      const DataLimits& limits);
 
 /// Counts the examples of `data`, which was read for the list `list` ("train_files", …).
 v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data);
 
-/// Reads all lists of `effective`; relative paths are below `data_root`. Blocks.
-JobData ReadJobData(const v1::JobSpec& effective, const std::string& data_root,
-                    const DataLimits& limits);
+/// What is wrong with lists of a job that take `memory_bytes` together; "" if nothing is.
+std::string DataTooLarge(uint64_t memory_bytes, const DataLimits& limits);
+
+/// Takes all lists of `effective` from `cache`, which reads those that nobody holds; relative paths
+/// are below `data_root`. Errors as JobFiles::ReadData. Blocks.
+absl::StatusOr<JobData> ReadJobData(const v1::JobSpec& effective, const std::string& data_root,
+                                    const DataLimits& limits, DataCache* cache);
 
 }  // namespace baton::controller
 

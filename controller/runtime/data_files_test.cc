@@ -54,15 +54,15 @@ class DataFilesTest : public ::testing::Test {
 TEST_F(DataFilesTest, AListThatIsTooLargeIsNotRead) {
   const std::vector<std::string> paths = {WriteLines("a", 10), WriteLines("b", 5)};
   const uint64_t bytes = fs::file_size(paths[0]) + fs::file_size(paths[1]);
-  const DataSet whole = ReadDataFiles(paths, {}, bytes);
+  const DataSet whole = ReadDataFiles(paths, {}, {bytes});
   EXPECT_THAT(whole.problems, IsEmpty());
   EXPECT_EQ(whole.examples.size(), 15u);
-  const DataSet large = ReadDataFiles(paths, {}, bytes - 1);
+  const DataSet large = ReadDataFiles(paths, {}, {bytes - 1});
   EXPECT_THAT(large.problems,
               ElementsAre(HasSubstr(
                   absl::StrCat("the files have ", bytes, " bytes together, at most ", bytes - 1))));
   EXPECT_TRUE(large.examples.empty());
-  const DataSet absent = ReadDataFiles({folder_.path("absent")}, {}, bytes);
+  const DataSet absent = ReadDataFiles({folder_.path("absent")}, {}, {bytes});
   EXPECT_THAT(absent.problems,
               ElementsAre(HasSubstr(folder_.path("absent") + ": cannot be opened")));
 }
@@ -79,22 +79,47 @@ TEST_F(DataFilesTest, EachListOfAJobIsBoundedAndItsEvaluationToo) {
   DataLimits limits;
   limits.steps.responses = 60;
   limits.steps.tokens = 600;
-  const JobData good = ReadJobData(spec, folder_.path(), limits);
+  DataCache cache(1 << 30);
+  const auto problems = [&] {
+    DataCache other(1 << 30);  // of a controller with these limits
+    return ReadJobData(spec, folder_.path(), limits, &other)->problems;
+  };
+  const JobData good = *ReadJobData(spec, folder_.path(), limits, &cache);
   EXPECT_THAT(good.problems, IsEmpty());
-  EXPECT_EQ(good.train.examples.size(), 100u);
-  EXPECT_EQ(good.val.examples.size(), 30u);
+  EXPECT_EQ(good.train->examples.size(), 100u);
+  EXPECT_EQ(good.val->examples.size(), 30u);
+  EXPECT_EQ(ReadJobData(spec, folder_.path(), limits, &cache)->train, good.train) << "shared";
 
   limits.bytes = fs::file_size(folder_.path("val"));
-  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits).problems,
-              ElementsAre(HasSubstr("spec.data.train_files: the files have ")));
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("spec.data.train_files: the files have ")));
   limits.bytes *= 1000;
   WriteLines("val", 31);
-  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits).problems,
+  EXPECT_THAT(problems(),
               ElementsAre(HasSubstr("spec.data.val_files: examples of spec.data.val_files x "
                                     "spec.rollout.val.n = 62 responses of an evaluation")));
   limits.steps.responses = 62;
-  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits).problems,
-              ElementsAre(HasSubstr("= 620 tokens of an evaluation, at most 600")));
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("= 620 tokens of an evaluation, at most 600")));
+}
+
+// A line of 16 bytes takes many times as much in memory.
+TEST_F(DataFilesTest, ExamplesAreBoundedInMemory) {
+  v1::JobSpec spec;
+  spec.set_kind(v1::JOB_KIND_RL);
+  spec.mutable_data()->add_train_files(WriteLines("train", 100));
+  spec.mutable_data()->add_val_files(WriteLines("val", 100));
+  DataCache cache(1 << 30);
+  const uint64_t list = ReadDataSet({folder_.path("train")}, {}).memory_bytes;
+  DataLimits limits;
+  limits.memory_bytes = 2 * list;
+  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits, &cache)->problems, IsEmpty());
+  --limits.memory_bytes;  // each list fits
+  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits, &cache)->problems,
+              ElementsAre(HasSubstr("--max-data-memory-bytes")));
+  limits.memory_bytes = list / 2;
+  const JobData cut = *ReadJobData(spec, folder_.path(), limits, &cache);
+  EXPECT_LE(cut.train->memory_bytes, limits.memory_bytes);
+  EXPECT_THAT(cut.problems,
+              ::testing::Contains(HasSubstr(absl::StrCat("bytes in memory, at most ", list / 2))));
 }
 
 // What a job's watchers hear.

@@ -15,13 +15,14 @@ namespace {
 class DiskJobFiles : public JobFiles {
  public:
   DiskJobFiles(std::string data_root, std::string job, RestoreMarks* marks,
-               DiskFiles::LimitsOf limits_of, FolderBytes* bytes)
+               DiskFiles::LimitsOf limits_of, DataCache* cache, FolderBytes* bytes)
       : data_root_(std::move(data_root)),
         job_(std::move(job)),
         folder_(JobFolderOf(data_root_, job_)),
         checkpoints_(folder_, data_root_),
         marks_(marks),
         limits_of_(std::move(limits_of)),
+        cache_(cache),
         bytes_(bytes) {}
 
   uint64_t DataBytes(const v1::DataSpec& data) const override {
@@ -32,8 +33,8 @@ class DiskJobFiles : public JobFiles {
     return bytes;
   }
 
-  JobData ReadData(const v1::JobSpec& effective) const override {
-    return ReadJobData(effective, data_root_, limits_of_ ? limits_of_(job_) : DataLimits());
+  absl::StatusOr<JobData> ReadData(const v1::JobSpec& effective) const override {
+    return ReadJobData(effective, data_root_, limits_of_ ? limits_of_(job_) : DataLimits(), cache_);
   }
 
   absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() override {
@@ -92,20 +93,22 @@ class DiskJobFiles : public JobFiles {
   const CheckpointFiles checkpoints_;
   RestoreMarks* const marks_;
   const DiskFiles::LimitsOf limits_of_;
+  DataCache* const cache_;
   FolderBytes* const bytes_;
 };
 
 }  // namespace
 
 DiskFiles::DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of,
-                     FolderBytes* bytes)
+                     uint64_t max_data_memory_bytes, FolderBytes* bytes)
     : data_root_(std::move(data_root)),
       marks_(marks),
       limits_of_(std::move(limits_of)),
+      cache_(max_data_memory_bytes),
       bytes_(bytes) {}
 
 std::unique_ptr<JobFiles> DiskFiles::FilesOf(const std::string& job) {
-  return std::make_unique<DiskJobFiles>(data_root_, job, marks_, limits_of_, bytes_);
+  return std::make_unique<DiskJobFiles>(data_root_, job, marks_, limits_of_, &cache_, bytes_);
 }
 
 }  // namespace baton::controller

@@ -2,11 +2,14 @@
 #ifndef BATON_CONTROLLER_RUNTIME_DISK_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_DISK_FILES_H_
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
 #include "controller/ports/job_files.h"
+#include "controller/runtime/data_cache.h"
 #include "controller/runtime/data_files.h"
 #include "controller/runtime/folder_bytes.h"
 #include "controller/runtime/restore_marks.h"
@@ -20,8 +23,9 @@ class DiskFiles : public Files {
 
   /// `marks` outlives the jobs; null: deaths of the controller are not counted. `limits_of` null:
   /// data files have no limits. `bytes` hears which folders change, and outlives the jobs; null:
-  /// nobody does.
+  /// nobody does. `max_data_memory_bytes`: of the data of all jobs.
   DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of,
+            uint64_t max_data_memory_bytes = std::numeric_limits<uint64_t>::max(),
             FolderBytes* bytes = nullptr);
   std::unique_ptr<JobFiles> FilesOf(const std::string& job) override;
 
@@ -29,6 +33,7 @@ class DiskFiles : public Files {
   const std::string data_root_;
   RestoreMarks* const marks_;
   const LimitsOf limits_of_;
+  DataCache cache_;
   FolderBytes* const bytes_;
 };
 

@@ -5,7 +5,6 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,7 +14,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "controller/runtime/file_hasher.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 
@@ -64,16 +63,6 @@ absl::StatusOr<OpenFile> OpenRegular(const fs::path& path) {
   return file;
 }
 
-class Hasher {
- public:
-  Hasher() : state_(XXH3_createState(), XXH3_freeState) { XXH3_64bits_reset(state_.get()); }
-  void Add(const char* bytes, size_t size) { XXH3_64bits_update(state_.get(), bytes, size); }
-  std::string Digest() const { return absl::StrFormat("%016x", XXH3_64bits_digest(state_.get())); }
-
- private:
-  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
-};
-
 absl::Status WriteAt(int fd, const char* bytes, size_t size, int64_t at, const fs::path& path) {
   while (size > 0) {
     const ssize_t n = ::pwrite(fd, bytes, size, at);
@@ -89,7 +78,7 @@ absl::Status WriteAt(int fd, const char* bytes, size_t size, int64_t at, const f
 // Hashes all bytes of `from`; with `to` ≥ 0, writes those that are no hole there.
 absl::StatusOr<std::string> Pass(const OpenFile& from, const fs::path& name, int to,
                                  const std::function<bool()>& stop) {
-  Hasher hasher;
+  FileHasher hasher;
   std::vector<char> block(kBlock);
   const std::vector<char> zeros(kBlock, 0);
   int64_t at = 0;

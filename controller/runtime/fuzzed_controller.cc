@@ -23,16 +23,16 @@ constexpr size_t kStreams = 10;
 constexpr const char* kWorkerNames[] = {"w0", "w1", "w2", "p/w0", "p/w1", "q/w2"};
 
 JobData SmallData() {
-  JobData data;
+  DataSet train, val;
   for (int i = 0; i < 5; ++i) {
     Example example;
     example.prompt = absl::StrCat(i);
     example.answer = example.response = "1";
-    data.train.examples.push_back(example);
+    train.examples.push_back(example);
     example.source = i % 2 == 0 ? "a" : "";
-    if (i < 3) data.val.examples.push_back(example);
+    if (i < 3) val.examples.push_back(example);
   }
-  return data;
+  return MakeJobData(std::move(train), std::move(val));
 }
 
 void AddColumn(v1::TaskResult& result, const char* name, v1::DataType type, size_t bytes) {

@@ -91,8 +91,9 @@ bool BecomesHealthy(const JobRuntime& job, bool healthy) {
 class FullDiskTest : public testing::Test {
  protected:
   FullDiskTest() {
-    data_.train.examples.emplace_back().prompt = "1=";
-    files_ = std::make_unique<FakeJobFiles>(data_);
+    DataSet train;
+    train.examples.emplace_back().prompt = "1=";
+    files_ = std::make_unique<FakeJobFiles>(MakeJobData(std::move(train)));
     files_->SetFull(true);
     controller_.context.files = files_.get();
     const auto worker = std::make_shared<Recorder>();
@@ -118,7 +119,6 @@ class FullDiskTest : public testing::Test {
   }
   size_t Listed() { return controller_.store.Scan(kCheckpointTable, {})->size(); }
 
-  JobData data_;
   RestartedController controller_{EmptyRoot("full_disk"), R"({"prompt": "1=", "response": "1"})"};
   std::unique_ptr<FakeJobFiles> files_;
   std::shared_ptr<JobRuntime> job_;

@@ -289,24 +289,28 @@ void JobRuntime::Do(const LoadData&) {
   OnDataReaders(spec.data(), [this, spec, number = ++data_read_, restoring = restoring_] {
     // Later, a job reads its files for longer than it works: a death then says nothing of it.
     const auto mark = restoring ? files_->MarkWork() : nullptr;
-    JobData read = files_->ReadData(spec);
-    DataLoaded loaded;
-    if (!read.problems.empty()) {
-      loaded.status = absl::InvalidArgumentError(
-          absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(read.problems, "\n  ")));
+    const absl::StatusOr<JobData> read = files_->ReadData(spec);
+    if (!read.ok()) {
+      return OnStrand([this, number, waits = DataWaits{std::string(read.status().message())}] {
+        if (!IsTerminal(core_.state()) && number == data_read_) Run(waits);
+      });
     }
-    const auto train = std::make_shared<const DataSet>(std::move(read.train));
-    const auto val = std::make_shared<const DataSet>(std::move(read.val));
-    const auto pretrain = std::make_shared<const DataSet>(std::move(read.pretrain));
-    loaded.train_size = train->examples.size();
-    loaded.val_size = val->examples.size();
-    loaded.train_file_sizes = train->file_sizes;
-    for (const Example& example : val->examples) loaded.val_sources.push_back(example.source);
-    OnStrand([this, number, loaded, train, val, pretrain] {
+    DataLoaded loaded;
+    if (!read->problems.empty()) {
+      loaded.status = absl::InvalidArgumentError(
+          absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(read->problems, "\n  ")));
+    }
+    loaded.train_size = read->train->examples.size();
+    loaded.val_size = read->val->examples.size();
+    loaded.train_file_sizes = read->train->file_sizes;
+    for (const Example& example : read->val->examples) {
+      loaded.val_sources.push_back(example.source);
+    }
+    OnStrand([this, number, loaded, data = *read] {
       if (IsTerminal(core_.state()) || number != data_read_) return;
-      train_ = train;
-      val_ = val;
-      pretrain_ = pretrain;
+      train_ = data.train;
+      val_ = data.val;
+      pretrain_ = data.pretrain;
       Run(loaded);
     });
   });
@@ -393,6 +397,10 @@ void JobRuntime::DropWork() {
 
 void JobRuntime::Do(const NeedWorkers& effect) { context_->queue->Need(name_, effect); }
 void JobRuntime::Do(const ReturnWorker& effect) { context_->queue->Return(name_, effect); }
-void JobRuntime::Do(const LeaveQueue&) { context_->queue->Leave(name_); }
+void JobRuntime::Do(const LeaveQueue&) {
+  context_->queue->Leave(name_);
+  ++data_read_;
+  train_ = val_ = pretrain_ = nullptr;
+}
 
 }  // namespace baton::controller

@@ -49,13 +49,13 @@ inline v1::Job SmallJob(const std::function<void(v1::JobSpec*)>& edit = nullptr)
 }
 
 inline JobData SmallData() {
-  JobData data;
+  DataSet train;
   for (const char* prompt : {"1+1=", "1+2=", "2+2="}) {
-    Example& example = data.train.examples.emplace_back();
+    Example& example = train.examples.emplace_back();
     example.prompt = prompt;
     example.answer = "2";
   }
-  return data;
+  return MakeJobData(std::move(train));
 }
 
 template <typename T>

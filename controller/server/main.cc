@@ -55,6 +55,7 @@ struct Flags {
   bool survive_power_cut = false;
   baton::controller::StepLimits step_limits;
   uint64_t max_data_bytes = baton::controller::ControllerOptions().max_data_bytes;
+  uint64_t max_data_memory_bytes = baton::controller::ControllerOptions().max_data_memory_bytes;
   int64_t max_upload_bytes = baton::controller::ControllerOptions().max_upload_bytes;
   int64_t max_ended_jobs = baton::controller::ControllerOptions().max_ended_jobs;
   uint64_t max_waiting_spec_bytes = baton::controller::ControllerOptions().max_waiting_spec_bytes;
@@ -67,6 +68,16 @@ struct Flags {
   bool insecure = false;
   int max_connections = 0;
 };
+
+std::vector<baton::controller::GaugeSample> ConnectionGauges(
+    const baton::ConnectionBook::Counts& counts) {
+  const auto sample = [](const char* state, auto value) {
+    return baton::controller::GaugeSample{
+        "baton_connections", {{"state", state}}, static_cast<double>(value)};
+  };
+  return {sample("open", counts.open), sample("refused", counts.refused),
+          sample("strangers_closed", counts.strangers_closed)};
+}
 
 // How the descriptors of this process are divided: half for connections of gRPC, an eighth each for
 // HTTP and for uploads. The rest belongs to the store, the files of running jobs and checkers.
@@ -199,6 +210,7 @@ int Run(const Flags& flags) {
   options.allowed_paths = flags.allowed_paths;
   options.step_limits = flags.step_limits;
   options.max_data_bytes = flags.max_data_bytes;
+  options.max_data_memory_bytes = flags.max_data_memory_bytes;
   options.max_upload_bytes = flags.max_upload_bytes;
   options.max_ended_jobs = flags.max_ended_jobs;
   options.max_waiting_spec_bytes = flags.max_waiting_spec_bytes;
@@ -230,6 +242,7 @@ int Run(const Flags& flags) {
   auto api = api::ApiServer::Start(flags.listen, access, controller->get(), served);
   if (!api.ok()) return Fail(api.status());
   http.tokens = tokens;
+  http.gauges = [server = api->get()] { return ConnectionGauges(server->connections()); };
   http.insecure = flags.insecure;
   auto status = status::StatusServer::Start(flags.http, controller->get(), http);
   if (!status.ok()) return Fail(status.status());
@@ -306,6 +319,10 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--max-data-bytes", flags.max_data_bytes,
                  "Most bytes of the files of one list of a spec (data.train_files and so on)")
+      ->capture_default_str();
+  app.add_option("--max-data-memory-bytes", flags.max_data_memory_bytes,
+                 "Most bytes that the examples of all jobs take in the controller's memory; a file "
+                 "that several jobs read counts once")
       ->capture_default_str();
   app.add_option("--max-upload-bytes", flags.max_upload_bytes,
                  "Most bytes of the uploaded files of a project, for projects that "

@@ -174,7 +174,7 @@ std::string Talk(absl::string_view bytes, bool with_tokens) {
       &io, &Fake(),
       std::make_shared<access::TokenBook>(with_tokens ? std::set<std::string>{"t"}
                                                       : std::set<std::string>()),
-      /*loopback=*/true, status::HttpLimits());
+      /*loopback=*/true, status::HttpLimits(), nullptr);
   int ends[2];
   Require(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a pair of sockets");
   const int room = 1 << 20;  // for all answers: they are not read until the server has ended

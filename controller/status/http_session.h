@@ -45,8 +45,8 @@ class HttpShared {
  public:
   HttpShared(boost::asio::io_context* io, controller::ControllerInterface* controller,
              std::shared_ptr<const access::TokenBook> tokens, bool loopback,
-             const HttpLimits& limits)
-      : router(controller),
+             const HttpLimits& limits, MoreGauges gauges)
+      : router(controller, std::move(gauges)),
         tokens(std::move(tokens)),
         loopback(loopback),
         limits(limits),

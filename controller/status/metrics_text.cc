@@ -21,6 +21,9 @@ const char* HelpOf(const std::string& family) {
           {"baton_payload_bytes",
            "Bytes of responses in memory: cached (in the experience log as well), unwritten (not "
            "there yet), batch (what batches add), budget (their limit)"},
+          {"baton_connections",
+           "Connections to the gRPC addresses: open now; refused, and strangers_closed to make "
+           "room, since the controller began"},
           {"baton_controller_epoch", "Starts of the controller on this store"}};
   auto it = kHelp->find(family);
   return it == kHelp->end() ? "" : it->second;

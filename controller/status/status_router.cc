@@ -235,7 +235,10 @@ void StatusRouter::AnswerCluster(const HttpRoute& route, const RequestTarget& ta
     }
     case HttpRouteId::kMetrics:
       return controller_->Metrics(
-          [done = std::move(done)](std::vector<controller::GaugeSample> samples) {
+          [done = std::move(done),
+           more = gauges_ ? gauges_() : std::vector<controller::GaugeSample>()](
+              std::vector<controller::GaugeSample> samples) {
+            samples.insert(samples.end(), more.begin(), more.end());
             done({200, kMetricsContentType, MetricsText(samples)});
           });
     case HttpRouteId::kOpenApi: {

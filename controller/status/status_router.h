@@ -10,6 +10,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -26,11 +28,14 @@ struct HttpAnswer {
 };
 
 using AnswerDone = std::function<void(HttpAnswer)>;
+using MoreGauges = std::function<std::vector<controller::GaugeSample>()>;
 
-/// Stateless; any thread. `controller` outlives it.
+/// Stateless; any thread. `controller` outlives it. `gauges`: more samples for /metrics; may be
+/// null.
 class StatusRouter {
  public:
-  explicit StatusRouter(controller::ControllerInterface* controller) : controller_(controller) {}
+  explicit StatusRouter(controller::ControllerInterface* controller, MoreGauges gauges = nullptr)
+      : controller_(controller), gauges_(std::move(gauges)) {}
 
   /// Calls `done` once: at once, or later from a thread of the controller. `project`: answers show
   /// only this project; "*": all projects and the cluster.
@@ -44,6 +49,7 @@ class StatusRouter {
                  AnswerDone done) const;
 
   controller::ControllerInterface* const controller_;
+  const MoreGauges gauges_;
 };
 
 /// The error as JSON, with the HTTP code for its status.

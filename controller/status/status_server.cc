@@ -42,7 +42,7 @@ class StatusServerImpl : public StatusServer {
   StatusServerImpl(controller::ControllerInterface* controller, StatusOptions options,
                    bool loopback)
       : shared_(std::make_shared<HttpShared>(&io_, controller, std::move(options.tokens), loopback,
-                                             options.limits)),
+                                             options.limits, std::move(options.gauges))),
         acceptor_(io_),
         pause_(io_) {}
 

@@ -17,6 +17,9 @@ struct StatusOptions {
   /// need none. With an open book, every caller may read, and the address must be loopback.
   std::shared_ptr<const access::TokenBook> tokens = std::make_shared<access::TokenBook>();
   HttpLimits limits;
+  /// Samples for /metrics beside those of the controller, taken on the
+  /// server's thread. Null: none.
+  MoreGauges gauges;
   /// Tokens may travel in clear text beyond this machine.
   bool insecure = false;
 };

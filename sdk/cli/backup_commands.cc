@@ -12,6 +12,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/cli/backup_archive.h"
 #include "sdk/cli/options.h"
+#include "sdk/cli/table.h"
 
 namespace baton::cli {
 namespace {
@@ -46,7 +47,7 @@ int Backup(const GlobalOptions& options, const std::string& file) {
   auto writer = BackupWriter::Create(file);
   if (!writer.ok()) return Fail(options, writer.status());
   BackupProgress progress;
-  std::vector<std::string> skipped;
+  std::vector<std::string> skipped, damaged;
   absl::Status status = client->Backup([&](const v1::BackupResponse& piece) {
     absl::Status written;
     if (!piece.path().empty()) {
@@ -56,6 +57,7 @@ int Backup(const GlobalOptions& options, const std::string& file) {
     if (written.ok() && !piece.data().empty()) written = (*writer)->Append(piece.data());
     progress.Add(0, static_cast<int64_t>(piece.data().size()));
     skipped.insert(skipped.end(), piece.skipped().begin(), piece.skipped().end());
+    damaged.insert(damaged.end(), piece.damaged().begin(), piece.damaged().end());
     return written;
   });
   if (status.ok()) status = (*writer)->Close();
@@ -65,9 +67,10 @@ int Backup(const GlobalOptions& options, const std::string& file) {
     const nlohmann::json said = {{"file", file},
                                  {"files", progress.files()},
                                  {"size_bytes", progress.bytes()},
-                                 {"skipped", skipped}};
+                                 {"skipped", skipped},
+                                 {"damaged", damaged}};
     std::printf("%s\n", said.dump(2).c_str());
-    return kOk;
+    return damaged.empty() ? kOk : kFailed;
   }
   std::printf("%s holds %lld files, %s; `baton restore %s DIR` makes a data root from it\n",
               file.c_str(), static_cast<long long>(progress.files()), progress.Megabytes().c_str(),
@@ -76,7 +79,15 @@ int Backup(const GlobalOptions& options, const std::string& file) {
     std::printf("removed during the backup, and not in it:\n  %s\n",
                 absl::StrJoin(skipped, "\n  ").c_str());
   }
-  return kOk;
+  if (damaged.empty()) return kOk;
+  std::fprintf(stderr, "damaged on the controller's disk, and in the backup as they are there:\n");
+  for (const std::string& what : damaged) {
+    std::fprintf(stderr, "  %s\n", ForTerminal(what).c_str());
+  }
+  std::fprintf(stderr,
+               "an older backup may hold them whole; a job can begin from another checkpoint with "
+               "`baton resume --from FOLDER`\n");
+  return kFailed;
 }
 
 int Restore(const GlobalOptions& options, const std::string& file, const std::string& folder) {

@@ -378,6 +378,12 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pa
   bool empty = true, objects = false;
   for (; lines.Next(); empty = false) {
     absl::StatusOr<Example> example = ParseExample(lines.line(), options);
+    if (example.ok()) out->memory_bytes += example->MemoryBytes();
+    if (out->memory_bytes > options.max_memory_bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the examples up to line ", lines.number(), " take ", out->memory_bytes,
+                       " bytes in memory, at most ", options.max_memory_bytes));
+    }
     if (example.ok() && !example->has_answer && out->unanswered++ == 0) {
       out->unanswered_keys = KeysOf(Json::parse(lines.line()));
     }
@@ -408,6 +414,17 @@ std::string Example::PromptText() const {
     absl::StrAppend(&text, text.empty() ? "" : "\n", message.role(), ": ", message.content());
   }
   return text;
+}
+
+uint64_t Example::MemoryBytes() const {
+  uint64_t bytes = sizeof(Example);
+  for (const std::string* text :
+       {&prompt, &tools_json, &answer, &response, &rejected, &source, &extra_json}) {
+    // A short text lies in the string itself.
+    if (text->capacity() >= sizeof(std::string)) bytes += text->capacity() + 1;
+  }
+  for (const v1::ChatMessage& message : messages) bytes += message.SpaceUsedLong();
+  return bytes;
 }
 
 void SetPrompt(const Example& example, v1::Generate* generate) {
@@ -524,7 +541,11 @@ DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions&
     const absl::Status status = ReadFile(file, options, &pairs, &out, &problems);
     if (!status.ok()) problems.AddFile(file, status.message());
     out.file_sizes.push_back(out.examples.size() - before);
+    if (absl::IsResourceExhausted(status)) break;
   }
+  out.examples.shrink_to_fit();
+  out.memory_bytes = 0;  // without those left out
+  for (const Example& example : out.examples) out.memory_bytes += example.MemoryBytes();
   out.unpaired = pairs.unpaired();
   if (out.examples.empty() && out.disliked + out.unpaired + out.weightless > 0) {
     problems.AddFile(

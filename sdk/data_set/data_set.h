@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -39,6 +40,8 @@ struct Example {
   /// The prompt as one text, before any chat template: `prompt`, or the content of the only message
   /// where the user says it; of other messages "ROLE: CONTENT", a line each, for people.
   std::string PromptText() const;
+  /// What it takes in memory.
+  uint64_t MemoryBytes() const;
 };
 
 /// Write the prompt of `example`, before any chat template, where a task to generate and where a
@@ -55,6 +58,7 @@ struct DataSet {
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
   uint64_t unanswered = 0;
   std::string unanswered_keys;  ///< Of the first of the `unanswered` examples: "`a`, `b`".
+  uint64_t memory_bytes = 0;    ///< Of the examples.
 };
 
 /// What is wrong with files, "FILE: what", and with their lines, "FILE:LINE: what": the first 20
@@ -105,6 +109,9 @@ struct DataSetOptions {
   /// Of a job that an earlier release admitted: `messages`, `completion`, `label` and `tools` are
   /// keys like any other, which are not read.
   bool of_earlier_release = false;
+  /// Reading ends with a problem once the examples take more: of short lines each takes many times
+  /// its length.
+  uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
 };
 
 /// Reads `files` in order as one list. Empty lines are skipped. A broken line is a problem and

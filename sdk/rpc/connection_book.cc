@@ -77,10 +77,10 @@ ConnectionBook::ConnectionBook(int max)
 
 bool ConnectionBook::IsOpen(int fd, const Entry& entry) { return SocketOf(fd) == entry.socket; }
 
-int ConnectionBook::size() {
+ConnectionBook::Counts ConnectionBook::counts() {
   absl::MutexLock lock(&mu_);
   RemoveClosed();
-  return static_cast<int>(entries_.size());
+  return {static_cast<int>(entries_.size()), closed_, refused_};
 }
 
 void ConnectionBook::ForgetStranger(const Entry& entry) {
@@ -206,7 +206,6 @@ void ConnectionBook::Report(const std::string& address, bool refused) {
        {"open", entries_.size()},
        {"max", max_},
        {"last_address", address}});
-  closed_ = refused_ = 0;
 }
 
 }  // namespace baton

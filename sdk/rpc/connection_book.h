@@ -41,9 +41,15 @@ class ConnectionBook {
   /// RESOURCE_EXHAUSTED (CONNECTIONS): the project has too many.
   absl::Status Know(const std::string& peer, const std::string& project, bool reserved);
 
+  struct Counts {
+    int open = 0;
+    uint64_t strangers_closed = 0, refused = 0;  ///< So far.
+  };
+
   int max() const { return max_; }
-  /// The open ones. Looks at each.
-  int size();
+  /// Looks at each connection.
+  Counts counts();
+  int size() { return counts().open; }
 
  private:
   struct Entry {
@@ -75,9 +81,9 @@ class ConnectionBook {
   std::map<std::string, int> known_ ABSL_GUARDED_BY(mu_);  // by project
   int all_known_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t last_number_ ABSL_GUARDED_BY(mu_) = 0;
-  absl::Time looked_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();               // at all entries
-  absl::Time reported_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();             // in the log
-  int64_t closed_ ABSL_GUARDED_BY(mu_) = 0, refused_ ABSL_GUARDED_BY(mu_) = 0;  // since then
+  absl::Time looked_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();    // at all entries
+  absl::Time reported_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();  // in the log
+  uint64_t closed_ ABSL_GUARDED_BY(mu_) = 0, refused_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace baton

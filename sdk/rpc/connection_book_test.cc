@@ -97,7 +97,10 @@ TEST_F(ConnectionBookTest, KnownConnectionsAreNeverClosedForStrangers) {
   ASSERT_TRUE(book_.Know(known.peer(), "a", false).ok());
   for (int i = 0; i < 200; ++i) Enter(absl::StrCat("127.0.1.", i % 100 + 1));
   EXPECT_FALSE(known.ended());
-  EXPECT_EQ(book_.size(), 16);
+  const ConnectionBook::Counts counts = book_.counts();
+  EXPECT_EQ(counts.open, 16);
+  EXPECT_EQ(counts.strangers_closed, 201u - 16u);
+  EXPECT_EQ(counts.refused, 0u);
 }
 
 TEST_F(ConnectionBookTest, OfAFullBookTheAddressWithMostStrangersLosesOne) {

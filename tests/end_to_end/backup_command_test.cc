@@ -114,6 +114,32 @@ TEST_F(BackupCommandTest, WhatIsMistypedIsNamedAndNothingIsWrittenOver) {
   EXPECT_EQ(CountOf("late"), 0);
 }
 
+// A disk that gives back another byte than was written.
+TEST_F(BackupCommandTest, ADamagedCheckpointIsNamed) {
+  BackUpAJob();
+  ExpectTheSameEnd();  // its checkpoints stay as they are now
+  std::string damaged;
+  for (const auto& entry : fs::recursive_directory_iterator(data_root_ + "/jobs")) {
+    const std::string path = entry.path().string();
+    if (entry.path().filename() != "trainer.json") continue;
+    damaged = path.substr(data_root_.size() + 1);
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    const int byte = file.peek();
+    file.seekp(0);
+    file.put(static_cast<char>(byte ^ 1));
+    break;
+  }
+  ASSERT_NE(damaged, "");
+  const Printed told = Cli({"backup", Folder("damaged.tar.zst")});
+  EXPECT_EQ(told.code, 1);
+  EXPECT_THAT(told.text, AllOf(HasSubstr("damaged on the controller's disk"),
+                               HasSubstr("  " + damaged + " has XXH3 ")));
+  const Printed again = Cli({"backup", Folder("again.tar.zst"), "-o", "json"});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(again.text)["damaged"].size(), 1u);
+  EXPECT_EQ(Cli({"restore", Folder("again.tar.zst"), Folder("restored")}).code, 0);
+}
+
 TEST_F(BackupCommandTest, OnlyAWholeBackupBecomesADataRootAndOnlyWhereNothingIs) {
   BackUpAJob();
   const std::string restored = Folder("restored");

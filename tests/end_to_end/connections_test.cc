@@ -18,6 +18,7 @@ namespace baton::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kFiles = 256;
 constexpr int kGreedy = 3 * kFiles;
@@ -80,6 +81,9 @@ TEST_F(ConnectionsTest, IdleConnectionsKeepNobodyOut) {
   ConnectIdly(http_port_, kGreedy);
   ExpectThatOthersAreServed();
   EXPECT_THAT(few_->Log(), HasSubstr("too many connections"));
+  const std::string metrics = HttpGet(http_port_, "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("baton_connections{state=\"strangers_closed\"} "));
+  EXPECT_THAT(metrics, Not(HasSubstr("baton_connections{state=\"strangers_closed\"} 0\n")));
 }
 
 TEST_F(ConnectionsTest, UploadsHeldOpenKeepNobodyOut) {

@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/worker_features.h"
+#include "sdk/data_set/data_set.h"
 #include "tests/end_to_end/undisturbed.h"
 
 namespace baton::testing {
@@ -31,6 +32,30 @@ TEST(SharingTest, TheQueueServesTheHigherPriorityFirst) {
   ASSERT_TRUE(cluster.WaitForState("high", Job::STATE_SUCCEEDED)) << cluster.Why("high");
   ASSERT_TRUE(cluster.WaitForState("low", Job::STATE_SUCCEEDED)) << cluster.Why("low");
   EXPECT_LE(cluster.Get("high").end_time().seconds(), cluster.Get("low").start_time().seconds());
+}
+
+TEST(SharingTest, AJobWaitsUntilTheDataOfOthersLeaveRoom) {
+  TestCluster cluster(absl::Seconds(1), [](controller::ControllerOptions& options) {
+    options.max_data_memory_bytes = 100 * sizeof(Example);  // a job has 60
+  });
+  cluster.AddStandardWorkers();
+  ASSERT_TRUE(cluster.Create(cluster.RlSpec(100000), "first").ok());
+  ASSERT_TRUE(cluster.WaitForStep("first", 1)) << cluster.Why("first");
+  cluster.AddWorker("actor-1", "actor");
+  cluster.AddWorker("rollout-2", "rollout");
+  cluster.AddWorker("rollout-3", "rollout");
+  cluster.AddWorker("reward-1", "reward");
+  ASSERT_TRUE(cluster.Create(cluster.RlSpec(kSteps), "second").ok());  // of files written anew
+  ASSERT_TRUE(WaitFor([&] { return cluster.Why("second").find("room for ") != std::string::npos; }))
+      << cluster.Why("second");
+  EXPECT_THAT(cluster.Why("second"), HasSubstr("--max-data-memory-bytes"));
+  // A paused job holds no data.
+  ASSERT_TRUE(cluster.Call("first", &v1::JobService::Stub::PauseJob).ok());
+  ASSERT_TRUE(cluster.WaitForState("second", Job::STATE_SUCCEEDED)) << cluster.Why("second");
+  EXPECT_EQ(WeightsHash(cluster.FinalWeights("second")), UndisturbedHash());
+  const int64_t step = cluster.Get("first").step();
+  ASSERT_TRUE(cluster.Call("first", &v1::JobService::Stub::ResumeJob).ok());
+  ASSERT_TRUE(cluster.WaitForStep("first", step + 2)) << cluster.Why("first");
 }
 
 /// Pauses when the job says that it is in this phase, and resumes.

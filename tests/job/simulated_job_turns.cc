@@ -22,20 +22,20 @@ constexpr uint32_t kTokens = 5;  // of each response
 constexpr uint64_t kPrompts = 10;
 
 JobData DataOf(const SimulatedJob::Options& options) {
-  JobData data;
+  DataSet train, val;
   for (uint64_t i = 0; i < kPrompts; ++i) {
-    Example& example = data.train.examples.emplace_back();
+    Example& example = train.examples.emplace_back();
     example.prompt = absl::StrCat(i);
     example.answer = example.response = "1";
   }
-  data.train.file_sizes = options.file_sizes;
-  if (options.sft) return data;
+  train.file_sizes = options.file_sizes;
+  if (options.sft) return MakeJobData(std::move(train));
   for (const std::string& source : options.val_sources) {
-    Example& example = data.val.examples.emplace_back();
+    Example& example = val.examples.emplace_back();
     example.prompt = example.answer = "1";
     example.source = source;
   }
-  return data;
+  return MakeJobData(std::move(train), std::move(val));
 }
 
 // Ids of the responses that the batch has, in order.

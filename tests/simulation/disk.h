@@ -45,6 +45,7 @@ struct Disk {
   std::map<std::string, JobFolder> jobs;
   bool refuses = false;  ///< Commits wait.
   bool full = false;     ///< No payload and no checkpoint can be written.
+  bool crowded = false;  ///< The data of jobs elsewhere leave no room for more.
 };
 
 }  // namespace baton::simulation

@@ -208,6 +208,16 @@ void DrawFullDisks(Scenario& scenario) {
                              LengthOf(FaultKind::kDiskFull, random), 0});
 }
 
+// From numbers of their own, too. Some last until a job gives its workers back.
+void DrawDataRoom(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x726f6f6d));
+  if (!random.Percent(20)) return;
+  const absl::Duration at = random.Milliseconds(0, 6000);
+  scenario.faults.push_back(
+      {FaultKind::kNoDataRoom, at,
+       random.Percent(30) ? random.Milliseconds(20000, 30000) : random.Milliseconds(50, 6000), 0});
+}
+
 }  // namespace
 
 const char* FaultName(FaultKind kind) {
@@ -216,7 +226,7 @@ const char* FaultName(FaultKind kind) {
       "lose requests", "lose responses",  "partition",    "hang",          "slow",
       "task errors",   "store refuses",   "slow network", "repeats",       "stale controller",
       "drain",         "pause",           "cancel",       "lose payloads", "cut power",
-      "disk full"};
+      "disk full",     "no room for data"};
   static_assert(sizeof(kNames) / sizeof(kNames[0]) == kFaultKinds);
   return kNames[static_cast<int>(kind)];
 }
@@ -278,6 +288,7 @@ Scenario MakeScenario(uint64_t seed) {
   }
   DrawPowerCuts(out);
   DrawFullDisks(out);
+  DrawDataRoom(out);
   std::stable_sort(out.faults.begin(), out.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return out;

@@ -34,8 +34,9 @@ enum class FaultKind {
   kLosePayloads,     ///< Half of a job's experience log is damaged, and the controller dies.
   kCutPower,         ///< The controller's machine dies, and what its disk had not synced is lost.
   kDiskFull,         ///< No payload and no checkpoint can be written.
+  kNoDataRoom,       ///< The controller's memory has no room for the data of a job that begins.
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kDiskFull) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kNoDataRoom) + 1;
 const char* FaultName(FaultKind kind);
 
 struct Fault {

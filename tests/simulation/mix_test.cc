@@ -35,6 +35,17 @@ TEST(MixWorldTest, SomeJobsOfSomeWorldsMixFiles) {
 }
 
 // Easy to hard, in every job that generates: nothing is skipped, and nothing is drawn twice.
+// They wait, give their workers back after a while, and begin once there is room.
+TEST(DataRoomTest, JobsWaitUntilThereIsRoomForTheirData) {
+  Coverage coverage;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Scenario scenario = MakeScenario(seed);
+    scenario.faults = {{FaultKind::kNoDataRoom, absl::ZeroDuration(), absl::Seconds(30), 0}};
+    EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
+  }
+  EXPECT_GT(coverage.happened("data that found no room"), 100u);
+}
+
 TEST(MixWorldTest, JobsGoOnWhoeverDies) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 60; seed += kMixStride) {

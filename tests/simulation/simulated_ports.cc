@@ -90,14 +90,18 @@ class SimulatedJobFiles : public controller::JobFiles {
 
   uint64_t DataBytes(const v1::DataSpec& /*data*/) const override { return 0; }
 
-  controller::JobData ReadData(const v1::JobSpec& effective) const override {
-    controller::JobData data;
-    if (effective.data().train_files_size() > 0) {
-      data.train.examples = DataExamples(kTrainSize);
-      data.train.file_sizes = FileSizes(effective.data().train_files_size());
+  absl::StatusOr<controller::JobData> ReadData(const v1::JobSpec& effective) const override {
+    if (world_.disk().crowded) {
+      world_.coverage().Happened("data that found no room");
+      return absl::ResourceExhaustedError("room for its examples");
     }
-    if (effective.data().val_files_size() > 0) data.val.examples = DataExamples(kValSize);
-    return data;
+    DataSet train, val;
+    if (effective.data().train_files_size() > 0) {
+      train.examples = DataExamples(kTrainSize);
+      train.file_sizes = FileSizes(effective.data().train_files_size());
+    }
+    if (effective.data().val_files_size() > 0) val.examples = DataExamples(kValSize);
+    return controller::MakeJobData(std::move(train), std::move(val));
   }
 
   absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() override {

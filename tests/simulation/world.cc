@@ -478,6 +478,10 @@ void World::Strike(const Fault& fault) {
       ++full_disks_;
       disk_.full = true;
       return time_.After(fault.length, kWorld, [this] { disk_.full = --full_disks_ > 0; });
+    case FaultKind::kNoDataRoom:
+      ++crowds_;
+      disk_.crowded = true;
+      return time_.After(fault.length, kWorld, [this] { disk_.crowded = --crowds_ > 0; });
     case FaultKind::kStoreRefuses:
       ++refusals_;
       disk_.refuses = true;

@@ -143,6 +143,7 @@ class World {
   absl::Time slow_network_until_, repeats_until_;
   int refusals_ = 0;    // of the store, under way
   int full_disks_ = 0;  // likewise
+  int crowds_ = 0;      // likewise, Disk::crowded
   struct Dying {
     absl::Duration down;
     bool cuts_power = false;
