@@ -108,7 +108,7 @@ void AddDispatch(const Flags& flags, DispatchOptions options, Report& report) {
 
 // What payloads cost on the wire and in the controller.
 bool AddData(const Flags& flags, const std::string& folder, Report& report) {
-  const DataResult data = MeasureData(folder, flags.quick ? 32 : 256);
+  const DataResult data = MeasureData(folder, flags.quick ? 32 : 1024);
   if (!data.error.empty()) {
     std::fprintf(stderr, "data: %s\n", data.error.c_str());
     return false;

@@ -50,8 +50,9 @@ v1::Column* AddColumn(v1::TaskResult& result, const std::string& name, v1::DataT
 // The controller gives free memory back within 2 s (malloc_conf in controller/server/main.cc).
 constexpr absl::Duration kSettles = absl::Seconds(4);
 
-// Resident memory of a process: "VmRSS:", or its peak, "VmHWM:".
-int64_t ResidentBytes(pid_t pid, const char* which = "VmRSS:") {
+// Resident memory of a process: what it allocated ("RssAnon:"), all with the program's own pages
+// ("VmRSS:"), or the peak of all ("VmHWM:").
+int64_t ResidentBytes(pid_t pid, const char* which) {
   std::ifstream status(absl::StrCat("/proc/", pid, "/status"));
   for (std::string line; std::getline(status, line);) {
     if (!absl::StartsWith(line, which)) continue;
@@ -281,7 +282,8 @@ DataResult MeasureData(const std::string& folder, int prompts) {
   CountingProxy proxy(port);
   Seen seen;
   const auto workers = StartWorkers(address, proxy.address(), &seen);
-  const int64_t before = ResidentBytes(server.pid());
+  const int64_t before = ResidentBytes(server.pid(), "VmRSS:");
+  const int64_t allocated = ResidentBytes(server.pid(), "RssAnon:");
   const auto stub =
       v1::JobService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
@@ -300,7 +302,7 @@ DataResult MeasureData(const std::string& folder, int prompts) {
   result.fetched_bytes = proxy.bytes_to_clients();
   result.peak_bytes = ResidentBytes(server.pid(), "VmHWM:") - before;
   absl::SleepFor(kSettles);
-  result.controller_bytes = ResidentBytes(server.pid()) - before;
+  result.controller_bytes = ResidentBytes(server.pid(), "RssAnon:") - allocated;
   return result;
 }
 

@@ -11,6 +11,14 @@ namespace baton::api {
 namespace {
 
 constexpr int64_t kPieceBytes = 1 << 20;
+constexpr size_t kMostNamed = 1000;  // the last message has a limit
+
+void AddLines(const std::vector<std::string>& lines,
+              google::protobuf::RepeatedPtrField<std::string>* to) {
+  const size_t named = std::min(lines.size(), kMostNamed);
+  for (size_t i = 0; i < named; ++i) *to->Add() = lines[i];
+  if (named < lines.size()) *to->Add() = absl::StrCat("… and ", lines.size() - named, " more");
+}
 
 }  // namespace
 
@@ -59,8 +67,8 @@ absl::Status BackupReactor::Fill() {
     break;  // an empty file is a message as well
   }
   if (left_ == 0 && message_.path().empty()) {
-    for (const std::string& path : skipped_) message_.add_skipped(path);
-    for (const std::string& what : damaged_) message_.add_damaged(what);
+    AddLines(skipped_, message_.mutable_skipped());
+    AddLines(damaged_, message_.mutable_damaged());
     last_sent_ = true;
     return absl::OkStatus();
   }

@@ -207,8 +207,7 @@ struct PutTrajectory {
 };
 /// Forgets rows [begin, end).
 struct DropTrajectories {
-  uint64_t begin = 0;
-  uint64_t end = 0;
+  uint64_t begin = 0, end = 0;
 };
 /// Deletes the experience log files below `end` that are not `needed`.
 struct DropLogFiles {
@@ -237,15 +236,16 @@ struct PutMetrics {
   std::map<std::string, double> metrics;
 };
 /// Read the data files, find the model; answer with DataLoaded or DataWaits.
-struct LoadData {};
+struct LoadData {
+  bool held = false;  ///< The job held them before: there is room, whatever others hold.
+};
 /// What a batch has to do with the BatchRow of its step in the store.
 enum class Recorded {
   kNot,  ///< Nothing: the row will be made of the batch.
   /// The ranks may have the batch already, and the row names its columns: a batch with other
   /// columns is DATA_LOSS. A job of an earlier release has no row, and nothing is compared.
   kCompare,
-  /// The batch is made of the responses and the baselines of the row. No row, or other columns than
-  /// it names: DATA_LOSS.
+  /// The batch is made of the row's responses and baselines. No row, or other columns: DATA_LOSS.
   kReplay,
 };
 /// Put a batch together, compute its advantages; answer with BatchBuilt, or with PayloadLost.

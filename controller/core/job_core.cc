@@ -28,8 +28,9 @@ void CheckOwnDeadlines(JobParts& job) {
   const absl::Time now = job.out.now();
   const absl::Duration limit = job.options.setup_deadline;
   job.data.Retry(job.out);
-  if (const std::string room = job.data.HasWaitedFor(now, limit); !room.empty()) {
-    job.data.Forget();
+  // A job that pauses gives its workers back already; then it forgets its data.
+  if (const std::string room = job.data.HasWaitedFor(now, limit);
+      !room.empty() && job.life.state() != Job::STATE_PAUSING) {
     return job.life.Yield({absl::StrCat("it waited for ", room)}, job);
   }
   absl::Status late = job.data.CheckDeadline(now, limit);
@@ -192,7 +193,7 @@ Effects JobCore::Start(absl::Time now) {
     if (state() == Job::STATE_STOPPING || job_.roster().AnyIn(SlotState::kReleasing)) {
       job_.life.ReleaseAll(job_);
     } else {
-      job_.data.Load(job_.out);
+      job_.data.Load(/*held=*/true, job_.out);
       job_.out.Do(NeedOf(job_.roster(), job_.groups));
     }
   }

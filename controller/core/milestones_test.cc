@@ -116,7 +116,7 @@ TEST(MilestonesTest, ItsRowBringsItBack) {
 TEST(PromptDataTest, FilesAreReadWithinTheirDeadlineOrNotAtAll) {
   EffectSink out = SinkAt(kStart);
   PromptData data;
-  data.Load(out);
+  data.Load(/*held=*/false, out);
   EXPECT_EQ(TakeAll<LoadData>(out).size(), 1u);
   const absl::Duration limit = absl::Minutes(10);
   EXPECT_TRUE(data.CheckDeadline(kStart + limit, limit).ok());
@@ -132,7 +132,7 @@ TEST(PromptDataTest, DataWithoutRoomAreAskedForAgain) {
   PromptData data;
   data.Waits({"room for nothing"}, kStart);  // the answer to what was given up
   EXPECT_FALSE(data.loading());
-  data.Load(out);
+  data.Load(/*held=*/false, out);
   data.Waits({"room for 7 bytes"}, kStart);
   EXPECT_EQ(TakeAll<LoadData>(out).size(), 1u);
   data.Retry(out);

@@ -31,11 +31,11 @@ absl::Status FitsMix(const DataLoaded& event, const v1::DataSpec& spec) {
 
 }  // namespace
 
-void PromptData::Load(EffectSink& out) {
+void PromptData::Load(bool held, EffectSink& out) {
   loading_ = true;
   wait_.clear();
   since_ = out.now();
-  out.Do(LoadData{});
+  out.Do(LoadData{held});
 }
 
 void PromptData::Waits(const DataWaits& event, absl::Time now) {

@@ -28,8 +28,8 @@ namespace baton::controller {
 
 class PromptData {
  public:
-  /// Asks for the files.
-  void Load(EffectSink& out);
+  /// Asks for the files. `held`: the job held them before the controller was restarted.
+  void Load(bool held, EffectSink& out);
   /// The answer. Returns its status; INVALID_ARGUMENT: the files do not fit data.train_mix.
   absl::Status Loaded(const DataLoaded& event, const v1::DataSpec& spec);
   /// The answer while other jobs' data leave no room. Asks again after a while.

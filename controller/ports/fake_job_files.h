@@ -116,9 +116,9 @@ class FakeJobFiles : public Files {
     Job(FakeJobFiles* files, std::string name) : files_(*files), name_(std::move(name)) {}
 
     uint64_t DataBytes(const v1::DataSpec& /*data*/) const override { return 0; }
-    absl::StatusOr<JobData> ReadData(const v1::JobSpec& /*effective*/) const override {
+    absl::StatusOr<JobData> ReadData(const v1::JobSpec& /*effective*/, bool held) const override {
       absl::MutexLock lock(&files_.mu_);
-      if (!files_.no_room_.empty()) return absl::ResourceExhaustedError(files_.no_room_);
+      if (!held && !files_.no_room_.empty()) return absl::ResourceExhaustedError(files_.no_room_);
       return files_.data_;
     }
     absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() override {

@@ -45,8 +45,9 @@ class JobFiles {
   // Data sets.
   /// The size of the data files, as far as they can be seen. Opens none.
   virtual uint64_t DataBytes(const v1::DataSpec& data) const = 0;
-  /// RESOURCE_EXHAUSTED: other jobs' data leave no room; "room for …", and when it comes.
-  virtual absl::StatusOr<JobData> ReadData(const v1::JobSpec& effective) const = 0;
+  /// RESOURCE_EXHAUSTED: other jobs' data leave no room; "room for …", and when it comes. `held`:
+  /// as LoadData says.
+  virtual absl::StatusOr<JobData> ReadData(const v1::JobSpec& effective, bool held) const = 0;
 
   // The experience log.
   /// Makes its folder where there is none.

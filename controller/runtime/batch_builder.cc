@@ -108,10 +108,18 @@ void BatchBuilder::Add(const v1::Trajectory& payload, std::weak_ptr<const Packed
   auto taken = std::make_unique<Taken>();
   taken->entry.logged = LoggedPayload(ask_->trajectories[taken_.size()]);
   taken->entry.cached = std::move(cached);
-  taken->entry.header = HeaderOf(payload);
+  if (const auto header = HeaderOf(payload); header.has_value()) {
+    taken->entry.header = std::make_shared<const PackedPayload>(*header);
+  }
+  std::vector<std::string> names;
   for (const v1::Column* column : ByName(payload)) {
-    taken->entry.columns.push_back(column->name());
+    names.push_back(column->name());
     taken->hashes.push_back(HashOf(*column));
+  }
+  if (!taken_.empty() && *taken_.back()->entry.columns == names) {
+    taken->entry.columns = taken_.back()->entry.columns;
+  } else {
+    taken->entry.columns = std::make_shared<const std::vector<std::string>>(std::move(names));
   }
   for (const auto& [name, values] :
        std::initializer_list<std::pair<const char*, std::vector<float>*>>{
@@ -157,7 +165,7 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
     }
     groups.insert(info.draw);
     BatchEntry& entry = out.entries.emplace_back(std::move(taken_[i]->entry));
-    v1::Trajectory& trajectory = entry.added;
+    v1::Trajectory trajectory;
     trajectory.set_step(static_cast<uint64_t>(ask.step));
     *trajectory.add_columns() =
         MakeColumn("advantages", advantages.per_token, advantages.AdvantagesOf(i));
@@ -173,6 +181,7 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
     std::vector<uint64_t>& hashes = out.event.column_hashes[info.id];
     hashes = std::move(taken_[i]->hashes);
     for (const v1::Column* column : ByName(trajectory)) hashes.push_back(HashOf(*column));
+    entry.added = std::make_shared<const PackedPayload>(trajectory);
   }
   out.event.groups = static_cast<uint32_t>(groups.size());
   out.event.size = static_cast<uint32_t>(out.entries.size());
@@ -184,7 +193,9 @@ BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads) {
   for (auto& payload : payloads) {
     BatchEntry& entry = out.entries.emplace_back();
     entry.payload = std::move(payload);
-    entry.added.set_step(static_cast<uint64_t>(ask.step));
+    v1::Trajectory added;
+    added.set_step(static_cast<uint64_t>(ask.step));
+    entry.added = std::make_shared<const PackedPayload>(added);
   }
   out.event.size = out.event.groups = static_cast<uint32_t>(out.entries.size());
   return out;

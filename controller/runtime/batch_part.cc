@@ -70,7 +70,7 @@ LoggedPayload::LoggedPayload(const TrajectoryInfo& info)
 }
 
 v1::Trajectory BatchEntry::Whole(v1::Trajectory whole) const {
-  whole.MergeFrom(added);
+  if (added != nullptr) whole.MergeFrom(added->Unpack());
   return whole;
 }
 
@@ -85,20 +85,23 @@ std::optional<v1::Trajectory> HeaderOf(const v1::Trajectory& payload) {
 }
 
 std::optional<v1::Trajectory> BatchEntry::Header() const {
-  std::optional<v1::Trajectory> out = payload == nullptr ? header : HeaderOf(*payload);
-  if (out.has_value()) AddHeaderScores(added, &*out);
+  std::optional<v1::Trajectory> out;
+  if (payload != nullptr) {
+    out = HeaderOf(*payload);
+  } else if (header != nullptr) {
+    out = header->Unpack();
+  }
+  if (out.has_value()) AddHeaderScores(Added(), &*out);
   if (out.has_value() && Mutant("header-without-sign")) out->clear_scores();
   return out;
 }
 
 uint64_t BatchEntry::OwnBytes() const {
-  uint64_t names = 0;
-  for (const std::string& name : columns) names += sizeof(std::string) + name.size();
-  // The message of `added` and that of `header` are within the entry.
-  return names + added.SpaceUsedLong() - sizeof(added) +
-         (payload == nullptr ? 0 : payload->SpaceUsedLong()) +
-         (header.has_value() ? header->SpaceUsedLong() - sizeof(*header) : 0) + sizeof(BatchEntry) +
-         logged.records.size() * sizeof(PayloadLocation);
+  const auto packed = [](const std::shared_ptr<const PackedPayload>& part) {
+    return part == nullptr ? 0 : part->bytes() + sizeof(PackedPayload);
+  };
+  return packed(added) + packed(header) + (payload == nullptr ? 0 : payload->SpaceUsedLong()) +
+         sizeof(BatchEntry) + logged.records.size() * sizeof(PayloadLocation);
 }
 
 absl::StatusOr<BatchPart> BatchPart::Of(std::shared_ptr<const BatchEntries> batch,

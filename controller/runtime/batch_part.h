@@ -32,11 +32,15 @@ struct BatchEntry {
   /// The payload, where the experience log does not have it: examples, pretraining texts. Null: it
   /// is `logged`.
   std::shared_ptr<const v1::Trajectory> payload;
-  v1::Trajectory added;  ///< Columns, scores and the step that the batch gives it.
+  std::shared_ptr<const PackedPayload> added;  ///< What the batch gives it; null: nothing.
   LoggedPayload logged;
-  std::vector<std::string> columns;           ///< Names of its columns.
-  std::weak_ptr<const PackedPayload> cached;  ///< Of what is logged, while it is in memory.
-  std::optional<v1::Trajectory> header;       ///< HeaderOf what is logged.
+  /// Names of its columns, sorted; as a rule all entries share them. Null: they are in `payload`.
+  std::shared_ptr<const std::vector<std::string>> columns;
+  std::weak_ptr<const PackedPayload> cached;    ///< Of what is logged, while it is in memory.
+  std::shared_ptr<const PackedPayload> header;  ///< HeaderOf what is logged; null: none.
+
+  /// The columns, scores and the step that the batch gives it.
+  v1::Trajectory Added() const { return added == nullptr ? v1::Trajectory() : added->Unpack(); }
 
   /// What `payload` is with what the batch adds.
   v1::Trajectory Whole(v1::Trajectory payload) const;
@@ -44,7 +48,7 @@ struct BatchEntry {
   /// As FetchBatchRequest.VIEW_HEADERS says. Nothing: the payload's segments do not say how many
   /// tokens the columns have, as in payloads of early releases; the whole is sent then.
   std::optional<v1::Trajectory> Header() const;
-  /// Bytes in memory that only the batch has.
+  /// Bytes in memory that only the batch has, without `columns`.
   uint64_t OwnBytes() const;
 };
 

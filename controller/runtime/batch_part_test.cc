@@ -41,10 +41,12 @@ BatchEntry Sampled(const std::string& id, uint32_t tokens) {
   AddSegment(payload, v1::Segment::KIND_ENVIRONMENT, 1 + tokens, 2 + tokens);
   BatchEntry entry;
   entry.payload = std::make_shared<const v1::Trajectory>(std::move(payload));
-  AddInts(entry.added, "advantages", 1);
-  entry.added.set_step(4);
-  (*entry.added.mutable_scores())["reward"] = 0.5;
-  (*entry.added.mutable_scores())["length"] = 3;
+  v1::Trajectory added;
+  AddInts(added, "advantages", 1);
+  added.set_step(4);
+  (*added.mutable_scores())["reward"] = 0.5;
+  (*added.mutable_scores())["length"] = 3;
+  entry.added = std::make_shared<const PackedPayload>(added);
   return entry;
 }
 
@@ -159,7 +161,7 @@ TEST(BatchPartTest, WhatIsNotInMemoryIsReadFromTheLog) {
   auto cached = std::make_shared<const PackedPayload>(logged);
   entry.payload = nullptr;
   entry.cached = cached;
-  entry.header = HeaderOf(logged);
+  entry.header = std::make_shared<const PackedPayload>(*HeaderOf(logged));
   entry.logged.id = 7;
   int reads = 0;
   BatchSource reader;

@@ -1,5 +1,6 @@
 #include "controller/runtime/data_files.h"
 
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -61,14 +62,15 @@ std::string DataTooLarge(uint64_t memory_bytes, const DataLimits& limits) {
 }
 
 absl::StatusOr<JobData> ReadJobData(const v1::JobSpec& effective, const std::string& data_root,
-                                    const DataLimits& limits, DataCache* cache) {
+                                    const DataLimits& limits, bool held, DataCache* cache) {
   JobData out;
   uint64_t own = 0;
   const auto read = [&](const char* field, const auto& files, const DataSetOptions& options,
                         std::shared_ptr<const DataSet>* data) {
     const std::vector<std::string> paths = AbsolutePaths(data_root, files);
+    const uint64_t free = held ? std::numeric_limits<uint64_t>::max() : own;
     auto got =
-        cache->Get(paths, options, own, [&] { return ReadDataFiles(paths, options, limits); });
+        cache->Get(paths, options, free, [&] { return ReadDataFiles(paths, options, limits); });
     if (!got.ok()) return got.status();
     *data = *std::move(got);
     own += (*data)->memory_bytes;

@@ -46,9 +46,9 @@ v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data);
 std::string DataTooLarge(uint64_t memory_bytes, const DataLimits& limits);
 
 /// Takes all lists of `effective` from `cache`, which reads those that nobody holds; relative paths
-/// are below `data_root`. Errors as JobFiles::ReadData. Blocks.
+/// are below `data_root`. `held` and errors as JobFiles::ReadData. Blocks.
 absl::StatusOr<JobData> ReadJobData(const v1::JobSpec& effective, const std::string& data_root,
-                                    const DataLimits& limits, DataCache* cache);
+                                    const DataLimits& limits, bool held, DataCache* cache);
 
 }  // namespace baton::controller
 

@@ -82,13 +82,14 @@ TEST_F(DataFilesTest, EachListOfAJobIsBoundedAndItsEvaluationToo) {
   DataCache cache(1 << 30);
   const auto problems = [&] {
     DataCache other(1 << 30);  // of a controller with these limits
-    return ReadJobData(spec, folder_.path(), limits, &other)->problems;
+    return ReadJobData(spec, folder_.path(), limits, false, &other)->problems;
   };
-  const JobData good = *ReadJobData(spec, folder_.path(), limits, &cache);
+  const JobData good = *ReadJobData(spec, folder_.path(), limits, false, &cache);
   EXPECT_THAT(good.problems, IsEmpty());
   EXPECT_EQ(good.train->examples.size(), 100u);
   EXPECT_EQ(good.val->examples.size(), 30u);
-  EXPECT_EQ(ReadJobData(spec, folder_.path(), limits, &cache)->train, good.train) << "shared";
+  EXPECT_EQ(ReadJobData(spec, folder_.path(), limits, false, &cache)->train, good.train)
+      << "shared";
 
   limits.bytes = fs::file_size(folder_.path("val"));
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("spec.data.train_files: the files have ")));
@@ -111,12 +112,18 @@ TEST_F(DataFilesTest, ExamplesAreBoundedInMemory) {
   const uint64_t list = ReadDataSet({folder_.path("train")}, {}).memory_bytes;
   DataLimits limits;
   limits.memory_bytes = 2 * list;
-  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits, &cache)->problems, IsEmpty());
+  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits, false, &cache)->problems, IsEmpty());
+  // Others fill the bound; a job that held its data goes on all the same.
+  DataCache crowded(1);
+  const auto others = *crowded.Get({folder_.path("val")}, {}, 0,
+                                   [&] { return ReadDataSet({folder_.path("val")}, {}); });
+  EXPECT_FALSE(ReadJobData(spec, folder_.path(), limits, false, &crowded).ok());
+  EXPECT_TRUE(ReadJobData(spec, folder_.path(), limits, true, &crowded).ok());
   --limits.memory_bytes;  // each list fits
-  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits, &cache)->problems,
+  EXPECT_THAT(ReadJobData(spec, folder_.path(), limits, false, &cache)->problems,
               ElementsAre(HasSubstr("--max-data-memory-bytes")));
   limits.memory_bytes = list / 2;
-  const JobData cut = *ReadJobData(spec, folder_.path(), limits, &cache);
+  const JobData cut = *ReadJobData(spec, folder_.path(), limits, false, &cache);
   EXPECT_LE(cut.train->memory_bytes, limits.memory_bytes);
   EXPECT_THAT(cut.problems,
               ::testing::Contains(HasSubstr(absl::StrCat("bytes in memory, at most ", list / 2))));

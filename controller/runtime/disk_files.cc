@@ -33,8 +33,9 @@ class DiskJobFiles : public JobFiles {
     return bytes;
   }
 
-  absl::StatusOr<JobData> ReadData(const v1::JobSpec& effective) const override {
-    return ReadJobData(effective, data_root_, limits_of_ ? limits_of_(job_) : DataLimits(), cache_);
+  absl::StatusOr<JobData> ReadData(const v1::JobSpec& effective, bool held) const override {
+    return ReadJobData(effective, data_root_, limits_of_ ? limits_of_(job_) : DataLimits(), held,
+                       cache_);
   }
 
   absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() override {

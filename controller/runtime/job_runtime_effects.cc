@@ -284,36 +284,37 @@ void JobRuntime::OnDataReaders(const v1::DataSpec& data, std::function<void()> w
       [self, work = std::move(work)] { self->Guard(work); });
 }
 
-void JobRuntime::Do(const LoadData&) {
+void JobRuntime::Do(const LoadData& effect) {
   const v1::JobSpec spec = core_.effective_spec();
-  OnDataReaders(spec.data(), [this, spec, number = ++data_read_, restoring = restoring_] {
-    // Later, a job reads its files for longer than it works: a death then says nothing of it.
-    const auto mark = restoring ? files_->MarkWork() : nullptr;
-    const absl::StatusOr<JobData> read = files_->ReadData(spec);
-    if (!read.ok()) {
-      return OnStrand([this, number, waits = DataWaits{std::string(read.status().message())}] {
-        if (!IsTerminal(core_.state()) && number == data_read_) Run(waits);
+  OnDataReaders(
+      spec.data(), [this, spec, held = effect.held, number = ++data_read_, restoring = restoring_] {
+        // Later, a job reads its files for longer than it works: a death then says nothing of it.
+        const auto mark = restoring ? files_->MarkWork() : nullptr;
+        const absl::StatusOr<JobData> read = files_->ReadData(spec, held);
+        if (!read.ok()) {
+          return OnStrand([this, number, waits = DataWaits{std::string(read.status().message())}] {
+            if (!IsTerminal(core_.state()) && number == data_read_) Run(waits);
+          });
+        }
+        DataLoaded loaded;
+        if (!read->problems.empty()) {
+          loaded.status = absl::InvalidArgumentError(
+              absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(read->problems, "\n  ")));
+        }
+        loaded.train_size = read->train->examples.size();
+        loaded.val_size = read->val->examples.size();
+        loaded.train_file_sizes = read->train->file_sizes;
+        for (const Example& example : read->val->examples) {
+          loaded.val_sources.push_back(example.source);
+        }
+        OnStrand([this, number, loaded, data = *read] {
+          if (IsTerminal(core_.state()) || number != data_read_) return;
+          train_ = data.train;
+          val_ = data.val;
+          pretrain_ = data.pretrain;
+          Run(loaded);
+        });
       });
-    }
-    DataLoaded loaded;
-    if (!read->problems.empty()) {
-      loaded.status = absl::InvalidArgumentError(
-          absl::StrCat("the data cannot be used:\n  ", absl::StrJoin(read->problems, "\n  ")));
-    }
-    loaded.train_size = read->train->examples.size();
-    loaded.val_size = read->val->examples.size();
-    loaded.train_file_sizes = read->train->file_sizes;
-    for (const Example& example : read->val->examples) {
-      loaded.val_sources.push_back(example.source);
-    }
-    OnStrand([this, number, loaded, data = *read] {
-      if (IsTerminal(core_.state()) || number != data_read_) return;
-      train_ = data.train;
-      val_ = data.val;
-      pretrain_ = data.pretrain;
-      Run(loaded);
-    });
-  });
 }
 
 std::string JobRuntime::BatchId(int64_t step, uint64_t incarnation) {

@@ -29,9 +29,11 @@ std::vector<std::string> NamesOf(const BuiltBatch& built, uint64_t response) {
   std::vector<std::string> names;
   for (const BatchEntry& entry : built.entries) {
     if (entry.logged.id != response) continue;
-    names = entry.columns;
-    for (const v1::Column& column : entry.added.columns()) names.push_back(column.name());
-    std::sort(names.begin() + static_cast<std::ptrdiff_t>(entry.columns.size()), names.end());
+    if (entry.columns != nullptr) names = *entry.columns;
+    const auto own = static_cast<std::ptrdiff_t>(names.size());
+    const v1::Trajectory added = entry.Added();
+    for (const v1::Column& column : added.columns()) names.push_back(column.name());
+    std::sort(names.begin() + own, names.end());
   }
   return names;
 }

@@ -47,8 +47,8 @@ BatchAndRow Same(bool filtered = false) {
     out.built.event.column_hashes[id] = {id * 100, id * 100 + 1};
     BatchEntry& batch = out.built.entries.emplace_back();
     batch.logged.id = id;
-    batch.columns = {"rollout_log_prob"};
-    batch.added = WithColumns("", {"advantages"});
+    batch.columns = std::make_shared<const std::vector<std::string>>(1, "rollout_log_prob");
+    batch.added = std::make_shared<const PackedPayload>(WithColumns("", {"advantages"}));
   }
   return out;
 }
