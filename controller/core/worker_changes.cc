@@ -30,7 +30,9 @@ void PlaceWorker(const WorkerGranted& event, JobParts& job) {
     // The first worker: from here on the job holds something, so it reads its data.
     job.life.NoteStart(job.out.now());
     job.life.Trigger(JobTrigger::kWorkersGranted, job);
-    if (!job.data.loaded() && !job.data.loading()) job.data.Load(/*held=*/false, job.out);
+    // A job that goes on has responses, whose prompts it needs at once.
+    const bool goes_on = job.out.step() > 0 || job.scheduler.Total() > 0;
+    if (!job.data.loaded() && !job.data.loading()) job.data.Load(goes_on, job.out);
     job.Switch(Activity::kSetUp);
   }
   for (const RoleSlot* slot : worker_slot) TakeRoleOn(*slot, job.Roles());
