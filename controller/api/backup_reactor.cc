@@ -11,7 +11,7 @@ namespace baton::api {
 namespace {
 
 constexpr int64_t kPieceBytes = 1 << 20;
-constexpr size_t kMostNamed = 1000;  // the last message has a limit
+constexpr size_t kMostNamed = 200;  // a message has a limit, and a path up to 4 KiB
 
 void AddLines(const std::vector<std::string>& lines,
               google::protobuf::RepeatedPtrField<std::string>* to) {

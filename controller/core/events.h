@@ -107,7 +107,7 @@ struct PayloadLost {
 /// Payloads that the experience log has not taken yet fill their budget; no longer, if not `waits`.
 struct PayloadsWait {
   bool waits = false;
-  uint64_t bytes = 0, budget = 0;  ///< That wait; that may.
+  uint64_t bytes = 0, budget = 0;  ///< How many wait, and how many may.
   bool of_job = false;             ///< The budget is the job's own, not that of all jobs.
 };
 /// The checkpoint of CommitCheckpoint is complete (or not).
@@ -237,7 +237,7 @@ struct PutMetrics {
 };
 /// Read the data files, find the model; answer with DataLoaded or DataWaits.
 struct LoadData {
-  bool held = false;  ///< The job held them before: there is room, whatever others hold.
+  bool held = false;  ///< The job held them before, so it does not wait for room.
 };
 /// What a batch has to do with the BatchRow of its step in the store.
 enum class Recorded {
@@ -286,7 +286,7 @@ struct ReturnWorker {
   std::string worker;
   ReturnReason return_reason = ReturnReason::kGood;
 };
-/// The job ended or rests: the queue forgets what it asked for, and nobody holds its data.
+/// The job ended or is paused: it leaves the queue, and its data leave memory.
 struct LeaveQueue {};
 
 using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,

@@ -28,7 +28,7 @@ namespace baton::controller {
 
 class PromptData {
  public:
-  /// Asks for the files. `held`: the job held them before the controller was restarted.
+  /// Asks for the files. `held`: as LoadData says.
   void Load(bool held, EffectSink& out);
   /// The answer. Returns its status; INVALID_ARGUMENT: the files do not fit data.train_mix.
   absl::Status Loaded(const DataLoaded& event, const v1::DataSpec& spec);

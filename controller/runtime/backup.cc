@@ -20,6 +20,7 @@
 #include "controller/runtime/tables.h"
 #include "controller/runtime/trash.h"
 #include "controller/store/sqlite_store.h"
+#include "sdk/base/cut_text.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -177,7 +178,8 @@ absl::Status BackupSet::List() {
 
 void BackupSet::Compare(const std::string& checkpoint) {
   const auto damaged = [&](const std::string& file, absl::string_view what) {
-    damaged_.push_back(absl::StrCat(checkpoint, "/", file, " ", what));
+    // files.json may be anybody's, and a name in it as long as they like.
+    damaged_.push_back(absl::StrCat(checkpoint, "/", CutText(file), " ", what));
   };
   v1::CheckpointManifest manifest;
   if (const absl::Status read =

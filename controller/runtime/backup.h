@@ -4,9 +4,9 @@
 // Then the database is copied. Then files that were written meanwhile are linked too. If a
 // checkpoint that the copied rows name is gone by then, the backup starts again.
 //
-// Whoever makes a backup wants to learn now, and not when it is needed, that a checkpoint is
-// damaged. So each checkpoint that rows name is compared with its files.json: names and sizes here,
-// checksums by the one who reads the files.
+// A damaged checkpoint must be noticed when the backup is made, not when it is needed. So each
+// checkpoint that rows name is compared with its files.json: names and sizes here, checksums by the
+// one who reads the files.
 #ifndef BATON_CONTROLLER_RUNTIME_BACKUP_H_
 #define BATON_CONTROLLER_RUNTIME_BACKUP_H_
 

@@ -192,6 +192,9 @@ TEST_F(BackupTest, ComparesCheckpointsWithTheirFilesJson) {
   for (const BackupFile& file : (*set)->files()) {
     EXPECT_EQ(file.xxh3, file.path == at + "actor/model" ? "0123456789abcdef" : "") << file.path;
   }
+  WriteUnder(at + "files.json",
+             absl::StrCat(R"({"files": [{"path": ")", std::string(1 << 20, 'x'), R"("}]})"));
+  EXPECT_LT((*BackupSet::Make(root_.path(), *store_))->damaged()[0].size(), 10'000u);
   WriteUnder(at + "files.json", "{");
   EXPECT_THAT((*BackupSet::Make(root_.path(), *store_))->damaged(),
               ElementsAre(at + "files.json is no JSON list of the checkpoint's files"));

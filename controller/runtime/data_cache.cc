@@ -91,7 +91,7 @@ absl::StatusOr<std::shared_ptr<const DataSet>> DataCache::Get(
         delete dropped;
         books->GiveBack(bytes);
       });
-  // Files that change while they are read give nobody else what was read.
+  // If a file changed while it was read, no other job gets this set.
   if (KeyOf(paths, options) == key) slot->set = shared;
   return shared;
 }

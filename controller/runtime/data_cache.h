@@ -60,7 +60,7 @@ class DataCache {
     std::weak_ptr<const DataSet> set ABSL_GUARDED_BY(reading);
     uint64_t bytes ABSL_GUARDED_BY(reading) = 0;  // of the set, once it was read
 
-    // Nobody else knows the slot.
+    // Whether a job has the set.
     bool held() {
       absl::MutexLock lock(&reading);
       return !set.expired();
