@@ -330,7 +330,8 @@ class GrowthBench {
         if (!Measure(store->get(), steps, simulated)) return 1;
       }
     }
-    const bool bounded = CompareEnds() & MeasureEndedJobs();
+    const bool steps_bounded = CompareEnds();
+    const bool bounded = MeasureEndedJobs() && steps_bounded;
     report_.Print();
     if (!json.empty() && !report_.WriteJson(json)) return 1;
     return bounded && within_ ? 0 : 1;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/evaluation.h"
 #include "controller/core/job_parts.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -22,7 +23,9 @@ void AsyncEvaluation::Stand(JobParts& job) {
   pinned_.GoOn(job.out.now());
   const uint32_t samples = job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL);
   // The data may have changed while the controller was away: then it is due again.
-  if (pinned_.left(samples) != job.data.ValSize(job.spec().data())) pinned_.End();
+  if (pinned_.left(samples) != job.data.ValSize(job.spec().data())) {
+    Drop("its prompts have changed", job);
+  }
   while (pinned_.left(samples) > 0) DrawOne(job);
 }
 
@@ -78,6 +81,7 @@ void AsyncEvaluation::Drop(const std::string& reason, JobParts& job) {
     if (trajectory.purpose == v1::PURPOSE_EVAL) members.push_back(job.scheduler.table().Find(id));
   }
   job.scheduler.DropAll(members, reason, job.Work());
+  if (!Mutant("found-evaluation-stays")) job.buffer.DropFound(v1::PURPOSE_EVAL, job.out);
   pinned_.End();
   job.out.Do(PutJob{});
 }

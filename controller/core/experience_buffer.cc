@@ -103,6 +103,12 @@ void ExperienceBuffer::Drop(const TrajectoryInfo& trajectory, EffectSink& out) c
   out.Do(DropPayloads{{trajectory.id}});
 }
 
+void ExperienceBuffer::DropFound(v1::Purpose purpose, EffectSink& out) {
+  for (const uint64_t serial : found_.Take(purpose)) {
+    out.Do(DropTrajectories{serial, serial + 1});
+  }
+}
+
 void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, EffectSink& out,
                                  std::optional<uint64_t> oldest) {
   const int64_t next = out.step() + 1;

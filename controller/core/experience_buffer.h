@@ -64,6 +64,8 @@ class ExperienceBuffer {
   /// Those that belong to the work, until it has taken them in.
   FoundRows& found() { return found_; }
   const FoundRows& found() const { return found_; }
+  /// The work of that purpose is given up before it has taken them in.
+  void DropFound(v1::Purpose purpose, EffectSink& out);
   /// Responses whose rows are kept, should their draws be made again.
   const EarlierResponses& earlier() const { return earlier_; }
   /// The same rows, by prompt.

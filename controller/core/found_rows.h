@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/trajectory.h"
@@ -40,6 +41,19 @@ class FoundRows {
   bool Has(v1::Purpose purpose) const {
     return std::any_of(rows_.begin(), rows_.end(),
                        [&](const auto& found) { return found.second.row.purpose() == purpose; });
+  }
+  /// Forgets the rows of that purpose. Returns their serials.
+  std::vector<uint64_t> Take(v1::Purpose purpose) {
+    std::vector<uint64_t> serials;
+    for (auto it = rows_.begin(); it != rows_.end();) {
+      if (it->second.row.purpose() != purpose) {
+        ++it;
+        continue;
+      }
+      serials.push_back(it->second.serial);
+      it = rows_.erase(it);
+    }
+    return serials;
   }
   std::set<uint64_t> Serials() const {
     std::set<uint64_t> serials;

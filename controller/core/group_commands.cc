@@ -223,6 +223,14 @@ void GroupCommands::Explain(const Group& group, const std::string& not_yet, absl
               "the command is sent when they are done");
     return;
   }
+  if (command->sent.empty() && command->since == absl::Time()) {
+    const bool update = command->kind == TaskKind::kUpdate;
+    waits.Add(update ? "batch" : "turn", absl::StrCat(method, " of step ", step + 1),
+              update ? "its batch, which is made again after a restart of the controller"
+                     : "its workers, after a restart of the controller",
+              since, absl::InfiniteDuration(), "the command is sent then");
+    return;
+  }
   std::vector<std::string> workers;
   for (const RoleSlot& slot : roster.slots()) {
     const bool owes = slot.role == group.role && command->answers.count(slot.rank) == 0;

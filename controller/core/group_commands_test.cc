@@ -43,6 +43,13 @@ struct TwoRanks {
     done.output.metrics["rank"] = rank;
     return commands.Take(actor(), rank, done);
   }
+  std::string WhatItWaitsFor() const {
+    v1::ExplainJobResponse said;
+    WaitList waits(kIssued, &said);
+    commands.Explain(actor(), /*not_yet=*/"", kIssued, roster, absl::Minutes(60), /*step=*/1,
+                     waits);
+    return said.waits(0).cause();
+  }
   EffectSink out = SinkAt(kIssued);
   Roster roster;
   RankGroups groups;
@@ -121,6 +128,11 @@ TEST(GroupCommandsTest, ItsRowBringsACommandBackWithoutWhoHasIt) {
   ASSERT_TRUE(again.commands.Any(TaskKind::kUpdate));
   EXPECT_EQ(again.commands.Of(again.actor())->sequence, 1u);
   EXPECT_TRUE(again.commands.Of(again.actor())->sent.empty());
+  // Nobody owes an answer to what was never sent, so nobody is waited for.
+  EXPECT_EQ(again.WhatItWaitsFor(),
+            "its batch, which is made again after a restart of the controller");
+  again.commands.Returned(again.actor(), /*rank=*/1, /*has_command=*/true, again.out);
+  EXPECT_EQ(again.WhatItWaitsFor(), "worker a0, a1 to finish update");
 }
 
 TEST(GroupCommandsTest, ANewGenerationCountsItsCommandsFromOneAndForgetsTheOldOne) {

@@ -39,6 +39,21 @@ void CheckOwnDeadlines(JobParts& job) {
   if (!late.ok()) job.life.Fail(late, job);
 }
 
+// A job that went on after a pause has responses to prompts of the files as they were before it.
+absl::Status KnowsPrompts(const JobParts& job) {
+  for (const auto& [id, trajectory] : job.scheduler.table().all()) {
+    const bool evaluates = trajectory.purpose == v1::PURPOSE_EVAL;
+    const uint64_t size = evaluates ? job.data.val_sources().size() : job.data.train_size();
+    if (trajectory.prompt_id < size) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        evaluates ? "data.val_files" : "data.train_files", " have ", size,
+        " prompts, and a response to number ", trajectory.prompt_id + 1,
+        " is begun: they were cut while the job was paused. `baton resume` goes on from the last "
+        "checkpoint, with the files as they are"));
+  }
+  return absl::OkStatus();
+}
+
 // What each event concerns.
 struct EventRouter {
   JobParts& job;
@@ -79,8 +94,16 @@ struct EventRouter {
   void operator()(const DataLoaded& event) {
     if (!job.data.loading() && !IsActive(job.life.state()))
       return;  // asked for before the job ended
-    const absl::Status status = job.data.Loaded(event, job.spec().data());
+    const uint64_t before = job.data.train_size();
+    absl::Status status = job.data.Loaded(event, job.spec().data());
+    if (status.ok()) status = KnowsPrompts(job);
     if (!status.ok()) return job.life.Fail(status, job);
+    const uint64_t now = job.data.train_size();
+    if (before != 0 && before != now) {
+      job.out.Warn(absl::StrCat("data.train_files have ", now, " prompts, and had ", before,
+                                " when this job read them last: which prompts come next has "
+                                "changed with them"));
+    }
     Advance(job);
   }
 

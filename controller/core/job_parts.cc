@@ -54,6 +54,7 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
   commands.Restore(row, groups);
   update.Restore(row);
   slots.Restore(row);
+  data.Restore(row);
 }
 
 void JobParts::BoundOpenResponses() {
@@ -133,7 +134,8 @@ void JobParts::GiveOut() {
   if (pools.TakeTurns(View(), scheduler.queues(), out.now())) LoadWeights();
   // Without shared pools no command ever waits.
   if (!pools.empty()) SendWaitingCommands(Commands());
-  scheduler.Dispatch(Work());
+  // An async job that goes on after a pause has responses to make, whose prompts it must know.
+  if (data.loaded() || Mutant("tasks-before-data")) scheduler.Dispatch(Work());
 }
 
 void JobParts::Dispatch() {

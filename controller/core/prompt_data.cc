@@ -62,6 +62,7 @@ absl::Status PromptData::Loaded(const DataLoaded& event, const v1::DataSpec& spe
   loaded_ = true;
   prompts_ = spec.train_mix().empty() ? PromptMix(spec, {event.train_size})
                                       : PromptMix(spec, event.train_file_sizes);
+  train_size_ = prompts_.size();
   val_sources_ = event.val_sources;
   return absl::OkStatus();
 }

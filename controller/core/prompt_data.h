@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/effect_sink.h"
 #include "controller/core/prompt_mix.h"
@@ -30,6 +31,8 @@ class PromptData {
  public:
   /// Asks for the files. `held`: as LoadData says.
   void Load(bool held, EffectSink& out);
+  /// How many prompts they had when they were read last.
+  void Restore(const store::v1::JobRow& row) { train_size_ = row.train_size(); }
   /// The answer. Returns its status; INVALID_ARGUMENT: the files do not fit data.train_mix.
   absl::Status Loaded(const DataLoaded& event, const v1::DataSpec& spec);
   /// The answer while other jobs' data leave no room. Asks again after a while.
@@ -56,7 +59,8 @@ class PromptData {
 
   /// The prompt of a draw. Data must be loaded.
   uint64_t PromptOf(uint64_t draw) { return prompts_.At(draw); }
-  uint64_t train_size() const { return prompts_.size(); }
+  /// 0: they were never read.
+  uint64_t train_size() const { return train_size_; }
   /// What PromptOf asks; it knows the files of data.train_mix.
   const PromptMix& prompts() const { return prompts_; }
   /// Prompts that an evaluation asks; 0 before data is loaded.
@@ -72,6 +76,7 @@ class PromptData {
   std::string wait_;  // what for; "": it does not wait
   absl::Time retry_;  // of a wait
   PromptMix prompts_;
+  uint64_t train_size_ = 0;
   std::vector<std::string> val_sources_;
 };
 

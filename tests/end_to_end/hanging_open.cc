@@ -19,6 +19,7 @@ bool IsWorker() {
 }
 
 // $BATON_HANG_BELOW: a folder; models' weights in it can be opened once it has no file `hang`.
+// Whoever waits for that writes a file `hangs`.
 void Hang(const char* path) {
   const char* folder = std::getenv("BATON_HANG_BELOW");
   const std::string file(path);
@@ -26,6 +27,9 @@ void Hang(const char* path) {
   if (folder == nullptr || file.rfind(folder, 0) != 0 || file.size() < weights.size() ||
       file.compare(file.size() - weights.size(), weights.size(), weights) != 0 || !IsWorker()) {
     return;
+  }
+  if (access((std::string(folder) + "/hang").c_str(), F_OK) == 0) {
+    std::ofstream(std::string(folder) + "/hangs");
   }
   while (access((std::string(folder) + "/hang").c_str(), F_OK) == 0) usleep(50'000);
 }

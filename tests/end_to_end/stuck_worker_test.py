@@ -2,7 +2,6 @@
 gets the worker, and its process ends by itself and is started again."""
 import json
 import os
-import time
 import unittest
 
 from command_testing import CommandTest
@@ -41,7 +40,7 @@ class StuckWorkerTest(CommandTest):
         self.baton("submit", self.write("second.yaml", SFT % "{path: 'job:first'}"), "--name",
                    "second")
         self.wait_for(lambda: self.state_of("second") == "STATE_STARTING")
-        time.sleep(1)  # the worker reads
+        self.wait_for(lambda: os.path.exists(self.path("hangs")))
         self.baton("cancel", "second")
         self.baton("submit", self.path("first.yaml"), "--name", "third")
         self.assertIn("job second has it", self.baton("why", "third"))

@@ -201,6 +201,71 @@ TEST(AsyncJobTest, WhatIsGeneratedOutlivesAPause) {
   EXPECT_THAT(consumed, IsSupersetOf(births));
 }
 
+// A controller finds the first responses of an evaluation, and before its data are read the trainer
+// is lost: the job goes back before the step that they were to judge.
+TEST(AsyncJobTest, AnEvaluationOfALostBranchLeavesNoRow) {
+  int met = 0;
+  for (uint64_t seed = 0; seed < 60; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    const bool begun = StepUntil(job, [&] {
+      const store::v1::JobRow& row = job.row();
+      return row.evaluation().step() > row.saved_step() &&
+             std::any_of(job.rows().begin(), job.rows().end(), [&](const auto& stored) {
+               return stored.second.purpose() == v1::PURPOSE_EVAL &&
+                      stored.second.step() == row.evaluation().step();
+             });
+    });
+    if (!begun) continue;
+    ++met;
+    job.Restart(0);
+    job.LoseOneOf("actor");
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    std::map<int64_t, int> responses;
+    for (const auto& [serial, row] : job.rows()) {
+      if (row.purpose() == v1::PURPOSE_EVAL) ++responses[row.step()];
+    }
+    for (const auto& [step, count] : responses) EXPECT_EQ(count, 4) << seed << ", step " << step;
+  }
+  EXPECT_GT(met, 60 / static_cast<int>(kStride) / 4);
+}
+
+// The data are read anew after a pause, which may take longer than anything else. SimulatedJob sees
+// that each response is asked for with its prompt.
+TEST(AsyncJobTest, AfterAPauseNothingIsMadeBeforeTheDataAreRead) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2; }));
+    job.Send(PauseRequested{});
+    ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+    job.Send(ResumeRequested{});
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    EXPECT_THAT(job.warnings(), testing::IsEmpty());
+  }
+}
+
+TEST(AsyncJobTest, PromptsThatAreCutWhileItIsPausedAreSaid) {
+  SimulatedJob job(Async(7, 3));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));
+  job.Send(PauseRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+  job.Restart(0);
+  job.Send(ResumeRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_STARTING; }));
+  DataLoaded loaded;
+  loaded.train_size = 12;
+  loaded.val_size = 4;
+  loaded.val_sources.resize(4);
+  job.Send(loaded);
+  EXPECT_THAT(job.warnings(),
+              testing::Contains(testing::HasSubstr("have 12 prompts, and had 10 when")));
+  loaded.train_size = 2;
+  job.Send(loaded);
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Describe().error().message(),
+              testing::HasSubstr("data.train_files have 2 prompts, and a response to number"));
+}
+
 // Each worker of the pool has two roles, and may run something of either one when the job pauses.
 TEST(AsyncJobTest, APauseTakesBackTheWorkOfEachRoleOfAWorker) {
   for (uint64_t seed = 0; seed < 60; seed += kStride) {

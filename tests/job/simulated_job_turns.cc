@@ -276,6 +276,9 @@ void SimulatedJob::Send(const std::string& worker, v1::ControllerMessage message
   leaving_.erase(leaving);
   EXPECT_EQ(message.task().role(), start.args.role);
   EXPECT_EQ(message.task().epoch(), context_.epoch);
+  if (start.ref.kind == TaskKind::kGenerate) {
+    EXPECT_FALSE(message.task().generate().prompt().empty()) << "a response to nothing";
+  }
   const auto& draft = message.task().generate().draft_tokens();
   if (!draft.empty()) drafts_[start.ref].assign(draft.begin(), draft.end());
   Start(start);

@@ -218,6 +218,12 @@ void DrawDataRoom(Scenario& scenario) {
        random.Percent(30) ? random.Milliseconds(20000, 30000) : random.Milliseconds(50, 6000), 0});
 }
 
+// From numbers of their own, too. Meanwhile workers take roles, die and come back.
+void DrawSlowData(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x736c6f77));
+  if (random.Percent(25)) scenario.data_read = absl::Milliseconds(random.Between(100, 10000));
+}
+
 }  // namespace
 
 const char* FaultName(FaultKind kind) {
@@ -289,6 +295,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawPowerCuts(out);
   DrawFullDisks(out);
   DrawDataRoom(out);
+  DrawSlowData(out);
   std::stable_sort(out.faults.begin(), out.faults.end(),
                    [](const Fault& a, const Fault& b) { return a.at < b.at; });
   return out;

@@ -58,6 +58,8 @@ struct Scenario {
   bool lossy_calls = false;  ///< Clients' calls and answers may be lost.
   /// The controller syncs payloads before the rows that name them.
   bool sync_payloads = false;
+  /// The longest that reading a job's data files takes: a few milliseconds, or seconds.
+  absl::Duration data_read = absl::Milliseconds(10);
   /// Budgets of payloads, of all jobs and of each: often of a few responses, or of none.
   uint64_t payload_bytes = 0, job_payload_bytes = 0;
 };

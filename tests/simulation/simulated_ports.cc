@@ -194,7 +194,8 @@ void SimulatedExecutors::PostDataRead(const std::string& /*job*/, std::function<
                                       controller::Executor::Work work) {
   if (!calls_.Take()) return;
   (void)bytes();
-  world_.time().After(world_.random().Milliseconds(0, 10), world_.controller_process(),
+  const int64_t longest = world_.scenario().data_read / absl::Milliseconds(1);
+  world_.time().After(world_.random().Milliseconds(0, longest), world_.controller_process(),
                       std::move(work));
 }
 

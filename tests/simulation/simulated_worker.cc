@@ -241,7 +241,8 @@ void SimulatedWorker::Renew(const v1::HeartbeatAck& ack) {
 
 void SimulatedWorker::Dispatch(const v1::Task& message) {
   std::optional<TaskMessage> read = ReadTask(message);
-  world_.Check("TasksCanBeRead", read.has_value() ? "" : "a task brings a payload in pieces");
+  world_.Check("TasksCanBeRead",
+               read.has_value() ? "" : "a task brings a payload in pieces, or a wrong prompt");
   if (!read.has_value()) return;
   TaskMessage task = *std::move(read);
   world_.Check("WorkersOfferWhatTheyAreAsked", WorkersOfferWhatTheyAreAsked(offer_, task));

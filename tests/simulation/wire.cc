@@ -131,7 +131,12 @@ std::optional<TaskMessage> ReadTask(const v1::Task& task) {
   out.sequence = task.order().sequence();
   out.trajectory.id = token->ref.subject;
   if (task.has_assign_role()) ReadAssign(task.assign_role(), &out);
-  if (task.has_generate()) ReadGenerate(task.generate(), &out);
+  if (task.has_generate()) {
+    if (task.generate().prompt() != DataExample(task.generate().prompt_id()).prompt) {
+      return std::nullopt;
+    }
+    ReadGenerate(task.generate(), &out);
+  }
   if (task.has_run_ahead()) ReadGenerate(task.run_ahead().response(), &out);
   if (task.has_update()) ReadUpdate(task.update(), &out);
   if (task.has_load_weights()) out.policy_version = task.load_weights().policy_version();

@@ -23,7 +23,8 @@ int32_t TokenAt(uint64_t content, uint32_t position);
 /// An example of the data files.
 baton::Example DataExample(uint64_t prompt);
 
-/// Nothing: a score brings no sound payload.
+/// Nothing: a score brings no sound payload, or a response is asked for to another prompt than its
+/// own.
 std::optional<TaskMessage> ReadTask(const v1::Task& task);
 v1::TaskResult MakeResult(const TaskMessage& task, const Result& result);
 /// Tokens [offset, offset + count) of a response.
