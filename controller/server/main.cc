@@ -319,10 +319,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--max-data-bytes", flags.max_data_bytes,
                  "Most bytes of the files of one list of a spec (data.train_files and so on)")
+      ->check(CLI::Range(uint64_t{1} << 10, uint64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--max-data-memory-bytes", flags.max_data_memory_bytes,
                  "Most bytes that the examples of all jobs take in the controller's memory; a file "
                  "that several jobs read counts once")
+      ->check(CLI::Range(uint64_t{1} << 20, uint64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--max-upload-bytes", flags.max_upload_bytes,
                  "Most bytes of the uploaded files of a project, for projects that "

@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -35,9 +36,11 @@ void Declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--max-bytes", pool.max_bytes,
                  "Most bytes of all segments together; 0: no limit but the memory")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 60))
       ->capture_default_str();
   app.add_option("--keep", flags.server.relay.keep,
                  "Sealed versions to keep for each job, besides those that are in use")
+      ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
   app.add_flag("--remove-orphans", flags.remove_orphans,
                "Only remove what killed relays with this prefix left behind, then exit");

@@ -262,5 +262,21 @@ class DocumentedCommandsTest(unittest.TestCase):
                          {"addition", "custom_algorithm", "custom_reward", "python_reward"})
 
 
+
+class FlagsTest(unittest.TestCase):
+    def test_numbers_have_bounds(self):
+        """Without bounds, -1 was taken for 2^64 - 1."""
+        for program in "baton-controller", "baton-worker", "baton-relay":
+            shown = subprocess.run([os.path.join(BIN, program), "--help"], check=True,
+                                   capture_output=True, text=True).stdout
+            numbers = re.findall(r"^ +(--[a-z-]+) (?:U?INT|FLOAT)(.*)", shown, re.M)
+            self.assertTrue(numbers, shown)
+            for flag, bounds in numbers:
+                self.assertIn(" in [", bounds, f"{program} {flag}")
+                refused = subprocess.run([os.path.join(BIN, program), f"{flag}=-1"],
+                                         capture_output=True, text=True, timeout=20, check=False)
+                self.assertNotEqual(refused.returncode, 0)
+                self.assertIn(f"{flag}: Value -1 not in range", refused.stderr + refused.stdout)
+
 if __name__ == "__main__":
     unittest.main()

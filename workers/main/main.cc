@@ -119,6 +119,7 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
       ->capture_default_str();
   app.add_option("--command-cpu-seconds", options.command_cpu_seconds,
                  "Processor time of a command's process, then it is started again; 0: no limit")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32))
       ->capture_default_str();
   app.add_option("--threads", common.threads, "Compute threads")
       ->check(CLI::Range(1, 1024))

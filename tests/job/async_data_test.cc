@@ -1,0 +1,110 @@
+// An async job whose data are read anew, after a restart of the controller or a pause: what workers
+// and the store still hold of it waits until then.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/job/async_testing.h"
+#include "tests/job/simulated_job.h"
+
+namespace baton::controller {
+namespace {
+
+// Results of an earlier controller count as of the version that their worker holds. So a rollout
+// keeps it until the job has taken them in: the controller may die once more before that.
+TEST(AsyncDataTest, RolloutsKeepTheirWeightsUntilTheirResponsesAreTakenIn) {
+  int met = 0;
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    const bool newer = StepUntil(job, [&] {
+      return job.core().step() >= 2 && !job.UnderWay(TaskKind::kPublish).empty() &&
+             !job.UnderWay(TaskKind::kGenerate).empty();
+    });
+    if (!newer) continue;
+    std::set<TaskRef> before;
+    for (const TaskDone& task : job.UnderWay(TaskKind::kLoadWeights)) before.insert(task.ref);
+    job.Restart(0);
+    while (Waits(job).count("data") > 0 && job.Step()) {
+      if (Waits(job).count("data") == 0) break;
+      ++met;
+      for (const TaskDone& task : job.UnderWay(TaskKind::kLoadWeights)) {
+        EXPECT_EQ(before.count(task.ref), 1u) << "seed " << seed;
+      }
+    }
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+  }
+  EXPECT_GT(met, 40 / static_cast<int>(kStride));
+}
+
+// A controller finds the first responses of an evaluation, and before its data are read the trainer
+// is lost: the job goes back before the step that they were to judge.
+TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
+  int met = 0;
+  for (uint64_t seed = 0; seed < 60; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    const bool begun = StepUntil(job, [&] {
+      const store::v1::JobRow& row = job.row();
+      return row.evaluation().step() > row.saved_step() &&
+             std::any_of(job.rows().begin(), job.rows().end(), [&](const auto& stored) {
+               return stored.second.purpose() == v1::PURPOSE_EVAL &&
+                      stored.second.step() == row.evaluation().step();
+             });
+    });
+    if (!begun) continue;
+    ++met;
+    job.Restart(0);
+    job.LoseOneOf("actor");
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    std::map<int64_t, int> responses;
+    for (const auto& [serial, row] : job.rows()) {
+      if (row.purpose() == v1::PURPOSE_EVAL) ++responses[row.step()];
+    }
+    for (const auto& [step, count] : responses) EXPECT_EQ(count, 4) << seed << ", step " << step;
+  }
+  EXPECT_GT(met, 60 / static_cast<int>(kStride) / 4);
+}
+
+// The data are read anew after a pause, which may take longer than anything else. SimulatedJob sees
+// that each response is asked for with its prompt.
+TEST(AsyncDataTest, AfterAPauseNothingIsMadeBeforeTheDataAreRead) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2; }));
+    job.Send(PauseRequested{});
+    ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+    job.Send(ResumeRequested{});
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    EXPECT_THAT(job.warnings(), testing::IsEmpty());
+  }
+}
+
+TEST(AsyncDataTest, PromptsThatAreCutWhileItIsPausedAreSaid) {
+  SimulatedJob job(Async(7, 3));
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));
+  job.Send(PauseRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+  job.Restart(0);
+  job.Send(ResumeRequested{});
+  ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_STARTING; }));
+  DataLoaded loaded;
+  loaded.train_size = 12;
+  loaded.val_size = 4;
+  loaded.val_sources.resize(4);
+  job.Send(loaded);
+  EXPECT_THAT(job.warnings(),
+              testing::Contains(testing::HasSubstr("have 12 prompts, and had 10 when")));
+  loaded.train_size = 2;
+  job.Send(loaded);
+  job.RunToEnd();
+  EXPECT_EQ(job.core().state(), Job::STATE_FAILED);
+  EXPECT_THAT(job.core().Describe().error().message(),
+              testing::HasSubstr("data.train_files have 2 prompts, and a response to number"));
+}
+
+}  // namespace
+}  // namespace baton::controller
