@@ -22,11 +22,14 @@ void AsyncEvaluation::Begin(JobParts& job) {
 void AsyncEvaluation::Stand(JobParts& job) {
   pinned_.GoOn(job.out.now());
   const uint32_t samples = job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL);
-  // The data may have changed while the controller was away: then it is due again.
-  if (pinned_.left(samples) != job.data.ValSize(job.spec().data())) {
-    Drop("its prompts have changed", job);
-  }
   while (pinned_.left(samples) > 0) DrawOne(job);
+}
+
+void AsyncEvaluation::CheckPrompts(JobParts& job) {
+  const uint32_t samples = job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL);
+  if (!pinned_.active() || Mutant("evaluation-of-gone-prompts")) return;
+  if (pinned_.prompts(samples) == job.data.ValSize(job.spec().data())) return;
+  Drop("its prompts have changed", job);
 }
 
 void AsyncEvaluation::DrawMore(JobParts& job) {

@@ -26,6 +26,8 @@ class AsyncEvaluation {
   void Begin(JobParts& job);
   /// After a restart: makes the trajectories of all its prompts, as far as they are stored.
   void Stand(JobParts& job);
+  /// The data are read: gives it up if they have another number of prompts than it had.
+  void CheckPrompts(JobParts& job);
   /// Draws prompts until one of them waits for a rollout of its version.
   void DrawMore(JobParts& job);
   /// A response of it is READY. True: it was the last one, and the evaluation is done.

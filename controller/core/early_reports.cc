@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/spec/role_names.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
 void EarlyReports::NoteTasks(const WorkerBack& event) {
-  const auto held = event.holds.find(roles::kRollout);
-  const uint64_t version = held == event.holds.end() ? 0 : held->second;
   for (const auto* refs : {&event.running, &event.unacked}) {
     for (const TaskRef& ref : *refs) {
       // Role tasks and commands belong to WorkerSlots and GroupCommands, whose rows have their
       // names.
       const bool noted = IsTrajectoryTask(ref.kind) || Mutant("early-role-tasks-noted");
-      if (noted) running_.push_back({event.worker, ref, version});
+      if (noted) running_.push_back({event.worker, ref});
     }
   }
 }

@@ -27,7 +27,6 @@ class EarlyReports {
   struct Running {
     std::string worker;
     TaskRef ref;
-    uint64_t version = 0;  ///< Of the policy that it held then, in role rollout.
   };
 
   /// A worker came back for the first time: it runs these, or is about to send their results.

@@ -37,7 +37,7 @@ TEST(EarlyReportsTest, AWorkerThatCameBackHasWhatItRunsAndWhatItIsAboutToSend) {
   EXPECT_FALSE(early.Told("w", update)) << "the row of its group says what it may have";
   const auto tasks = early.TakeTasks();
   ASSERT_EQ(tasks.size(), 2u);
-  EXPECT_EQ(tasks[0].version, 7u);
+  EXPECT_EQ(tasks[0].ref, runs);
   EXPECT_TRUE(early.empty());
 }
 

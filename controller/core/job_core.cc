@@ -96,6 +96,7 @@ struct EventRouter {
       return;  // asked for before the job ended
     const uint64_t before = job.data.train_size();
     absl::Status status = job.data.Loaded(event, job.spec().data());
+    if (status.ok()) job.async.evaluation.CheckPrompts(job);
     if (status.ok()) status = KnowsPrompts(job);
     if (!status.ok()) return job.life.Fail(status, job);
     const uint64_t now = job.data.train_size();

@@ -75,8 +75,6 @@ class JobCore {
   const PromptHistory& history() const { return job_.buffer.history(); }
   /// False from a restart until the trajectories of its step are known again.
   bool knows_trajectories() const { return job_.work.begun(); }
-  /// An earlier controller began that attempt.
-  bool IsEarlier(const TaskRef& ref) const { return ref.attempt < job_.out.attempt_base(); }
   /// The role that a task is for; "": there is no such task.
   std::string RoleOf(const TaskRef& ref) const { return job_.RoleOf(ref); }
   /// True when that task is still wanted of that worker.

@@ -122,9 +122,9 @@ IdleClock::Load JobParts::Load() const {
 
 void JobParts::LoadWeights() {
   if (!is_async && !versions.published()) return;
-  // A rollout may have results of an earlier controller, which count as of the version that it
-  // holds (AdoptTask). Until they are taken in, it keeps that version.
-  if (is_async && !work.begun() && !Mutant("weights-before-early-results")) return;
+  // A rollout may still make responses that an earlier controller asked for. Until they are taken
+  // in, it seems idle, and no response may be of two versions.
+  if (is_async && !work.begun() && !Mutant("weights-before-early-work")) return;
   // Loading needs the rollouts' turn, which may be free by now.
   pools.TakeTurns(View(), scheduler.queues(), out.now());
   if (is_async) async.RecallOutdated(*this);

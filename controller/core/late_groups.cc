@@ -31,8 +31,8 @@ absl::Time LateGroups::BegunAt(uint64_t draw) const {
   return begun == begun_.end() ? stood_ : begun->second;
 }
 
-// While the job has no rollouts, is paused, or its machine is suspended, no response can come; that
-// time counts for no group.
+// While the job has no rollouts or reads its data, is paused, or its machine is suspended, no
+// response can come; that time counts for no group.
 void LateGroups::SkipOutage(absl::Time now) {
   const absl::Duration gap = now - std::exchange(looked_, now);
   if (gap <= kLongestLook || gap == absl::InfiniteDuration()) return;
@@ -45,7 +45,8 @@ std::vector<uint64_t> LateGroups::Due(const JobParts& job) {
   const bool generates = absl::c_any_of(job.roster().slots(), [](const RoleSlot& slot) {
     return slot.role == roles::kRollout && slot.ready();
   });
-  if (timeout == absl::InfiniteDuration() || !generates) return {};
+  const bool knows_prompts = job.data.loaded() || Mutant("late-before-data");
+  if (timeout == absl::InfiniteDuration() || !generates || !knows_prompts) return {};
   SkipOutage(job.out.now());
   const AsyncGroups& groups = job.async.groups;
   // What an update has begun with is made again as it was.

@@ -45,7 +45,9 @@ class PinnedEvaluation {
   }
 
   /// How many prompts are not drawn yet. Each prompt gets `samples` responses.
-  uint64_t left(uint32_t samples) const { return active() ? row_.births() / samples - next_ : 0; }
+  uint64_t left(uint32_t samples) const { return active() ? prompts(samples) - next_ : 0; }
+  /// How many it has in all.
+  uint64_t prompts(uint32_t samples) const { return row_.births() / samples; }
   /// The next prompt; left() is not 0. Sets the first birth number of its responses.
   uint64_t Draw(uint32_t samples, uint64_t* birth) {
     *birth = row_.first_birth() + next_ * samples;

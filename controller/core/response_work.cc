@@ -156,8 +156,7 @@ void ResponseWork::OnWorkerBack(const WorkerBack& event, bool first_time, JobPar
 // Workers that came back before the work was restored told what they run; it stays with them.
 void ResponseWork::AdoptRunning(JobParts& job) {
   for (const EarlyReports::Running& running : early_.TakeTasks()) {
-    AdoptTask(job.scheduler, running.worker, running.ref, running.version, job.roster().hybrid(),
-              job.Work());
+    AdoptTask(job.scheduler, running.worker, running.ref, job.roster().hybrid(), job.Work());
     StopUnwanted(running.worker, {running.ref}, job);
   }
 }

@@ -26,17 +26,18 @@ bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, c
 }
 
 void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref,
-               uint64_t version, bool hybrid, const WorkContext& context) {
+               bool hybrid, const WorkContext& context) {
   TrajectoryInfo* const trajectory = scheduler.table().Find(ref.subject);
   const EffectSink& out = context.out;
   if (trajectory == nullptr || trajectory->birth != ref.birth) return;
   if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
-    // Its tokens are of the version that the worker held, and count as those of this one.
+    // With other data files the draw may be of another prompt.
+    if (ref.prompt != trajectory->prompt_id && !Mutant("adopted-for-another-prompt")) return;
     const PolicyVersions& versions = context.versions;
     if (context.any_version) {
       const uint64_t pin = trajectory->pin.version;
-      if (version == 0 || (pin != 0 && version != pin)) return;
-    } else if (hybrid ? !versions.published() : version != versions.newest()) {
+      if (ref.version == 0 || (pin != 0 && ref.version != pin)) return;
+    } else if (ref.version != versions.newest() || (hybrid && !versions.published())) {
       return;
     }
     if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
@@ -44,8 +45,8 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
     trajectory->attempt = ref.attempt;
     trajectory->state = TrajectoryState::kGenerating;
     if (context.any_version) {
-      trajectory->policy_version = version;
-      trajectory->incarnation = versions.IncarnationOf(version);
+      trajectory->policy_version = ref.version;
+      trajectory->incarnation = versions.IncarnationOf(ref.version);
     }
   }
   if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;

@@ -16,11 +16,11 @@ namespace baton::controller {
 
 /// The task is wanted of that worker, which plays the task's role.
 bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref);
-/// A worker that came back runs the task `ref`, with weights of `version`. It keeps the task unless
-/// this controller has begun the task anew. `hybrid`: the worker's rollout samples the weights that
-/// the actor on the same ranks trains.
+/// A worker that came back runs the task `ref`. It keeps the task unless this controller has begun
+/// the task anew, or would ask for another prompt or other weights. `hybrid`: the worker's rollout
+/// samples the weights that the actor on the same ranks trains.
 void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref,
-               uint64_t version, bool hybrid, const WorkContext& context);
+               bool hybrid, const WorkContext& context);
 /// The worker no longer works for the role: its tasks go to others. `stop`: why it is told to stop;
 /// empty: it is lost.
 void TakeTasksBack(TrajectoryScheduler& scheduler, const std::string& role,

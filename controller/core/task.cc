@@ -6,11 +6,12 @@ namespace baton::controller {
 namespace {
 
 // What follows kind, subject, part and attempt:
-constexpr absl::string_view kBirthMagic = "B3";   // the birth number, of a trajectory's task
+// the birth number, the version and the prompt, of a trajectory's task
+constexpr absl::string_view kBirthMagic = "B4";
 constexpr absl::string_view kStepMagic = "B2";    // step and incarnation
 constexpr absl::string_view kNarrowMagic = "B1";  // … and the attempt has 32 bits
-constexpr size_t kBirthSize = 2 + 1 + 8 + 4 + 8 + 8;
-constexpr size_t kStepSize = kBirthSize + 8;
+constexpr size_t kBirthSize = 2 + 1 + 8 + 4 + 8 + 3 * 8;
+constexpr size_t kStepSize = 2 + 1 + 8 + 4 + 8 + 2 * 8;
 constexpr size_t kNarrowSize = kStepSize - 4;
 
 template <typename T>
@@ -67,7 +68,7 @@ bool IsGroupCommand(TaskKind kind) {
 
 std::string EncodeToken(const TaskToken& token) {
   std::string out;
-  out.reserve(kStepSize + token.job.size());
+  out.reserve(kBirthSize + token.job.size());
   // What has no birth number is written as earlier releases did, so that the ack of a token of
   // theirs has its bytes.
   const bool born = token.ref.birth != 0;
@@ -78,6 +79,8 @@ std::string EncodeToken(const TaskToken& token) {
   PutLittleEndian(out, token.ref.attempt);
   if (born) {
     PutLittleEndian(out, token.ref.birth);
+    PutLittleEndian(out, token.ref.version);
+    PutLittleEndian(out, token.ref.prompt);
   } else {
     PutLittleEndian(out, token.ref.step);
     PutLittleEndian(out, token.ref.incarnation);
@@ -103,6 +106,8 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
       narrow ? TakeLittleEndian<uint32_t>(bytes) : TakeLittleEndian<uint64_t>(bytes);
   if (born) {
     token.ref.birth = TakeLittleEndian<uint64_t>(bytes);
+    token.ref.version = TakeLittleEndian<uint64_t>(bytes);
+    token.ref.prompt = TakeLittleEndian<uint64_t>(bytes);
   } else {
     token.ref.step = TakeLittleEndian<int64_t>(bytes);
     token.ref.incarnation = TakeLittleEndian<uint64_t>(bytes);

@@ -62,11 +62,23 @@ struct TaskRef {
   int64_t step = 0;          ///< The step it works for; of a trajectory's task 0.
   uint64_t incarnation = 0;  ///< The trainer's incarnation; of a trajectory's task 0.
   uint64_t birth = 0;        ///< Of the trajectory (birth_numbers.h); of other tasks 0.
+  // What a controller that restarts could not know of a generation; of other tasks 0.
+  uint64_t version = 0;  ///< The policy version that makes it.
+  uint64_t prompt = 0;   ///< Its prompt_id.
 
   friend bool operator==(const TaskRef& a, const TaskRef& b) { return a.Tie() == b.Tie(); }
   friend bool operator<(const TaskRef& a, const TaskRef& b) { return a.Tie() < b.Tie(); }
-  std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, int64_t, uint64_t, uint64_t> Tie() const {
-    return {static_cast<uint8_t>(kind), subject, target, attempt, step, incarnation, birth};
+  std::tuple<uint8_t, uint64_t, uint32_t, uint64_t, int64_t, uint64_t, uint64_t, uint64_t, uint64_t>
+  Tie() const {
+    return {static_cast<uint8_t>(kind),
+            subject,
+            target,
+            attempt,
+            step,
+            incarnation,
+            birth,
+            version,
+            prompt};
   }
 };
 

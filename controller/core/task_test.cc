@@ -21,6 +21,8 @@ TEST(TaskTest, ATokenSurvivesTheTrip) {
   token.ref.step = 0;
   token.ref.incarnation = 0;
   token.ref.birth = (uint64_t{1} << 40) | 77;
+  token.ref.version = (uint64_t{1} << 50) | 5;
+  token.ref.prompt = (uint64_t{1} << 33) | 6;
   const auto born = DecodeToken(EncodeToken(token));
   ASSERT_TRUE(born.has_value());
   EXPECT_EQ(born->job, token.job);

@@ -58,6 +58,8 @@ TaskRef GenerateRef(const TrajectoryInfo& info) {
   ref.subject = info.id;
   ref.attempt = info.attempt;
   ref.birth = info.birth;
+  ref.version = info.policy_version;
+  ref.prompt = info.prompt_id;
   return ref;
 }
 

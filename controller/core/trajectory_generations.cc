@@ -143,10 +143,7 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
   rollouts.tasks.Finish(trajectory.id);
   rollouts.tasks.watch().Heard(event.worker, out.now());
   if (failure == TaskFailure::kCancelled) {
-    // It sent the last ones. Of an attempt of an earlier controller the version is not known: the
-    // worker may hold other weights by now than those that made it.
-    const bool known = event.ref.attempt >= out.attempt_base();
-    if (known) trajectory.tokens = std::max(trajectory.tokens, event.output.tokens);
+    trajectory.tokens = std::max(trajectory.tokens, event.output.tokens);  // it sent the last ones
     if (running.recalled != absl::InfinitePast() && !Mutant("recall-is-forgotten")) {
       TakeBack(trajectory, work, context);
       return {Next::kAgain};

@@ -412,13 +412,20 @@ TEST(TrajectorySchedulerTest, WhatAWorkerRunsAfterARestartStaysItsOwnUnlessItIsS
   running.subject = world.scheduler.table().all().begin()->first;
   running.attempt = 5;  // of an earlier controller
   running.birth = world.scheduler.table().all().begin()->second.birth + 1;
-  AdoptTask(world.scheduler, "g0", running, world.versions.newest(), /*hybrid=*/false,
-            world.Context());
+  running.version = world.versions.newest();
+  running.prompt = world.scheduler.table().all().begin()->second.prompt_id;
+  AdoptTask(world.scheduler, "g0", running, /*hybrid=*/false, world.Context());
   EXPECT_FALSE(IsWanted(world.scheduler, "g0", running)) << "of an earlier try at the same draw";
   --running.birth;
-  AdoptTask(world.scheduler, "g0", running, /*version=*/0, /*hybrid=*/false, world.Context());
+  ++running.prompt;
+  AdoptTask(world.scheduler, "g0", running, /*hybrid=*/false, world.Context());
+  EXPECT_FALSE(IsWanted(world.scheduler, "g0", running)) << "of another prompt";
+  --running.prompt;
+  running.version = 0;
+  AdoptTask(world.scheduler, "g0", running, /*hybrid=*/false, world.Context());
   EXPECT_FALSE(IsWanted(world.scheduler, "g0", running)) << "of other weights";
-  AdoptTask(world.scheduler, "g0", running, world.versions.newest(), false, world.Context());
+  running.version = world.versions.newest();
+  AdoptTask(world.scheduler, "g0", running, /*hybrid=*/false, world.Context());
   EXPECT_TRUE(IsWanted(world.scheduler, "g0", running));
   EXPECT_FALSE(IsWanted(world.scheduler, "g1", running));
 }
@@ -432,8 +439,9 @@ TEST(TrajectorySchedulerTest, AFailureThatAnEarlierControllerMayHaveCountedIsNot
   task.ref.subject = world.scheduler.table().all().begin()->first;
   task.ref.birth = world.scheduler.table().all().begin()->second.birth;
   task.ref.attempt = 5;  // of an earlier controller
-  AdoptTask(world.scheduler, "g0", task.ref, world.versions.newest(), /*hybrid=*/false,
-            world.Context());
+  task.ref.version = world.versions.newest();
+  task.ref.prompt = world.scheduler.table().all().begin()->second.prompt_id;
+  AdoptTask(world.scheduler, "g0", task.ref, /*hybrid=*/false, world.Context());
   EXPECT_EQ(world.Generated(task, absl::InternalError("once")), Next::kAgain);
   EXPECT_EQ(world.scheduler.table().At(task.ref.subject).failures, 0u);
 }

@@ -31,7 +31,8 @@ void PlaceWorker(const WorkerGranted& event, JobParts& job) {
     job.life.NoteStart(job.out.now());
     job.life.Trigger(JobTrigger::kWorkersGranted, job);
     // A job that goes on has responses, whose prompts it needs at once.
-    const bool goes_on = job.out.step() > 0 || job.scheduler.Total() > 0;
+    const bool goes_on =
+        job.out.step() > 0 || job.scheduler.Total() > 0 || !job.buffer.found().empty();
     if (!job.data.loaded() && !job.data.loading()) job.data.Load(goes_on, job.out);
     job.Switch(Activity::kSetUp);
   }

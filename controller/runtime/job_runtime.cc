@@ -254,9 +254,18 @@ void JobRuntime::FailForRows(const absl::Status& refused, Effects* effects,
   std::move(last.begin(), last.end(), std::back_inserter(*rows));
 }
 
-// A payload has the prompt and the answer, so it is made when both are known.
+// A payload has the prompt and the answer, so it is made when both are known. What a worker has
+// made of a response it sends once after it came back: without it, all that follows would be a gap,
+// and the response would seem to stand still.
 void JobRuntime::TakeHeldResults() {
-  if (held_.empty() || !core_.knows_trajectories()) return;
+  if ((held_.empty() && early_partials_.empty()) || !core_.knows_trajectories()) return;
+  for (auto& [task, partial] : std::exchange(early_partials_, {})) {
+    const auto& [worker, ref] = task;
+    if (!core_.Wants(worker, ref) || Mutant("early-progress-dropped")) continue;
+    const auto tokens = static_cast<uint32_t>(partial.tokens.size());
+    partials_[ref.subject] = std::move(partial);
+    Run(TaskProgressed{worker, ref, tokens});
+  }
   for (Generated& held : std::exchange(held_, {})) {
     OnResult(held.worker, held.ref, std::move(held.result));
   }
@@ -533,19 +542,21 @@ void JobRuntime::OnWorkerLog(const std::string& worker, const v1::WorkerLog& lin
 
 void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::Progress progress) {
   OnStrand([this, worker, ref, progress = std::move(progress)] {
-    if (ref.kind != TaskKind::kGenerate || core_.Find(ref.subject) == nullptr) return;
-    if (!core_.Wants(worker, ref)) return;
-    PartialResponse& partial = partials_[ref.subject];
+    if (ref.kind != TaskKind::kGenerate || !core_.Wants(worker, ref)) return;
+    const bool early = !core_.knows_trajectories();
+    if (!early && core_.Find(ref.subject) == nullptr) return;
+    PartialResponse& partial = early ? early_partials_[{worker, ref}] : partials_[ref.subject];
     const bool repeated = progress.offset() != partial.tokens.size();
     if ((repeated && !Mutant("repeated-progress-kept")) ||
         progress.tokens_size() != progress.log_probs_size() ||
         (progress.sampling_log_probs_size() > 0 &&
          progress.tokens_size() != progress.sampling_log_probs_size())) {
-      return;  // a repeat, or a gap after a restart; the result has the whole response
+      return;  // a repeat, or a gap; the result has the whole response
     }
     const int64_t tokens = int64_t{progress.offset()} + progress.tokens_size();
     if (tokens > MaxResponseTokens() && !Mutant("progress-without-bound")) return;
     partial.Append(progress);
+    if (early) return;
     Run(TaskProgressed{worker, ref, static_cast<uint32_t>(partial.tokens.size())});
   });
 }

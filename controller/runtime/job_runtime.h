@@ -253,8 +253,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   JobCore core_;
   std::deque<Turn> turns_;
   std::shared_ptr<const v1::Job> changed_;  // set by the current turn; null: unchanged
-  bool flushing_ = false;
-  bool retired_ = false;
+  bool flushing_ = false, retired_ = false;
   bool restoring_;  // set from a restart until the trajectories of the job's step are known again
   std::optional<int64_t> deaths_at_;  // the controller died under the work for it, at this step
   absl::Time held_since_ = absl::InfinitePast();  // since when nothing can be written
@@ -266,6 +265,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   bool payloads_wait_ = false;  // as the core knows
   std::map<uint64_t, PartialResponse> partials_;
   std::vector<Generated> held_;  // results that arrived before their trajectories were known
+  std::map<std::pair<std::string, TaskRef>, PartialResponse> early_partials_;  // pieces likewise
   Batch batch_;
   struct PreparedSave {  // of one try: its folder is being prepared, or exists
     bool preparing = false, ready = false;

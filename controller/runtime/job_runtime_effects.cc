@@ -391,6 +391,10 @@ void JobRuntime::DropWork() {
   payloads_.SetBatch(0);
   payloads_.Clear();
   partials_.clear();
+  early_partials_.clear();
+  for (const Generated& held : std::exchange(held_, {})) {
+    OnStrand([this, worker = held.worker, ref = held.ref] { Refuse(worker, ref); });
+  }
   history_.Forget();
   train_ = val_ = pretrain_ = nullptr;
   OnDisk([this] { log_ = nullptr; });  // readers open it again

@@ -78,9 +78,8 @@ void JobRuntime::StoreGenerated(const std::string& worker, const TaskRef& ref,
   }
   // It was stopped, and is no whole response: what it has is where the next attempt begins.
   if (result.finish_reason() == "cancelled" && !Mutant("stopped-response-kept")) {
-    // Of an earlier controller's attempt it is not known which weights made it.
     PartialResponse& partial = partials_[ref.subject];
-    if (!core_.IsEarlier(ref) && *tokens >= partial.tokens.size()) partial.TakeAll(result);
+    if (*tokens >= partial.tokens.size()) partial.TakeAll(result);
     done.status = absl::CancelledError("it was stopped");
     return Run(done);
   }

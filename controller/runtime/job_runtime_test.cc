@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "boost/asio/post.hpp"
+#include "controller/core/prompt_mix.h"
 #include "controller/experience/experience_log.h"
 #include "controller/ports/fake_job_files.h"
 #include "controller/runtime/asio_executors.h"
@@ -56,6 +57,8 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 1, 2);
   ref.attempt = 1 << 8;
   ref.birth = 4;
+  ref.version = 1;
+  ref.prompt = PromptMix(spec.data(), {3}).At(1);
   job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
   job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
   job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {ref}});
@@ -110,6 +113,8 @@ TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
     refs[draw].subject = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
     refs[draw].attempt = 1 << 8;
     refs[draw].birth = draw + 1;
+    refs[draw].version = 1;
+    refs[draw].prompt = PromptMix(spec.data(), {2}).At(draw);
   }
   job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
   job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
@@ -256,8 +261,8 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
 // What a lost rollout said of its tokens goes on with them, for the distribution that they were
 // sampled from as well: pieces without it were sampled from the full softmax.
 // So it is with one whose rollout broke its word, and with one that was stopped: what it sends then
-// is no whole response. Here an earlier controller began it. So the tokens that the result adds are
-// not used: this controller does not know which weights drew them.
+// is no whole response, but its tokens count. Here an earlier controller began it; what the worker
+// says before the job knows its responses is kept until then.
 enum class Moved { kLost, kTooLong, kStopped };
 class MovedResponseTest : public testing::TestWithParam<Moved> {};
 
@@ -274,6 +279,9 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   controller.workers.Set("rollout-0", rollouts);
   controller.workers.Set("rollout-1", rollouts);
   GiveBirths(2, row);
+  absl::Notification heard;  // until then no file is read
+  controller.executors.PostDataRead(
+      "another", [] { return 0; }, [&] { heard.WaitForNotification(); });
   const auto job = controller.Start(row);
 
   TaskRef ref;
@@ -282,11 +290,10 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   const std::string other = TrajectoryName(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
   ref.attempt = 1 << 8;
   ref.birth = 2;
+  ref.version = 1;
   job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
   job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
   job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {ref}, {}});
-  job->Post(WorkerBack{"rollout-1", {{"rollout", 1}}, {}, {}});
-  rollouts->AwaitGenerate(other);  // the data is known
   const auto piece = [&](uint32_t offset, const std::vector<float>& log_probs,
                          const std::vector<float>& sampling) {
     v1::Progress progress;
@@ -297,6 +304,12 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
     job->OnProgress("rollout-0", ref, progress);
   };
   piece(0, {-1}, {});
+  job->Post(WorkerBack{"rollout-1", {{"rollout", 1}}, {}, {}});
+  absl::Notification taken;
+  job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
+  taken.WaitForNotification();
+  heard.Notify();
+  rollouts->AwaitGenerate(other);  // the data is known
   piece(1, {-2, -3}, {-0.5, -0.25});
   piece(3, {-9, -9}, {-0.5});  // of another length: not taken
   piece(0, {-1}, {});          // the worker attached again: it says all again
@@ -320,6 +333,11 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
     job->OnResult("rollout-0", ref, longer);
   }
   const v1::Generate again = rollouts->AwaitGenerate(TrajectoryName(ref.subject));
+  if (GetParam() == Moved::kStopped) {
+    EXPECT_THAT(again.resume_tokens(), testing::ElementsAre(7, 7, 7, 7, 8));
+    EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -2, -3, -4, -4.5));
+    return;
+  }
   EXPECT_THAT(again.resume_tokens(), testing::ElementsAre(7, 7, 7, 7));
   EXPECT_THAT(again.resume_log_probs(), testing::ElementsAre(-1, -2, -3, -4));
   EXPECT_THAT(again.resume_sampling_log_probs(), testing::ElementsAre(-1, -0.5, -0.25, -4));

@@ -83,6 +83,25 @@ TEST(AsyncDataTest, AfterAPauseNothingIsMadeBeforeTheDataAreRead) {
   }
 }
 
+// The files of its evaluation have two prompts less than when it began.
+TEST(AsyncDataTest, AnEvaluationOfPromptsThatAreGoneIsGivenUp) {
+  int met = 0;
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    if (!StepUntil(job, [&] { return job.row().evaluation().births() == 4; })) continue;
+    job.Restart(0);
+    if (Waits(job).count("data") == 0) continue;
+    ++met;
+    DataLoaded loaded;
+    loaded.train_size = 10;
+    loaded.val_size = 2;
+    loaded.val_sources.resize(2);
+    job.Send(loaded);
+    EXPECT_NE(job.row().evaluation().births(), 4u) << "seed " << seed;
+  }
+  EXPECT_GT(met, 20 / static_cast<int>(kStride) / 2);
+}
+
 TEST(AsyncDataTest, PromptsThatAreCutWhileItIsPausedAreSaid) {
   SimulatedJob job(Async(7, 3));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));

@@ -153,6 +153,34 @@ TEST(AsyncStragglersTest, TimeWithoutRolloutsDoesNotCount) {
   EXPECT_FALSE(GivenUp(job).empty());
 }
 
+// After a pause its rollouts are ready, and its data are read for longer than the timeout.
+TEST(AsyncStragglersTest, TimeInWhichDataAreReadDoesNotCount) {
+  int met = 0;
+  for (uint64_t seed = 0; seed < 300; seed += kStride) {
+    SimulatedJob job(WithTimeout(seed));
+    if (!StepUntil(job, [&] { return job.core().step() == 2; })) continue;
+    job.Send(PauseRequested{});
+    ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
+    job.Send(ResumeRequested{});
+    const auto reads = [&] { return Waits(job).count("data") > 0; };
+    const auto ready = [&] {
+      return !job.InQueue() && job.UnderWay(TaskKind::kAssignRole).empty();
+    };
+    StepUntil(job, [&] { return reads(); });
+    if (!StepUntil(job, [&] { return !reads() || ready(); }) || !reads()) continue;
+    const auto stored = Stored(job);
+    for (const auto& [draw, birth] : OpenDraws(job)) {
+      const auto found = stored.find(draw);
+      if (found != stored.end() && (found->second == 2 || found->second == 3)) ++met;
+    }
+    Pass(job, 90);
+    EXPECT_TRUE(GivenUp(job).empty()) << "seed " << seed;
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(met, 0);
+}
+
 TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
   Options options = WithTimeout(1);
   const auto edit = options.edit;
