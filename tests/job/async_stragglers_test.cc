@@ -156,7 +156,8 @@ TEST(AsyncStragglersTest, TimeWithoutRolloutsDoesNotCount) {
 // After a pause its rollouts are ready, and its data are read for longer than the timeout.
 TEST(AsyncStragglersTest, TimeInWhichDataAreReadDoesNotCount) {
   int met = 0;
-  for (uint64_t seed = 0; seed < 300; seed += kStride) {
+  for (uint64_t seed = 0; met == 0; ++seed) {  // in few worlds a group is late just then
+    ASSERT_LT(seed, 1000u);
     SimulatedJob job(WithTimeout(seed));
     if (!StepUntil(job, [&] { return job.core().step() == 2; })) continue;
     job.Send(PauseRequested{});
@@ -178,7 +179,6 @@ TEST(AsyncStragglersTest, TimeInWhichDataAreReadDoesNotCount) {
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
     if (HasFailure()) return;
   }
-  EXPECT_GT(met, 0);
 }
 
 TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
