@@ -128,7 +128,7 @@ TEST(GroupCommandsTest, ItsRowBringsACommandBackWithoutWhoHasIt) {
   ASSERT_TRUE(again.commands.Any(TaskKind::kUpdate));
   EXPECT_EQ(again.commands.Of(again.actor())->sequence, 1u);
   EXPECT_TRUE(again.commands.Of(again.actor())->sent.empty());
-  // Nobody owes an answer to what was never sent, so nobody is waited for.
+  // It was never sent, so `why` names no worker that would have to answer it.
   EXPECT_EQ(again.WhatItWaitsFor(),
             "its batch, which is made again after a restart of the controller");
   again.commands.Returned(again.actor(), /*rank=*/1, /*has_command=*/true, again.out);

@@ -102,7 +102,7 @@ struct EventRouter {
     const uint64_t now = job.data.train_size();
     if (before != 0 && before != now) {
       job.out.Warn(absl::StrCat("data.train_files have ", now, " prompts, and had ", before,
-                                " when this job read them last: which prompts come next has "
+                                " when they were read last: which prompts come next has "
                                 "changed with them"));
     }
     Advance(job);

@@ -6,12 +6,14 @@ namespace baton::controller {
 namespace {
 
 // What follows kind, subject, part and attempt:
-// the birth number, the version and the prompt, of a trajectory's task
-constexpr absl::string_view kBirthMagic = "B4";
-constexpr absl::string_view kStepMagic = "B2";    // step and incarnation
+constexpr absl::string_view kMadeByMagic =
+    "B4";                                        // birth number, version and prompt of a generation
+constexpr absl::string_view kBirthMagic = "B3";  // the birth number, of another trajectory's task
+constexpr absl::string_view kStepMagic = "B2";   // step and incarnation
 constexpr absl::string_view kNarrowMagic = "B1";  // … and the attempt has 32 bits
-constexpr size_t kBirthSize = 2 + 1 + 8 + 4 + 8 + 3 * 8;
-constexpr size_t kStepSize = 2 + 1 + 8 + 4 + 8 + 2 * 8;
+constexpr size_t kBirthSize = 2 + 1 + 8 + 4 + 8 + 8;
+constexpr size_t kStepSize = kBirthSize + 8;
+constexpr size_t kMadeBySize = kBirthSize + 2 * 8;
 constexpr size_t kNarrowSize = kStepSize - 4;
 
 template <typename T>
@@ -68,19 +70,22 @@ bool IsGroupCommand(TaskKind kind) {
 
 std::string EncodeToken(const TaskToken& token) {
   std::string out;
-  out.reserve(kBirthSize + token.job.size());
-  // What has no birth number is written as earlier releases did, so that the ack of a token of
-  // theirs has its bytes.
+  out.reserve(kMadeBySize + token.job.size());
+  // What has no birth number, or no version, is written as earlier releases did, so that the ack of
+  // a token of theirs has its bytes.
   const bool born = token.ref.birth != 0;
-  absl::StrAppend(&out, born ? kBirthMagic : kStepMagic);
+  const bool made_by = born && (token.ref.version != 0 || token.ref.prompt != 0);
+  absl::StrAppend(&out, made_by ? kMadeByMagic : born ? kBirthMagic : kStepMagic);
   PutLittleEndian(out, static_cast<uint8_t>(token.ref.kind));
   PutLittleEndian(out, token.ref.subject);
   PutLittleEndian(out, token.ref.target);
   PutLittleEndian(out, token.ref.attempt);
   if (born) {
     PutLittleEndian(out, token.ref.birth);
-    PutLittleEndian(out, token.ref.version);
-    PutLittleEndian(out, token.ref.prompt);
+    if (made_by) {
+      PutLittleEndian(out, token.ref.version);
+      PutLittleEndian(out, token.ref.prompt);
+    }
   } else {
     PutLittleEndian(out, token.ref.step);
     PutLittleEndian(out, token.ref.incarnation);
@@ -92,9 +97,11 @@ std::string EncodeToken(const TaskToken& token) {
 std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   const absl::string_view magic = bytes.substr(0, 2);
   const bool narrow = magic == kNarrowMagic;
-  const bool born = magic == kBirthMagic;
+  const bool made_by = magic == kMadeByMagic;
+  const bool born = made_by || magic == kBirthMagic;
   if (!narrow && !born && magic != kStepMagic) return {};
-  if (bytes.size() < (narrow ? kNarrowSize : born ? kBirthSize : kStepSize)) return {};
+  const size_t size = narrow ? kNarrowSize : made_by ? kMadeBySize : born ? kBirthSize : kStepSize;
+  if (bytes.size() < size) return {};
   bytes.remove_prefix(2);
   TaskToken token;
   const auto kind = TakeLittleEndian<uint8_t>(bytes);
@@ -106,8 +113,11 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
       narrow ? TakeLittleEndian<uint32_t>(bytes) : TakeLittleEndian<uint64_t>(bytes);
   if (born) {
     token.ref.birth = TakeLittleEndian<uint64_t>(bytes);
-    token.ref.version = TakeLittleEndian<uint64_t>(bytes);
-    token.ref.prompt = TakeLittleEndian<uint64_t>(bytes);
+    if (made_by) {
+      token.ref.version = TakeLittleEndian<uint64_t>(bytes);
+      token.ref.prompt = TakeLittleEndian<uint64_t>(bytes);
+      if (token.ref.version == 0 && token.ref.prompt == 0) return {};  // a token has one form
+    }
   } else {
     token.ref.step = TakeLittleEndian<int64_t>(bytes);
     token.ref.incarnation = TakeLittleEndian<uint64_t>(bytes);

@@ -23,6 +23,7 @@ TEST(TaskTest, ATokenSurvivesTheTrip) {
   token.ref.birth = (uint64_t{1} << 40) | 77;
   token.ref.version = (uint64_t{1} << 50) | 5;
   token.ref.prompt = (uint64_t{1} << 33) | 6;
+  EXPECT_EQ(EncodeToken(token).substr(0, 2), "B4");
   const auto born = DecodeToken(EncodeToken(token));
   ASSERT_TRUE(born.has_value());
   EXPECT_EQ(born->job, token.job);
@@ -71,6 +72,25 @@ TEST(TaskTest, ATokenWithoutABirthIsNoTrajectorys) {
   EXPECT_EQ(token->ref.incarnation, 9u);
   EXPECT_EQ(token->ref.birth, 0u);
   EXPECT_EQ(EncodeToken(*token), bytes + "j") << "or its worker would never hear the ack";
+}
+
+// The bytes that the release before versions made of a generation, and that scores have still.
+TEST(TaskTest, ATokenWithoutAVersionKeepsItsBytes) {
+  std::string bytes = "B3";
+  bytes += '\x04';
+  bytes += std::string("\x39\x30\0\0\0\0\0\0", 8);
+  bytes += std::string("\0\0\0\0", 4);
+  bytes += std::string("\x02\0\0\0\x07\0\0\0", 8);
+  bytes += std::string("\x29\0\0\0\0\0\0\0", 8);
+  const auto token = DecodeToken(bytes + "j");
+  ASSERT_TRUE(token.has_value());
+  EXPECT_EQ(token->ref.birth, 41u);
+  EXPECT_EQ(token->ref.version, 0u) << "of none, so no job takes it over";
+  EXPECT_EQ(EncodeToken(*token), bytes + "j") << "or its worker would never hear the ack";
+  // One form alone: neither zeros after it nor too few bytes are a token.
+  bytes[1] = '4';
+  EXPECT_FALSE(DecodeToken(bytes + std::string(16, '\0') + "j").has_value());
+  EXPECT_FALSE(DecodeToken(bytes + std::string(15, '\1')).has_value());
 }
 
 TEST(TaskTest, NoTryOfAnEpochIsAnAttemptOfTheNext) {

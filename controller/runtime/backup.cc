@@ -178,7 +178,7 @@ absl::Status BackupSet::List() {
 
 void BackupSet::Compare(const std::string& checkpoint) {
   const auto damaged = [&](const std::string& file, absl::string_view what) {
-    // files.json may be anybody's, and a name in it as long as they like.
+    // The worker that wrote files.json chose the name; it may be of any length.
     damaged_.push_back(absl::StrCat(checkpoint, "/", CutText(file), " ", what));
   };
   v1::CheckpointManifest manifest;

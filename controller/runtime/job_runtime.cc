@@ -21,6 +21,8 @@
 namespace baton::controller {
 namespace {
 
+constexpr size_t kMostEarlyTokens = size_t{1} << 24;  // of a job: 200 MB with their log-probs
+
 // Rows of a history that one reader has in memory at once.
 constexpr size_t kHistoryAtOnce = 500;
 
@@ -545,6 +547,10 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
     if (ref.kind != TaskKind::kGenerate || !core_.Wants(worker, ref)) return;
     const bool early = !core_.knows_trajectories();
     if (!early && core_.Find(ref.subject) == nullptr) return;
+    // A worker may name as many tasks as it likes before it is known which of them are wanted.
+    size_t kept = 0;
+    for (const auto& [task, other] : early_partials_) kept += other.tokens.size();
+    if (early && kept + static_cast<size_t>(progress.tokens_size()) > kMostEarlyTokens) return;
     PartialResponse& partial = early ? early_partials_[{worker, ref}] : partials_[ref.subject];
     const bool repeated = progress.offset() != partial.tokens.size();
     if ((repeated && !Mutant("repeated-progress-kept")) ||

@@ -19,7 +19,7 @@ bool IsWorker() {
 }
 
 // $BATON_HANG_BELOW: a folder; models' weights in it can be opened once it has no file `hang`.
-// Whoever waits for that writes a file `hangs`.
+// A worker that is held up writes a file `hangs` there first, so that a test knows it.
 void Hang(const char* path) {
   const char* folder = std::getenv("BATON_HANG_BELOW");
   const std::string file(path);
