@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "controller/runtime/given_checkpoint_testing.h"
 #include "controller/runtime/job_order.h"
@@ -169,18 +170,26 @@ TEST_F(RequestsTest, ParallelResumesKeepToTheLimitOfJobs) {
   store_->FailWith(absl::ResourceExhaustedError("disk full"));
   absl::Notification answered[kJobs];
   absl::Status answers[kJobs];
+  absl::Mutex mu;
+  int refused = 0;
   for (int i = 0; i < kJobs; ++i) {
     v1::ResumeJobRequest resume;
     resume.set_name("job-" + std::to_string(i));
     if (i % 2 == 0) resume.set_request_id("resume-" + std::to_string(i));
     controller_->ResumeJob(resume, [&, i](const absl::StatusOr<v1::Job>& answer) {
       answers[i] = answer.status();
+      {
+        absl::MutexLock lock(&mu);
+        refused += answer.ok() ? 0 : 1;
+      }
       answered[i].Notify();
     });
   }
-  // These are admitted behind them, and need no store: all six are judged while none is committed.
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(ErrorReason(Create(Spec(), "", std::string(257, 'x')).status()), "REQUEST_ID");
+  // All six are judged while none is committed: five are refused before the store takes the sixth.
+  {
+    const auto judged = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu) { return refused == kJobs - 1; };
+    absl::MutexLock lock(&mu);
+    EXPECT_TRUE(mu.AwaitWithTimeout(absl::Condition(&judged), absl::Seconds(20))) << refused;
   }
   store_->FailWith(absl::OkStatus());
   int resumed = 0;

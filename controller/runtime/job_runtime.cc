@@ -21,8 +21,6 @@
 namespace baton::controller {
 namespace {
 
-constexpr size_t kMostEarlyTokens = size_t{1} << 24;  // of a job: 200 MB with their log-probs
-
 // Rows of a history that one reader has in memory at once.
 constexpr size_t kHistoryAtOnce = 500;
 
@@ -260,15 +258,15 @@ void JobRuntime::FailForRows(const absl::Status& refused, Effects* effects,
 // made of a response it sends once after it came back: without it, all that follows would be a gap,
 // and the response would seem to stand still.
 void JobRuntime::TakeHeldResults() {
-  if ((held_.empty() && early_partials_.empty()) || !core_.knows_trajectories()) return;
-  for (auto& [task, partial] : std::exchange(early_partials_, {})) {
+  if (early_.empty() || !core_.knows_trajectories()) return;
+  for (auto& [task, partial] : early_.TakePieces()) {
     const auto& [worker, ref] = task;
     if (!core_.Wants(worker, ref) || Mutant("early-progress-dropped")) continue;
     const auto tokens = static_cast<uint32_t>(partial.tokens.size());
     partials_[ref.subject] = std::move(partial);
     Run(TaskProgressed{worker, ref, tokens});
   }
-  for (Generated& held : std::exchange(held_, {})) {
+  for (EarlyResponses::Result& held : early_.TakeResults()) {
     OnResult(held.worker, held.ref, std::move(held.result));
   }
 }
@@ -547,11 +545,11 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
     if (ref.kind != TaskKind::kGenerate || !core_.Wants(worker, ref)) return;
     const bool early = !core_.knows_trajectories();
     if (!early && core_.Find(ref.subject) == nullptr) return;
-    // A worker may name as many tasks as it likes before it is known which of them are wanted.
-    size_t kept = 0;
-    for (const auto& [task, other] : early_partials_) kept += other.tokens.size();
-    if (early && kept + static_cast<size_t>(progress.tokens_size()) > kMostEarlyTokens) return;
-    PartialResponse& partial = early ? early_partials_[{worker, ref}] : partials_[ref.subject];
+    const auto more = static_cast<size_t>(progress.tokens_size());
+    PartialResponse* const known =
+        early ? early_.RoomFor({worker, ref}, more) : &partials_[ref.subject];
+    if (known == nullptr) return;
+    PartialResponse& partial = *known;
     const bool repeated = progress.offset() != partial.tokens.size();
     if ((repeated && !Mutant("repeated-progress-kept")) ||
         progress.tokens_size() != progress.log_probs_size() ||
@@ -571,16 +569,6 @@ void JobRuntime::OnProgress(const std::string& worker, const TaskRef& ref, v1::P
 // not leave before that result is committed.
 void JobRuntime::Refuse(const std::string& worker, const TaskRef& ref) {
   Finish({AckResult{worker, ref}}, {}, nullptr);
-}
-
-void JobRuntime::Hold(Generated result) {
-  for (Generated& known : held_) {
-    if (known.worker == result.worker && known.ref == result.ref && !Mutant("held-twice")) {
-      known = std::move(result);
-      return;
-    }
-  }
-  held_.push_back(std::move(result));
 }
 
 }  // namespace baton::controller

@@ -30,6 +30,7 @@
 #include "controller/ports/job_files.h"
 #include "controller/runtime/batch_builder.h"
 #include "controller/runtime/controller_interface.h"
+#include "controller/runtime/early_responses.h"
 #include "controller/runtime/feed.h"
 #include "controller/runtime/job_history.h"
 #include "controller/runtime/partial_response.h"
@@ -126,11 +127,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
     std::function<void()> after;
   };
   int64_t MaxResponseTokens() const;  // no bound if the spec has none
-  struct Generated {
-    std::string worker;
-    TaskRef ref;
-    v1::TaskResult result;
-  };
   struct Batch {
     std::string id, capability;
     std::shared_ptr<const BatchEntries> entries;
@@ -202,8 +198,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void BeginSave(const StartTask& effect, const absl::Status& prepared);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
-  /// Keeps a result until its trajectory is known; of a result that is sent again, the newest copy.
-  void Hold(Generated result);
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
   /// Reads the history after `after` in pieces, to its end.
@@ -264,8 +258,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   uint64_t builds_ = 0;         // of batches, begun
   bool payloads_wait_ = false;  // as the core knows
   std::map<uint64_t, PartialResponse> partials_;
-  std::vector<Generated> held_;  // results that arrived before their trajectories were known
-  std::map<std::pair<std::string, TaskRef>, PartialResponse> early_partials_;  // pieces likewise
+  EarlyResponses early_;
   Batch batch_;
   struct PreparedSave {  // of one try: its folder is being prepared, or exists
     bool preparing = false, ready = false;

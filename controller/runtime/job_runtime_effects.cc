@@ -391,8 +391,8 @@ void JobRuntime::DropWork() {
   payloads_.SetBatch(0);
   payloads_.Clear();
   partials_.clear();
-  early_partials_.clear();
-  for (const Generated& held : std::exchange(held_, {})) {
+  early_.TakePieces();
+  for (const EarlyResponses::Result& held : early_.TakeResults()) {
     OnStrand([this, worker = held.worker, ref = held.ref] { Refuse(worker, ref); });
   }
   history_.Forget();

@@ -52,7 +52,7 @@ void JobRuntime::SetAside(const std::string& reason) {
     durable_ = std::make_shared<const v1::Job>(core_.Durable());
     progress_ = core_.Progress();
   }
-  held_.clear();
+  early_.TakeResults();
   saves_.clear();
   saved_files_.clear();
   DropWork();

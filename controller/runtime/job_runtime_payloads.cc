@@ -342,7 +342,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
       if (!core_.knows_trajectories() && Mutant("early-result-dropped")) {
         return Refuse(worker, ref);
       }
-      if (!core_.knows_trajectories()) return Hold({worker, ref, std::move(result)});
+      if (!core_.knows_trajectories()) return early_.Add({worker, ref, std::move(result)});
       return StoreGenerated(worker, ref, std::move(result));
     }
     if (ref.kind == TaskKind::kSaveCheckpoint && result.files_size() > 0) {  // rank 0's files
@@ -361,7 +361,7 @@ void JobRuntime::OnResult(const std::string& worker, const TaskRef& ref, v1::Tas
     for (const auto& [name, value] : result.metrics()) done.output.metrics[name] = value;
     const bool columns = ref.kind == TaskKind::kScore && status.ok() && result.columns_size() > 0;
     if (!columns) return Run(done);
-    if (!core_.knows_trajectories()) return Hold({worker, ref, std::move(result)});
+    if (!core_.knows_trajectories()) return early_.Add({worker, ref, std::move(result)});
     StoreColumns(std::move(done), std::move(result));
   });
 }

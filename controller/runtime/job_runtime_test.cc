@@ -1,10 +1,13 @@
 #include "controller/runtime/job_runtime.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
@@ -21,6 +24,7 @@
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
 
 namespace baton::controller {
 namespace {
@@ -235,6 +239,35 @@ TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {
   EXPECT_EQ(scored.response_text(), "2");
   ASSERT_EQ(scored.columns_size(), 1);
   EXPECT_EQ(scored.columns(0).name(), "ref_log_prob");
+}
+
+// A turn that no caller waits for may throw too.
+TEST(JobRuntimeTest, AJobIsSetAsideWhenATurnThrowsThatNobodyAskedFor) {
+  struct PoisonedStore : public store::MemoryStore {
+    using MemoryStore::Commit;
+    void Commit(std::vector<store::Write> writes, store::Durability durability,
+                Done done) override {
+      for (const store::Write& write : writes) {
+        if (armed && write.table == kJobTable) throw std::length_error("a poisoned number");
+      }
+      MemoryStore::Commit(std::move(writes), durability, std::move(done));
+    }
+    std::atomic<bool> armed = false;
+  } store;
+  RestartedController controller(EmptyRoot("throwing_turn"), R"({"prompt": "1+1="})");
+  controller.context.store = &store;
+  const auto job = controller.Start(RunningRow({"actor-0", "rollout-0", "reward-0"}));
+  store.armed = true;
+  job->Post(RowsRefused{absl::ResourceExhaustedError("too long")});
+  absl::Notification described;
+  absl::StatusOr<v1::Job> seen;
+  job->Describe([&](const absl::StatusOr<v1::Job>& answer) {
+    seen = answer;
+    described.Notify();
+  });
+  described.WaitForNotification();
+  ASSERT_TRUE(seen.ok()) << seen.status();
+  EXPECT_EQ(ErrorReason(FromProto(seen->error())), "QUARANTINED") << seen->ShortDebugString();
 }
 
 // The queue may answer on another thread before the turn that asked it is over.

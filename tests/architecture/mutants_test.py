@@ -17,7 +17,7 @@ class MutantsStandInTheTable(unittest.TestCase):
         places = table.planted()
         self.assertGreater(len(places), 5, "found no mutants")
         mutants = table.read_table(table.TABLE.read_text(encoding="utf-8"))
-        found = table.problems(mutants, places)
+        found = table.problems(mutants, places) + table.missing_tests(mutants, table.tests())
         self.assertEqual(found, [], "\n" + "\n".join(found))
 
 
@@ -42,9 +42,21 @@ class TheTestItself(unittest.TestCase):
         self.assertEqual(table.problems([late], {"late": {"sdk/a.cc", "sdk/b.cc"}}), [])
         self.assertIn("under 'sdk/a.cc'", table.problems([late], {"late": {"sdk/b.cc"}})[0])
 
+    def test_finds_filters_that_match_no_test(self):
+        names = {"Lease.EndsLate", "Contract.Holds"}
+        for good in ("Lease.EndsLate", "Lease.*", "Memory/Contract.Holds/0", "Lease.*:Contract.H*",
+                     "--seeds 10"):
+            mutant = table.Mutant("late", "t", good, "", "sdk/a.cc")
+            self.assertEqual(table.missing_tests([mutant], names), [], good)
+        for bad in ("Lease.EndsEarly", "Contract.EndsLate", "Lease.*:Gone.*"):
+            mutant = table.Mutant("late", "t", bad, "", "sdk/a.cc")
+            self.assertIn("there is no test", table.missing_tests([mutant], names)[0], bad)
+
     def test_reads_sources(self):
         self.assertEqual(table.PLANTED.findall('if (Mutant("a-1") || x) y = Mutant("b") ? 1 : 2;'),
                          ["a-1", "b"])
+        self.assertEqual(table.TESTED.findall("TEST(A, B) {\nTEST_P(C,\n       D) {"),
+                         [("A", "B"), ("C", "D")])
         self.assertEqual(table.folder_of("a", {"a": {"sdk/base/a.cc"}}), "sdk/base")
 
 

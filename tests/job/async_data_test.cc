@@ -49,22 +49,24 @@ TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
     SimulatedJob job(Async(seed, 3));
     const bool begun = StepUntil(job, [&] {
       const store::v1::JobRow& row = job.row();
-      return row.evaluation().step() > row.saved_step() &&
+      return row.evaluation().step() > std::max<int64_t>(0, row.saved_step()) &&
              std::any_of(job.rows().begin(), job.rows().end(), [&](const auto& stored) {
                return stored.second.purpose() == v1::PURPOSE_EVAL &&
                       stored.second.step() == row.evaluation().step();
              });
     });
     if (!begun) continue;
-    ++met;
+    const int64_t undone = job.row().evaluation().step();
     job.Restart(0);
     job.LoseOneOf("actor");
-    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
-    std::map<int64_t, int> responses;
-    for (const auto& [serial, row] : job.rows()) {
-      if (row.purpose() == v1::PURPOSE_EVAL) ++responses[row.step()];
+    while (Waits(job).count("data") > 0 && job.row().evaluation().births() > 0 && job.Step()) {
     }
-    for (const auto& [step, count] : responses) EXPECT_EQ(count, 4) << seed << ", step " << step;
+    if (Waits(job).count("data") > 0) ++met;
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    const auto of_it = [&](const auto& stored) {
+      return stored.second.purpose() == v1::PURPOSE_EVAL && stored.second.step() == undone;
+    };
+    EXPECT_EQ(std::count_if(job.rows().begin(), job.rows().end(), of_it), 4) << "seed " << seed;
   }
   EXPECT_GT(met, 60 / static_cast<int>(kStride) / 4);
 }
@@ -72,14 +74,17 @@ TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
 // The data are read anew after a pause, which may take longer than anything else. SimulatedJob sees
 // that each response is asked for with its prompt.
 TEST(AsyncDataTest, AfterAPauseNothingIsMadeBeforeTheDataAreRead) {
-  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+  for (uint64_t seed = 0; seed < 120; seed += kStride) {
     SimulatedJob job(Async(seed, 3));
-    ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2; }));
+    ASSERT_TRUE(
+        StepUntil(job, [&] { return job.core().step() == 1 + static_cast<int>(seed % 3); }));
     job.Send(PauseRequested{});
+    // Without its trainer it cannot finish its step: the version that rollouts hold stays the one
+    // that they generate with, and they ask for work before the data are read.
+    if (seed % 2 == 1) job.LoseOneOf("actor");
     ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
     job.Send(ResumeRequested{});
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
-    EXPECT_THAT(job.warnings(), testing::IsEmpty());
   }
 }
 

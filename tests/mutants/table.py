@@ -1,6 +1,7 @@
 """The table of mutants (mutants.txt) and the mutants that the sources plant, as both are written."""
 
 import collections
+import fnmatch
 import pathlib
 import re
 
@@ -8,6 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TABLE = pathlib.Path(__file__).with_name("mutants.txt")
 TOPS = ("sdk", "relay", "controller", "workers", "tests/simulation")
 HEADING = re.compile(r"# [a-z_/0-9]+\.(cc|h)$")
+TESTED = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)")
 PLANTED = re.compile(r'\bMutant\("([a-z0-9-]+)"\)')
 
 # `program` with `arguments` must fail under the mutant. `survives` says why no test can notice it;
@@ -43,6 +45,30 @@ def planted(root=ROOT):
                 if path.name != "mutant.h":
                     places[name].add(path.relative_to(root).as_posix())
     return places
+
+
+def tests(root=ROOT):
+    """{"Suite.Name"} of the GoogleTest cases of the sources."""
+    names = set()
+    for top in TOPS + ("tests",):
+        for path in sorted((root / top).rglob("*.cc")) + sorted((root / top).rglob("*.h")):
+            names.update(".".join(case) for case in TESTED.findall(path.read_text(encoding="utf-8")))
+    return names
+
+
+def missing_tests(mutants, names):
+    """Filters of the table that match none of the cases `names`: sentences. Of a case with
+    parameters, "Some/Suite.Name/0", suite and name must match."""
+    found = []
+    for mutant in mutants:
+        if mutant.arguments.startswith("--"):
+            continue  # of a program of bin/
+        for one in mutant.arguments.lstrip("-").split(":"):
+            suite, _, name = one.partition(".")
+            parts = [part for part in suite.split("/") if not part.isdigit()]
+            if not fnmatch.filter(names, f"{parts[-1]}.{name.split('/')[0]}"):
+                found.append(f"mutant {mutant.name}: there is no test {one}")
+    return found
 
 
 def folder_of(name, places):
