@@ -25,6 +25,8 @@ void AddSlowWorkers(TestCluster& cluster) {
 
 class RecoveryTest : public ::testing::Test {
  protected:
+  explicit RecoveryTest(absl::Duration lease = absl::Milliseconds(500)) : cluster_(lease) {}
+
   void Begin() {
     AddSlowWorkers(cluster_);
     ASSERT_TRUE(cluster_.Create(cluster_.RlSpec(kSteps), "rl").ok());
@@ -35,7 +37,13 @@ class RecoveryTest : public ::testing::Test {
     EXPECT_EQ(WeightsHash(cluster_.FinalWeights("rl")), UndisturbedHash());
   }
 
-  TestCluster cluster_{absl::Milliseconds(500)};
+  TestCluster cluster_;
+};
+
+// Workers keep their roles however long this machine takes to begin a controller.
+class ControllerRestartTest : public RecoveryTest {
+ protected:
+  ControllerRestartTest() : RecoveryTest(absl::Seconds(4)) {}
 };
 
 TEST_F(RecoveryTest, ARolloutDiesAndIsReplaced) {
@@ -65,7 +73,7 @@ TEST_F(RecoveryTest, TheTrainerDiesAndItsStepsAreRedone) {
   ExpectTheSameEnd();
 }
 
-TEST_F(RecoveryTest, TheControllerRestartsAndTheJobGoesOn) {
+TEST_F(ControllerRestartTest, TheJobGoesOn) {
   Begin();
   cluster_.StopController();
   cluster_.StartController();
@@ -78,7 +86,7 @@ TEST_F(RecoveryTest, TheControllerRestartsAndTheJobGoesOn) {
 
 // Of every record of the job's experience log some bytes change while its controller is down: what
 // was generated and not yet consumed is generated again, from the same draws.
-TEST_F(RecoveryTest, PayloadsThatAreLostAreGeneratedAgain) {
+TEST_F(ControllerRestartTest, PayloadsThatAreLostAreGeneratedAgain) {
   Begin();
   cluster_.KillWorker("reward-0");  // so that the step waits for its scores
   const auto generated = [&] {
