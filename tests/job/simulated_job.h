@@ -10,6 +10,7 @@
 #define BATON_TESTS_JOB_SIMULATED_JOB_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "controller/spec/pools.h"
 #include "controller/store/memory_store.h"
 #include "tests/job/stepped_executors.h"
+#include "tests/support/turn_digest.h"
 
 namespace baton::controller {
 
@@ -285,6 +287,8 @@ class SimulatedJob : private TurnObserver,
   std::vector<std::string> warnings_;
   std::map<std::string, double> metrics_;
   int next_worker_ = 0;
+  const char* const turns_file_ = std::getenv("BATON_TURNS_FILE");  // null: nobody asks
+  TurnDigest turns_;
 };
 
 /// Adds a value to a running hash.

@@ -1,5 +1,6 @@
 // SimulatedJob: the job's controller and its ports.
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <utility>
 #include <variant>
@@ -77,6 +78,10 @@ SimulatedJob::SimulatedJob(const Options& options)
 SimulatedJob::~SimulatedJob() {
   executors_.Drop();
   job_->Abandon();
+  if (turns_file_ == nullptr) return;
+  const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
+  std::ofstream(turns_file_, std::ios::app)
+      << test->test_suite_name() << "." << test->name() << " " << turns_.value() << "\n";
 }
 
 RuntimeContext SimulatedJob::MakeContext() {
@@ -210,6 +215,7 @@ void SimulatedJob::Restart(int dying_percent) {
 // ---- The job's turns ----------------------------------------------------------------------------
 
 void SimulatedJob::OnTurn(const JobCore& core, const Effects& effects) {
+  if (turns_file_ != nullptr) turns_.Add(core.name(), effects);
   core_ = &core;
   for (const Effect& effect : effects) {
     const auto* const start = std::get_if<StartAhead>(&effect);
@@ -235,6 +241,7 @@ void SimulatedJob::CheckAhead(const StartAhead& start) const {
 }
 
 void SimulatedJob::OnEvent(const JobCore& core, const Event& event) {
+  if (turns_file_ != nullptr) turns_.Add(core.name(), event);
   const auto* built = std::get_if<BatchBuilt>(&event);
   if (built == nullptr || options_.sft || !built->status.ok() || built->part_of_row) return;
   if (built->incarnation != core.incarnation()) return;

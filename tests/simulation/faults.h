@@ -62,6 +62,7 @@ struct Scenario {
   absl::Duration data_read = absl::Milliseconds(10);
   /// Budgets of payloads, of all jobs and of each: often of a few responses, or of none.
   uint64_t payload_bytes = 0, job_payload_bytes = 0;
+  bool digests_turns = false;  ///< What the caller of RunSeeds wants; no seed decides it.
 };
 Scenario MakeScenario(uint64_t seed);
 

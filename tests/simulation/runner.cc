@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "sdk/base/log.h"
+#include "tests/simulation/random.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {
@@ -20,7 +21,8 @@ Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing) 
   baton::SilenceLog();  // the disks and networks of so many jobs fail on purpose
   World world(scenario, coverage, tracing);
   world.Run();
-  return {scenario.seed, world.violation(), world.events(), world.fingerprint(), world.trace()};
+  return {scenario.seed,       world.violation(),     world.events(),
+          world.fingerprint(), world.turns().value(), world.trace()};
 }
 
 Scenario Shrink(const Scenario& scenario, const std::string& violation) {
@@ -58,7 +60,8 @@ Scenario Shrink(const Scenario& scenario, const std::string& violation) {
   return best;
 }
 
-Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure) {
+Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure,
+                bool digests_turns) {
   Report report;
   std::mutex mu;
   std::atomic<uint64_t> next{from};
@@ -68,10 +71,13 @@ Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure
     while (true) {
       const uint64_t seed = next++;
       if (seed >= end) break;
-      Outcome outcome = RunScenario(MakeScenario(seed), &coverage, false);
+      Scenario scenario = MakeScenario(seed);
+      scenario.digests_turns = digests_turns;
+      Outcome outcome = RunScenario(scenario, &coverage, false);
       std::lock_guard<std::mutex> lock(mu);
       ++report.seeds;
       report.events += outcome.events;
+      report.turns += Mix(seed, outcome.turns);  // seeds end in any order
       if (outcome.violation.empty()) continue;
       ++report.failures;
       if (!report.first_failure.has_value() || outcome.seed < report.first_failure->seed) {

@@ -17,6 +17,7 @@ struct Outcome {
   std::string violation;  ///< "": every rule held.
   uint64_t events = 0;
   uint64_t fingerprint = 0;
+  uint64_t turns = 0;              ///< Digest of its jobs' turns, when Scenario::digests_turns.
   std::vector<std::string> trace;  ///< When asked for.
 };
 Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing);
@@ -30,10 +31,12 @@ struct Report {
   Coverage coverage;
   std::optional<Outcome> first_failure;  ///< Of the smallest failing seed.
   uint64_t failures = 0;
+  uint64_t turns = 0;  ///< Digest of the turns of all, when asked for.
 };
 /// Runs seeds [from, from + count) on `threads` threads; with `stop_at_failure` no seed that is
 /// larger than a failing one is begun.
-Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure);
+Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure,
+                bool digests_turns = false);
 
 }  // namespace baton::simulation
 

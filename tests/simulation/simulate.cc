@@ -44,6 +44,7 @@ struct Arguments {
   int threads = 2;
   bool trace = false;
   bool coverage = false;
+  bool turns = false;
   std::string mutant;
   bool all_mutants = false;
 };
@@ -51,7 +52,7 @@ struct Arguments {
 int Usage() {
   std::fprintf(stderr,
                "simulate [--seeds N] [--from S] [--threads T] [--trace] [--coverage]\n"
-               "         [--mutant NAME | --all-mutants]\n");
+               "         [--turns] [--mutant NAME | --all-mutants]\n");
   return 2;
 }
 
@@ -63,6 +64,8 @@ bool Parse(int argc, char** argv, Arguments& out) {
       out.trace = true;
     } else if (flag == "--coverage") {
       out.coverage = true;
+    } else if (flag == "--turns") {
+      out.turns = true;
     } else if (flag == "--all-mutants") {
       out.all_mutants = true;
     } else if (value == nullptr) {
@@ -112,11 +115,15 @@ void Explain(const Outcome& failure) {
 
 int Seeds(const Arguments& arguments) {
   if (arguments.trace && arguments.seeds == 1) PrintTrace(MakeScenario(arguments.from));
-  const Report report = RunSeeds(arguments.from, arguments.seeds, arguments.threads, true);
+  const Report report =
+      RunSeeds(arguments.from, arguments.seeds, arguments.threads, true, arguments.turns);
   if (report.first_failure.has_value()) {
     if (arguments.trace && arguments.seeds == 1) return 1;  // told above
     Explain(*report.first_failure);
     return 1;
+  }
+  if (arguments.turns) {
+    std::printf("turns %016llx\n", static_cast<unsigned long long>(report.turns));
   }
   if (arguments.coverage) std::printf("%s", report.coverage.Report().c_str());
   std::printf("%llu seeds from %llu, %llu events: every rule held\n",

@@ -38,6 +38,7 @@ std::string JobOfToken(const TaskToken& token) { return token.job.substr(0, toke
 // ---- Before and after the core ------------------------------------------------------------------
 
 void TurnRules::OnEvent(const JobCore& core, const Event& event) {
+  if (world_.scenario().digests_turns) world_.turns().Add(core.name(), event);
   Job& job = jobs_[core.name()];
   job.taking = nullptr;
   world_.coverage().Met(core.state(), event);
@@ -77,6 +78,7 @@ void TurnRules::OnEvent(const JobCore& core, const Event& event) {
 }
 
 void TurnRules::OnTurn(const JobCore& core, const Effects& effects) {
+  if (world_.scenario().digests_turns) world_.turns().Add(core.name(), effects);
   Job& job = jobs_[core.name()];
   job.changed = true;
   if (job.core == nullptr) {

@@ -19,6 +19,7 @@
 #include "tests/simulation/messages.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/scheduler.h"
+#include "tests/support/turn_digest.h"
 
 namespace baton::simulation {
 
@@ -55,6 +56,7 @@ class World {
   uint64_t events() const { return events_; }
   /// Hash of everything that happened, to tell two runs apart.
   uint64_t fingerprint() const { return fingerprint_; }
+  controller::TurnDigest& turns() { return turns_; }
 
   // ---- For the processes ----
   Scheduler& time() { return time_; }
@@ -130,6 +132,7 @@ class World {
   std::string violation_;
   uint64_t events_ = 0;
   uint64_t fingerprint_ = 0;
+  controller::TurnDigest turns_;
 
   ProcessId controller_process_ = 0;
   std::unique_ptr<SimulatedController> controller_;
