@@ -88,9 +88,7 @@ struct TaskToken {
 };
 
 std::string EncodeToken(const TaskToken& token);
-/// Nothing for bytes that no controller made. Tokens of earlier releases are read, for workers hold
-/// them while a controller is replaced by a newer one. Theirs of trajectories have no birth number
-/// or no version, so no trajectory waits for what they bring: it is made again.
+/// Nothing for bytes that no controller made.
 std::optional<TaskToken> DecodeToken(absl::string_view bytes);
 
 }  // namespace baton::controller
