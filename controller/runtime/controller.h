@@ -200,7 +200,6 @@ class Controller : public ControllerInterface {
   /// Removes uploads that no job names, soon.
   void RemoveUnnamedUploads();
   void RemoveUnnamedUploadsWhenDue(absl::Time now);  // on the cluster's strand
-  bool JobNamesUpload(const std::string& project, const std::string& path) const;
 
   void Resume(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
               const Callback<v1::Job>& done);

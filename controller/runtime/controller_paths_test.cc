@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
 #include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/controller_testing.h"
@@ -30,8 +29,6 @@ const char kRows[] = "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n";
 // Python: hashlib.sha256(kRows).hexdigest()
 const std::string kSha = "35469286b35b7df5ca6585966cc7eda185f72b998c65d19c3626162734137fd1";
 const std::string kUpload = "files/a/" + kSha + "/train.jsonl";
-// Where an earlier release kept it, for all projects, by XXH3_128bits of libxxhash 0.8.
-const std::string kOldUpload = "files/2407c11b76d4a407aadf1c24aebc7343/train.jsonl";
 
 class ControllerPathsTest : public ::testing::Test {
  protected:
@@ -213,49 +210,22 @@ TEST_F(ControllerPathsTest, AnUploadIsNamedByItsPathBelowTheRoot) {
   }
 }
 
-TEST_F(ControllerPathsTest, AnOldUploadIsOpenToProjectsWhoseJobsNameIt) {
-  Put("data/" + kOldUpload, kRows);
-  EXPECT_THAT(Validate(Spec(kOldUpload), "a"), HasSubstr("is not open to project a"));
-  // A job of an earlier release, whose rows the controller reads when it starts.
-  v1::CreateJobRequest request;
-  request.set_project("a");
-  *request.mutable_spec() = Spec();
-  const auto job = Create(request);
-  ASSERT_TRUE(job.ok()) << job.status();
-  v1::Job specs;
-  ASSERT_TRUE(specs.ParseFromString(**store_->Get(kSpecTable, job->name())));
-  for (v1::JobSpec* spec : {specs.mutable_spec(), specs.mutable_effective_spec()}) {
-    spec->mutable_data()->set_train_files(0, kOldUpload);
-  }
-  controller_.reset();
-  absl::Notification written;
-  store_->Commit({{kSpecTable, job->name(), specs.SerializeAsString()}},
-                 [&](const absl::Status&) { written.Notify(); });
-  written.WaitForNotification();
-  Start();
-  EXPECT_EQ(Validate(Spec(kOldUpload), "a"), "");
-  EXPECT_THAT(Validate(Spec(kOldUpload), "b"), HasSubstr("is not open to project b"));
-}
-
 TEST_F(ControllerPathsTest, ACheckpointsDataAreCheckedAndBecomeTheProjectsOwn) {
-  for (const std::string& named : {"files/b/" + kSha + "/train.jsonl", kOldUpload}) {
-    const fs::path from = Checkpoint(Spec(named));
-    const fs::path kept = from / "data" / fs::path(named).lexically_relative("files");
-    fs::create_directories(kept.parent_path());
-    std::ofstream(kept) << "{\"prompt\": \"1+1=\", \"answer\": \"3\"}\n";
-    const absl::Status changed = GoOn(from.string());
-    EXPECT_EQ(changed.code(), absl::StatusCode::kDataLoss) << changed;
-    EXPECT_EQ(ErrorReason(changed), "CHECKPOINT_FOLDER");
-    EXPECT_THAT(std::string(changed.message()), HasSubstr(kept.string()));
-    std::ofstream(kept) << kRows;
-    fs::remove_all(folder_.path("data/files/a"));
-    const auto job = Create(Resume(from.string(), named == kOldUpload ? "old" : "of-b"));
-    ASSERT_TRUE(job.ok()) << job.status();
-    EXPECT_EQ(job->effective_spec().data().train_files(0), kUpload);
-    EXPECT_EQ(Files(), std::vector<std::string>{kUpload});
-    fs::remove_all(folder_.path("shared/job"));
-    Put("data/" + kUpload, kRows);
-  }
+  const std::string named = "files/b/" + kSha + "/train.jsonl";
+  const fs::path from = Checkpoint(Spec(named));
+  const fs::path kept = from / "data" / fs::path(named).lexically_relative("files");
+  fs::create_directories(kept.parent_path());
+  std::ofstream(kept) << "{\"prompt\": \"1+1=\", \"answer\": \"3\"}\n";
+  const absl::Status changed = GoOn(from.string());
+  EXPECT_EQ(changed.code(), absl::StatusCode::kDataLoss) << changed;
+  EXPECT_EQ(ErrorReason(changed), "CHECKPOINT_FOLDER");
+  EXPECT_THAT(std::string(changed.message()), HasSubstr(kept.string()));
+  std::ofstream(kept) << kRows;
+  fs::remove_all(folder_.path("data/files/a"));
+  const auto job = Create(Resume(from.string(), "of-b"));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->effective_spec().data().train_files(0), kUpload);
+  EXPECT_EQ(Files(), std::vector<std::string>{kUpload});
 }
 
 TEST_F(ControllerPathsTest, AnExportIsNotWrittenAmongTheControllersFiles) {

@@ -2,17 +2,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "controller/runtime/checkpoint_files.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/folders.h"
-#include "controller/runtime/job_order.h"
 #include "controller/runtime/named_uploads.h"
-#include "controller/runtime/tables.h"
 #include "controller/runtime/upload_path.h"
 #include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
@@ -36,32 +32,12 @@ std::string BelowRoot(const std::string& data_root, const std::string& path) {
 
 }  // namespace
 
-// An upload of an earlier release has no project: it is open to projects whose jobs name it
-// already.
-bool Controller::JobNamesUpload(const std::string& project, const std::string& path) const {
-  bool names = false;
-  store::ScanOptions specs;
-  specs.begin = FullJobName("", project);
-  specs.end = specs.begin;
-  ++specs.end.back();
-  const absl::Status read = ScanInPieces(*store_, kSpecTable, specs, [&](const store::Row& row) {
-    v1::Job job;
-    if (!job.ParseFromString(row.value)) return true;
-    const std::vector<std::string> files = UploadedFiles(job.effective_spec());
-    names = std::find(files.begin(), files.end(), path) != files.end();
-    return !names;
-  });
-  return read.ok() && names;
-}
-
 absl::Status Controller::OpenDataFile(const std::string& project, std::string* file) {
   const std::string path =
       absl::StartsWith(*file, "/") ? *file : absl::StrCat(options_.data_root, "/", *file);
   const std::string below = BelowRoot(options_.data_root, path);
   const auto upload = ParseUploadPath(below);
-  const absl::Status open = paths_.Check(path, project);
-  const bool of_no_project = upload.has_value() && upload->project.empty();
-  if (!open.ok() && !(of_no_project && JobNamesUpload(project, below))) return open;
+  BATON_RETURN_IF_ERROR(paths_.Check(path, project));
   if (!upload.has_value()) return absl::OkStatus();
   uploads_.Touch(below);  // a missing file is reported when it is read
   *file = below;

@@ -87,12 +87,8 @@ class NamesFinder {
   // A job whose spec cannot be read may name any file of its project.
   absl::Status ReadStore() {
     std::set<std::string> unread;
-    BATON_RETURN_IF_ERROR(EachRow(kJobTable, [&](const store::Row& stored) {
-      store::v1::JobRow row;
-      if (!row.ParseFromString(stored.value)) row.Clear();
-      AddNames(row.job());
-      if (!row.job().has_effective_spec()) unread.insert(stored.key);
-    }));
+    BATON_RETURN_IF_ERROR(
+        EachRow(kJobTable, [&](const store::Row& stored) { unread.insert(stored.key); }));
     BATON_RETURN_IF_ERROR(EachRow(kSpecTable, [&](const store::Row& stored) {
       v1::Job job;
       const bool whole = job.ParseFromString(stored.value);
@@ -152,7 +148,7 @@ class NamesFinder {
 }  // namespace
 
 bool NamedUploads::Has(const std::string& path, const std::string& project) const {
-  if (project.empty() ? !unknown.empty() : unknown.count(project) > 0) return true;
+  if (unknown.count(project) > 0) return true;
   for (fs::path at = path; !at.empty(); at = at.parent_path()) {
     if (paths.count(at.string()) > 0) return true;
   }

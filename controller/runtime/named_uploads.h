@@ -17,8 +17,7 @@ struct NamedUploads {
   std::set<std::string> paths;
   std::set<std::string> unknown;  ///< Projects that have a job whose spec cannot be read.
 
-  /// Whether the upload at `path` must stay. `project`: empty for an upload of an earlier release,
-  /// which every project may name.
+  /// Whether the upload at `path`, of `project`, must stay.
   bool Has(const std::string& path, const std::string& project) const;
   /// Adds the paths below `data_root` that a path, a text (a path, or a command that contains
   /// paths), or the texts of a message name. Links are not followed.

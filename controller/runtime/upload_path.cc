@@ -10,8 +10,8 @@
 
 namespace baton::controller {
 
-bool IsHex(absl::string_view text, size_t digits) {
-  return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
+bool IsSha256(absl::string_view text) {
+  return text.size() == 64 && std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
          });
 }
@@ -20,8 +20,7 @@ std::optional<UploadPath> ParseUploadPath(absl::string_view path) {
   if (!StaysBelow(path)) return std::nullopt;
   const std::vector<std::string> parts = absl::StrSplit(path, '/');
   if (parts[0] != "files") return std::nullopt;
-  if (parts.size() == 3 && IsHex(parts[1], 32)) return UploadPath{"", parts[1], parts[2]};
-  if (parts.size() != 4 || !access::ValidId(parts[1]) || !IsHex(parts[2], 64)) return std::nullopt;
+  if (parts.size() != 4 || !access::ValidId(parts[1]) || !IsSha256(parts[2])) return std::nullopt;
   return UploadPath{parts[1], parts[2], parts[3]};
 }
 

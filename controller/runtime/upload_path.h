@@ -10,17 +10,16 @@
 namespace baton::controller {
 
 struct UploadPath {
-  std::string project;  ///< Empty: an upload of an earlier release, `files/XXH3-128/NAME`.
-  /// The hash in lower-case hexadecimal: 64 digits, or 32 of an earlier release.
-  std::string content;
+  std::string project;
+  std::string content;  ///< Its SHA-256 (IsSha256).
   std::string name;
 };
 
 /// Empty if `path`, relative to the data root, cannot be that of an uploaded file.
 std::optional<UploadPath> ParseUploadPath(absl::string_view path);
 
-/// Whether `text` consists of exactly `digits` lower-case hexadecimal digits.
-bool IsHex(absl::string_view text, size_t digits);
+/// Whether `text` can be a SHA-256: 64 lower-case hexadecimal digits.
+bool IsSha256(absl::string_view text);
 
 /// The last part of a caller's name for a file, made safe for every file system: no separator, no
 /// control character, at most 200 bytes of whole UTF-8 characters, never empty, "." or "..".

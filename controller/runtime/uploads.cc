@@ -24,7 +24,6 @@
 #include "sdk/base/file_error.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
-#include "xxhash.h"
 
 namespace baton::controller {
 namespace {
@@ -172,7 +171,7 @@ absl::Status Uploads::Open() {
     absl::MutexLock lock(&mu_);
     BATON_ASSIGN_OR_RETURN(const auto contents, ListFolder(top.path()));
     for (const fs::directory_entry& content : contents) {
-      if (!IsHex(content.path().filename().string(), 64)) continue;
+      if (!IsSha256(content.path().filename().string())) continue;
       BATON_ASSIGN_OR_RETURN(const auto files, ListFolder(content.path()));
       for (const fs::directory_entry& entry : files) {
         const int64_t size = SizeOf(entry.path().string());
@@ -282,27 +281,16 @@ absl::StatusOr<std::string> Uploads::Copy(const fs::path& source, const std::str
   if (!S_ISREG(found.st_mode)) return cannot("is not a file");  // to open a pipe may block forever
   const auto incoming = Receive(project, source.filename().string());
   incoming->file_->room = room;
-  const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> old(XXH3_createState(),
-                                                                     XXH3_freeState);
-  XXH3_128bits_reset(old.get());
   std::string piece(kCopiedAtOnce, '\0');
   while (true) {
     const ssize_t n = ::read(in.get(), piece.data(), piece.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return cannot("cannot be read");
     if (n == 0) break;
-    const absl::string_view read(piece.data(), static_cast<size_t>(n));
-    XXH3_128bits_update(old.get(), read.data(), read.size());
-    BATON_RETURN_IF_ERROR(incoming->Append(read));
+    BATON_RETURN_IF_ERROR(
+        incoming->Append(absl::string_view(piece.data(), static_cast<size_t>(n))));
   }
-  const XXH128_hash_t digest = XXH3_128bits_digest(old.get());
-  const std::string content = absl::StrCat(absl::Hex(digest.high64, absl::kZeroPad16),
-                                           absl::Hex(digest.low64, absl::kZeroPad16));
-  if (IsHex(hash, 32) && hash != content) {
-    return absl::DataLossError(absl::StrCat(source.string(), " has the XXH3-128 ", content,
-                                            ", and not ", hash, ": it was changed"));
-  }
-  auto kept = incoming->Keep(IsHex(hash, 64) ? hash : "");
+  auto kept = incoming->Keep(IsSha256(hash) ? hash : "");
   if (!absl::IsDataLoss(kept.status())) return kept;
   return absl::DataLossError(absl::StrCat(source.string(), " ", kept.status().message()));
 }
@@ -327,8 +315,8 @@ int64_t Uploads::RemoveIfOld(const std::string& path, const std::string& project
   if (!MoveToTrash(data_root_, absolute).ok()) return -1;
   const fs::path folder = fs::path(absolute).parent_path();
   // Folders with other files stay.
-  if (::rmdir(folder.c_str()) == 0 && !project.empty()) ::rmdir(folder.parent_path().c_str());
-  if (!project.empty()) accounts_[project].kept -= Counted(found.st_size);
+  if (::rmdir(folder.c_str()) == 0) ::rmdir(folder.parent_path().c_str());
+  accounts_[project].kept -= Counted(found.st_size);
   return found.st_size;
 }
 
@@ -347,14 +335,14 @@ Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time yo
       before = names_given_;
     }
     int64_t kept = 0, largest = 0;
-    const auto look = [&](const fs::path& file, const std::string& owner) {
+    const auto look = [&](const fs::path& file) {
       const std::string path = file.lexically_relative(data_root_).string();
       if (!ParseUploadPath(path).has_value()) return;
-      const int64_t size = named.Has(path, owner) ? -1 : RemoveIfOld(path, owner, young);
+      const int64_t size = named.Has(path, project) ? -1 : RemoveIfOld(path, project, young);
       if (size >= 0) {
         removed.bytes += size;
         ++removed.files;
-      } else if (const int64_t stays = SizeOf(file.string()); stays >= 0 && !owner.empty()) {
+      } else if (const int64_t stays = SizeOf(file.string()); stays >= 0) {
         kept += Counted(stays);
         largest = std::max(largest, stays);
       }
@@ -364,11 +352,10 @@ Uploads::Removed Uploads::RemoveUnnamed(const NamedUploads& named, absl::Time yo
     for (size_t i = 0; all && i < contents->size(); ++i) {
       if (stop()) return removed;
       const fs::directory_entry& content = (*contents)[i];
-      look(content.path(), "");  // of an earlier release
       if (!fs::is_directory(content.symlink_status(code))) continue;
       const auto files = ListFolder(content.path());
       all = files.ok();
-      for (size_t k = 0; all && k < files->size(); ++k) look((*files)[k].path(), project);
+      for (size_t k = 0; all && k < files->size(); ++k) look((*files)[k].path());
     }
     // A person may have removed files by hand. Files that were kept meanwhile may not have been
     // seen.

@@ -89,9 +89,9 @@ class Uploads {
   std::unique_ptr<Incoming> Receive(const std::string& project, const std::string& name);
 
   /// Keeps a copy of `source`, a regular file, as an upload of `project`, and answers its path. The
-  /// bytes are checked while they are copied: `hash` is their SHA-256, or their XXH3-128 of an
-  /// earlier release, in hexadecimal; other texts are not hashes. Bytes of `room`, of this project,
-  /// are used first. DATA_LOSS; other errors as Append.
+  /// bytes are checked while they are copied: `hash` is their SHA-256 in hexadecimal; other texts
+  /// are not hashes. Bytes of `room`, of this project, are used first. DATA_LOSS; other errors as
+  /// Append.
   absl::StatusOr<std::string> Copy(const std::filesystem::path& source, const std::string& project,
                                    const std::string& hash, Room* room = nullptr);
 
