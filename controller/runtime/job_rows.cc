@@ -6,7 +6,6 @@
 
 #include "controller/runtime/retention.h"
 #include "controller/runtime/tables.h"
-#include "controller/spec/schedule.h"
 #include "controller/spec/step_size.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/text_bounds.h"
@@ -57,16 +56,14 @@ void PutMetricsRow(const JobCore& core, const PutMetrics& metrics, int64_t kept,
 TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows& kept) {
   TurnRows rows;
   const std::string& job = core.name();
-  // An earlier release would take an async job for one of mode sync.
-  const bool async = IsAsync(core.effective_spec(), core.dataflow());
-  const int schema = async ? store::kSchemaVersion : store::kSyncSchemaVersion;
   for (const Effect& effect : effects) {
     if (std::holds_alternative<PutJob>(effect)) {
       rows.job = true;
     } else if (const auto* put = std::get_if<PutTrajectory>(&effect)) {
       rows.writes.push_back(
           {kTrajectoryTable, NumberKey(job, put->serial),
-           ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString(), schema});
+           ToRow(put->trajectory, put->step, put->incarnation).SerializeAsString(),
+           store::kSchemaVersion});
     } else if (const auto* emit = std::get_if<EmitEvent>(&effect)) {
       if (!emit->kept) continue;
       const int64_t revision = emit->event.revision();
@@ -79,7 +76,7 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
     } else if (const auto* put = std::get_if<PutCheckpoint>(&effect)) {
       rows.writes.push_back({kCheckpointTable,
                              NumberKey(job, static_cast<uint64_t>(put->checkpoint.step())),
-                             put->checkpoint.SerializeAsString(), schema});
+                             put->checkpoint.SerializeAsString(), store::kSchemaVersion});
     } else if (const auto* gone = std::get_if<DeleteCheckpoint>(&effect)) {
       rows.writes.push_back({kCheckpointTable,
                              NumberKey(job, static_cast<uint64_t>(gone->checkpoint.step())),
@@ -88,14 +85,15 @@ TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows&
       rows.writes.push_back(RangeWrite(kTrajectoryTable, job, drop->begin, drop->end));
     } else if (const auto* put = std::get_if<PutBatch>(&effect)) {
       rows.writes.push_back({kBatchTable, NumberKey(job, static_cast<uint64_t>(put->row.step())),
-                             put->row.SerializeAsString(), schema});
+                             put->row.SerializeAsString(), store::kSchemaVersion});
     } else if (const auto* drop = std::get_if<DropBatches>(&effect)) {
       rows.writes.push_back(RangeWrite(kBatchTable, job, static_cast<uint64_t>(drop->begin),
                                        static_cast<uint64_t>(drop->end)));
     }
   }
   if (rows.job)
-    rows.writes.push_back({kJobTable, job, core.BriefRow().SerializeAsString(), schema});
+    rows.writes.push_back(
+        {kJobTable, job, core.BriefRow().SerializeAsString(), store::kSchemaVersion});
   return rows;
 }
 

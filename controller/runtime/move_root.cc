@@ -18,13 +18,13 @@ using google::protobuf::FieldDescriptor;
 
 // Adds the changed rows of `table`; rows that do not parse stay as they are.
 template <typename Message>
-absl::Status MoveRows(store::Store& store, const char* table, int schema, const std::string& from,
+absl::Status MoveRows(store::Store& store, const char* table, const std::string& from,
                       const std::string& to, std::vector<store::Write>* writes) {
   BATON_ASSIGN_OR_RETURN(const auto rows, store.Scan(table, {}));
   for (const store::Row& stored : rows) {
     Message row;
     if (!row.ParseFromString(stored.value) || !MovePaths(from, to, &row)) continue;
-    writes->push_back({table, stored.key, row.SerializeAsString(), schema});
+    writes->push_back({table, stored.key, row.SerializeAsString(), store::kSchemaVersion});
   }
   return absl::OkStatus();
 }
@@ -74,11 +74,11 @@ absl::Status MoveRoot(store::Store& store, const std::string& data_root) {
   if (before == data_root) return absl::OkStatus();
   std::vector<store::Write> writes = {{kMetaTable, "root", data_root}};
   if (before.has_value()) {
-    BATON_RETURN_IF_ERROR(MoveRows<store::v1::JobRow>(store, kJobTable, store::kSyncSchemaVersion,
-                                                      *before, data_root, &writes));
     BATON_RETURN_IF_ERROR(
-        MoveRows<v1::Checkpoint>(store, kCheckpointTable, 0, *before, data_root, &writes));
-    BATON_RETURN_IF_ERROR(MoveRows<v1::Job>(store, kSpecTable, 0, *before, data_root, &writes));
+        MoveRows<store::v1::JobRow>(store, kJobTable, *before, data_root, &writes));
+    BATON_RETURN_IF_ERROR(
+        MoveRows<v1::Checkpoint>(store, kCheckpointTable, *before, data_root, &writes));
+    BATON_RETURN_IF_ERROR(MoveRows<v1::Job>(store, kSpecTable, *before, data_root, &writes));
     Log(LogLevel::kInfo, "the data root was moved",
         {{"from", *before}, {"to", data_root}, {"rows", writes.size() - 1}});
   }

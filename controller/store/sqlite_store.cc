@@ -178,9 +178,8 @@ class SqliteStoreImpl : public SqliteStore {
     if (free_pages_ == 0 && ++transactions_ % kLookEvery != 0) return;
     const auto unused = writer_->Integer("PRAGMA freelist_count");
     const auto pages = writer_->Integer("PRAGMA page_count");
-    const auto vacuums = writer_->Integer("PRAGMA auto_vacuum");  // 0: the file is an older one
     free_pages_ = 0;
-    if (!unused.ok() || !pages.ok() || !vacuums.ok() || *vacuums == 0) return;
+    if (!unused.ok() || !pages.ok()) return;
     if (*unused <= std::max(kFreePages, *pages / 8)) return;
     free_pages_ = *unused;
     const absl::Status status =

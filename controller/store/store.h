@@ -23,8 +23,6 @@ namespace baton::store {
 
 /// The newest schema of rows that this program knows (Write::schema; docs/formats/store.md).
 inline constexpr int kSchemaVersion = 7;
-/// The schema of the rows that are the same in jobs of mode sync as before there was another mode.
-inline constexpr int kSyncSchemaVersion = 5;
 
 /// The longest row, key and value together: less than SQLite takes (SQLITE_MAX_LENGTH,
 /// 1,000,000,000 bytes).

@@ -197,7 +197,7 @@ int64_t Pragma(const std::string& path, const std::string& name) {
   return value;
 }
 
-// An earlier release can be started again as long as nothing stands there that it does not know.
+// A program that was only started leaves no row that another one would not know.
 TEST(SqliteStoreTest, TheSchemaVersionRisesWithTheFirstRowThatNeedsIt) {
   const std::string path = NewPath("schema.db");
   {
@@ -232,26 +232,6 @@ TEST(SqliteStoreTest, AFileShrinksWhenMostOfItsRowsAreGone) {
   // What may stay free is 4096 pages, and the file's own of an eighth is less.
   EXPECT_LT(Pragma(path, "page_count"), 5'000);
   EXPECT_EQ(**store->Get("t", "last"), "x");
-}
-
-// One of an earlier release: it has no list of free pages to give back, and serves as before.
-TEST(SqliteStoreTest, AFileOfAnEarlierReleaseServesAsBefore) {
-  const std::string path = NewPath("earlier.db");
-  sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open(path.c_str(), &db), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(db,
-                         "PRAGMA journal_mode=WAL; CREATE TABLE t_t(key BLOB PRIMARY KEY, value "
-                         "BLOB NOT NULL) WITHOUT ROWID; INSERT INTO t_t VALUES(x'61', x'31'); "
-                         "PRAGMA user_version=4",
-                         nullptr, nullptr, nullptr),
-            SQLITE_OK);
-  sqlite3_close(db);
-  auto store = MustOpen(path);
-  EXPECT_EQ(**store->Get("t", "a"), "1");
-  for (int i = 0; i < 150; ++i) ASSERT_TRUE(CommitNow(*store, {{"t", "b", "2"}}).ok());
-  EXPECT_EQ(**store->Get("t", "b"), "2");
-  EXPECT_EQ(Pragma(path, "auto_vacuum"), 0);
-  EXPECT_EQ(store->schema_version(), 4);
 }
 
 TEST(SqliteStoreTest, AFileThatIsNoDatabaseIsAnErrorAndStaysAsItIs) {
