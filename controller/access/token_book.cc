@@ -121,12 +121,6 @@ absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now)
   }
   const v1::Token& token = row->second.token();
   BATON_RETURN_IF_ERROR(CheckExpiry(token, now));
-  // Created by an earlier release: "-" stands for all projects where jobs are listed.
-  if (token.project() != "*" && !ValidId(token.project())) {
-    return Unauthenticated(
-        "TOKEN", absl::StrCat("token ", token.token_id(), " is for project '", token.project(),
-                              "', which is none; revoke it and make another"));
-  }
   Caller caller{token.token_id(), token.project(), {}, /*kept=*/true};
   for (const std::string& name : token.scopes()) {
     const auto scope = ParseScope(name);

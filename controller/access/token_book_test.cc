@@ -145,20 +145,6 @@ TEST_F(TokenBookTest, TheStoreKeepsThemButNotTheirSecrets) {
   EXPECT_THAT(rows->front().value, Not(HasSubstr(secret)));
 }
 
-TEST_F(TokenBookTest, ATokenThatAnEarlierReleaseMadeForAllProjectsByMistakeOpensNothing) {
-  const auto made = Create("a", {"read"});
-  store::v1::TokenRow row;
-  ASSERT_TRUE(row.ParseFromString(**store_.Get("tokens", made->token().token_id())));
-  row.mutable_token()->set_project("-");
-  absl::Notification kept;
-  store_.Commit({{"tokens", made->token().token_id(), row.SerializeAsString()}},
-                [&](const absl::Status&) { kept.Notify(); });
-  kept.WaitForNotification();
-  TokenBook after({"root-secret"});
-  ASSERT_TRUE(after.Load(&store_).ok());
-  EXPECT_EQ(ErrorReason(after.Find(made->secret(), now_).status()), "TOKEN");
-}
-
 TEST_F(TokenBookTest, WhatATokenOpenedIsGoodUntilItEnds) {
   const Caller lasting = *book_.Find(Create("a", {"read"})->secret(), now_);
   const Caller brief = *book_.Find(Create("a", {"read"}, 60)->secret(), now_);

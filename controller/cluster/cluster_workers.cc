@@ -104,20 +104,6 @@ bool Fits(const ClusterWorker& worker, const std::string& project,
          (MissingIn(worker, roles, needs).second.none() || Mutant("offers-ignored"));
 }
 
-// A job that an earlier release stored knows a project's worker by its id alone, and goes on with
-// it. One that holds no role of the job is another worker, of the same id in another name space.
-std::string ClusterWorkers::NameOf(const v1::Hello& hello, const std::string& project) const {
-  std::string name = WorkerName(project, hello.worker_id());
-  const auto plain = workers_.find(hello.worker_id());
-  if (plain == workers_.end() || project == "*" || Knows(name)) return name;
-  const ClusterWorker& worker = plain->second;
-  const auto of_job = [&](const v1::RoleHeld& held) { return held.job() == worker.job; };
-  const bool expected = worker.hello.instance_id().empty() && !worker.job.empty() &&
-                        ProjectId(worker.job) == project &&
-                        std::any_of(hello.roles_held().begin(), hello.roles_held().end(), of_job);
-  return expected || worker.project == project ? hello.worker_id() : name;
-}
-
 bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
                              const std::string& project, ClusterEffects& effects) {
   // Refusals change nothing: a worker that is refused may try again, or another one attaches.
@@ -147,7 +133,7 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
                       "worker ", hello.worker_id(), " has seen epoch ", hello.epoch_seen(),
                       ", this controller is of epoch ", epoch_, ": a newer one is running")));
   }
-  const std::string name = NameOf(hello, project);
+  const std::string name = WorkerName(project, hello.worker_id());
   ClusterWorker& worker = workers_[name];
   const bool other_process =
       !worker.hello.instance_id().empty() &&

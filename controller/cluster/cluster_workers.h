@@ -113,8 +113,6 @@ class ClusterWorkers {
   int HeldBy(const std::string& project) const;
 
  private:
-  /// The name of a worker that says Hello.
-  std::string NameOf(const v1::Hello& hello, const std::string& project) const;
   /// Its job, if it has one, goes on without it.
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
   void Forget(const std::string& id);

@@ -119,27 +119,6 @@ TEST_F(ClusterWorkersTest, AfterARestartAnotherProjectDoesNotTakeAWorkersPlace) 
   EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "b/r");
 }
 
-// An earlier release stored the id alone.
-TEST_F(ClusterWorkersTest, AJobOfAnEarlierReleaseKeepsItsWorker) {
-  core_.Expect("projects/b/jobs/j", "r", "rollout", now_);
-  v1::Hello hello = HelloWithRole("r", "rollout");
-  hello.set_epoch_seen(1);
-  hello.add_roles_held()->set_job("projects/b/jobs/j");
-  hello.mutable_roles_held(0)->set_role("rollout");
-  EXPECT_EQ(EffectsOf<ClusterWelcome>(core_.OnHello(1, hello, now_, "a"))[0].worker, "a/r");
-  // The project's own worker of that id, while the job waits for the one of all projects.
-  const v1::Hello fresh = HelloWithRole("r", "rollout", "i2");
-  EXPECT_EQ(EffectsOf<ClusterWelcome>(core_.OnHello(9, fresh, now_, "b"))[0].worker, "b/r");
-  core_.OnClosed(9, now_);
-  ClusterEffects effects = core_.OnHello(2, hello, now_, "b");
-  ASSERT_THAT(EffectsOf<ClusterBack>(effects), SizeIs(1));
-  EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "r");
-  core_.OnClosed(2, now_);
-  effects = core_.OnHello(3, hello, now_, "b");  // it attaches again
-  ASSERT_THAT(EffectsOf<ClusterBack>(effects), SizeIs(1));
-  EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "r");
-}
-
 // Its next job would wait for what the last one left running.
 TEST_F(ClusterWorkersTest, AWorkerThatDoesNotLeaveItsRoleIsNotGranted) {
   const std::string first = "projects/a/jobs/first", next = "projects/b/jobs/next";
