@@ -97,7 +97,7 @@ TEST(ComputeAdvantagesTest, TheAdaptiveKlCoefficientNeverReachesZero) {
   auto rises = ComputeAdvantages(samples, spec, fallen.state);
   ASSERT_TRUE(rises.ok()) << rises.status();
   EXPECT_NEAR(rises->state.kl_coef, 3e-5, 1e-12);                    // 1 + 0.2 * 10 / 1
-  auto lifted = ComputeAdvantages(samples, spec, EstimatorState());  // 0, of an older checkpoint
+  auto lifted = ComputeAdvantages(samples, spec, EstimatorState());  // 0
   ASSERT_TRUE(lifted.ok()) << lifted.status();
   EXPECT_DOUBLE_EQ(lifted->state.kl_coef, 1e-5);
 }

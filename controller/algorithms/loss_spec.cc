@@ -24,8 +24,6 @@ std::vector<std::string> ColumnsOf(const LossSpec& loss) {
 }
 
 /// Options that are given and do nothing, because the option that they belong to is not given.
-/// (Workers take such specs: earlier releases have admitted them. Where such a job goes on with
-/// changes, controller/spec/earlier_release.h has taken the option out.)
 void CheckEffect(const Options& options, std::vector<OptionProblem>& problems) {
   constexpr struct {
     absl::string_view name, owner, values;

@@ -109,8 +109,8 @@ ModelConfig ReadModelConfig(const std::string& folder) {
 std::set<std::string> ModelFeaturesOf(const std::string& folder) {
   std::set<std::string> out;
   const std::string type = ReadModelConfig(folder).model_type;
-  for (const char* later : kLaterModels) {
-    if (type == later) out.insert(kModelFeaturePrefix + type);
+  for (const char* named : kFeatureModels) {
+    if (type == named) out.insert(kModelFeaturePrefix + type);
   }
   const std::string file = folder + "/tokenizer_config.json";
   std::error_code code;

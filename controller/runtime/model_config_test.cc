@@ -138,7 +138,7 @@ TEST_F(ModelConfigTest, SoTheyFitThePositionsOfARolesOwnModel) {
   EXPECT_EQ(CheckModelConfigs(spec)[0].field(), "spec.cost_model.model.path");
 }
 
-TEST_F(ModelConfigTest, WhatAnEarlierReleaseCannotLoadIsAFeature) {
+TEST_F(ModelConfigTest, WhatNotEveryWorkerLoadsIsAFeature) {
   for (const char* type : {"llama", "qwen2", "of-somebody-else", ""}) {
     EXPECT_THAT(ModelFeaturesOf(Model(absl::StrCat(R"({"model_type": ")", type, "\"}"))),
                 IsEmpty());

@@ -31,7 +31,7 @@ std::string ModelOfFeature(absl::string_view feature) {
   return absl::ConsumePrefix(&feature, kModelFeaturePrefix) ? std::string(feature) : "";
 }
 
-// Any worker of Baton's own has it that is of this release.
+// Any worker of Baton's own has it, if it is of the controller's release.
 bool BatonWorkersPromise(const std::string& feature) {
   return feature == kChatTemplatesFeature || feature == kSftEvaluationFeature ||
          feature == kUndecayedNormsFeature || feature == kByteFallbackFeature ||
@@ -78,11 +78,9 @@ void AddPromptNeeds(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
   }
 }
 
-// A worker of an earlier release decays everything. (An effective spec of such a release does not
-// have the field.)
+// A worker of the user's own may decay everything.
 bool SparesNorms(const v1::ActorSpec& train) {
-  return train.has_decay_norms_and_biases() && !train.decay_norms_and_biases() &&
-         train.weight_decay() > 0;
+  return !train.decay_norms_and_biases() && train.weight_decay() > 0;
 }
 
 }  // namespace

@@ -86,7 +86,7 @@ TEST(RoleNeedsTest, RulesACommandAndAMethodByName) {
   EXPECT_THAT(need.features, IsEmpty());
 }
 
-// A worker of an earlier release does not know the templates of models, nor how kind sft evaluates.
+// Not every worker of a user's own knows the templates of models, and how kind sft evaluates.
 TEST(RoleNeedsTest, TemplatesOfModelsAndEvaluationsOfSftAreFeatures) {
   v1::JobSpec spec = SpecWithARule();
   spec.mutable_algorithm()->set_preset("ppo");
@@ -96,7 +96,7 @@ TEST(RoleNeedsTest, TemplatesOfModelsAndEvaluationsOfSftAreFeatures) {
     EXPECT_THAT(needs.at(role).features, ElementsAre("chat_templates")) << role;
   }
   EXPECT_THAT(needs.at("reward").features, ElementsAre("reward_rules"));
-  for (const char* known : {"none", "chatml", "llama3"}) {  // to an earlier release
+  for (const char* known : {"none", "chatml", "llama3"}) {  // to every worker
     spec.mutable_model()->set_chat_template(known);
     EXPECT_THAT(NeedsOfValid(spec).at("rollout").features, IsEmpty()) << known;
   }
@@ -114,7 +114,7 @@ TEST(RoleNeedsTest, TemplatesOfModelsAndEvaluationsOfSftAreFeatures) {
   EXPECT_THAT(NeedsOfValid(sft).at("actor").features, ElementsAre("sft_evaluation"));
 }
 
-// Whatever the template is: an earlier release cannot load the model.
+// Whatever the template is: not every worker loads the model.
 TEST(RoleNeedsTest, WhatTheModelsAskIsAFeatureOfThoseThatLoadThem) {
   v1::JobSpec spec = SpecWithARule();
   spec.mutable_algorithm()->set_preset("ppo");
@@ -127,7 +127,7 @@ TEST(RoleNeedsTest, WhatTheModelsAskIsAFeatureOfThoseThatLoadThem) {
   EXPECT_THAT(needs.at("reward").features, ElementsAre("reward_rules"));
 }
 
-// A worker of an earlier release decays norms and biases.
+// A worker of a user's own may decay norms and biases.
 TEST(RoleNeedsTest, ADecayOfMatricesAloneIsAFeature) {
   v1::JobSpec spec = SpecWithARule();
   spec.mutable_model()->set_chat_template("none");
@@ -150,14 +150,6 @@ TEST(RoleNeedsTest, ADecayOfMatricesAloneIsAFeature) {
   EXPECT_EQ(FieldOfOffer(ppo, dataflow, "actor", missing), "spec.actor.decay_norms_and_biases");
   EXPECT_EQ(FieldOfOffer(ppo, dataflow, "critic", missing),
             "spec.critic.train.decay_norms_and_biases");
-}
-
-// It does not say what a worker of this release fills in.
-TEST(RoleNeedsTest, AJobOfAnEarlierReleaseNeedsNoSuchFeature) {
-  CheckedSpec checked = CheckSpec(ExampleSpec("grpo"));
-  checked.effective.mutable_actor()->clear_decay_norms_and_biases();
-  checked.effective.mutable_model()->set_chat_template("none");
-  EXPECT_THAT(RoleNeedsOf(checked.effective, checked.dataflow, {}).at("actor").features, IsEmpty());
 }
 
 TEST(RoleNeedsTest, MissingIsTheFirstThingThatIsNotOffered) {

@@ -202,7 +202,6 @@ TEST(SpecTest, ExperienceIsKeptWhileItIsNeededUnlessAllIsAskedFor) {
   v1::JobSpec spec = Good();
   EXPECT_EQ(CheckSpec(spec).effective.trainer().keep_experience(), "needed");
   EXPECT_FALSE(KeepsAllExperience(CheckSpec(spec).effective));
-  EXPECT_FALSE(KeepsAllExperience(v1::JobSpec())) << "of an earlier release";
   spec.mutable_trainer()->set_keep_experience("all");
   EXPECT_TRUE(KeepsAllExperience(CheckSpec(spec).effective));
   spec.mutable_trainer()->set_keep_experience("some");

@@ -25,17 +25,17 @@ inline constexpr char kChatTemplatesFeature[] = "chat_templates";
 inline constexpr char kSftEvaluationFeature[] = "sft_evaluation";
 
 /// Roles that load models: this and the `model_type` of a config.json, e.g. "model_qwen3", of
-/// those decoders that kLaterModels names. All workers load the others: Llama and Qwen2.
+/// those decoders that kFeatureModels names. All workers load the others: Llama and Qwen2.
 inline constexpr char kModelFeaturePrefix[] = "model_";
-inline constexpr const char* kLaterModels[] = {"mistral", "qwen3"};
+inline constexpr const char* kFeatureModels[] = {"mistral", "qwen3"};
 
 /// Roles that read prompts: it reads tokenizers with byte_fallback (Llama-2, Mistral).
 inline constexpr char kByteFallbackFeature[] = "byte_fallback_tokenizers";
 
-/// What a worker promises that loads all models that this release knows.
+/// What a worker promises that loads all models that Baton knows.
 inline std::vector<std::string> ModelFeatures() {
   std::vector<std::string> out = {kByteFallbackFeature};
-  for (const char* model : kLaterModels) out.push_back(kModelFeaturePrefix + std::string(model));
+  for (const char* model : kFeatureModels) out.push_back(kModelFeaturePrefix + std::string(model));
   return out;
 }
 /// Roles that learn: with actor.decay_norms_and_biases false norms and biases do not decay.

@@ -350,7 +350,6 @@ class ClientImpl : public Client {
     reader->WaitForInitialMetadata();
     if (context.GetServerInitialMetadata().count(kStreamOpenKey) > 0) goes_on();
     for (Message message; reader->Read(&message);) {
-      goes_on();  // an older server says nothing before its first message
       if (on_message(message)) continue;
       context.TryCancel();
       break;

@@ -58,8 +58,8 @@ class ExperienceClient {
   absl::StatusOr<std::vector<v1::Trajectory>> FetchBatch(TaskContext& context) const;
 
   /// What every rank of a group needs of every trajectory to divide the batch (FetchBatchRequest,
-  /// VIEW_HEADERS). A trajectory that has the column `tokens` came whole: from a controller of an
-  /// earlier release, all do. Errors as FetchBatch.
+  /// VIEW_HEADERS). A trajectory that has the column `tokens` came whole: its segments do not tell
+  /// its lengths. Errors as FetchBatch.
   absl::StatusOr<std::vector<v1::Trajectory>> FetchHeaders(TaskContext& context) const;
 
   /// The trajectories at these positions of the batch, which ascend. Sends no request if there are

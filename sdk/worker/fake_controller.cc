@@ -110,8 +110,8 @@ class FakeController::Workers final : public v1::WorkerService::Service {
 
 namespace {
 
-std::vector<int> RowsOf(const v1::FetchBatchRequest& request, int size, bool knows_rows) {
-  if (knows_rows && request.rows_size() > 0) return {request.rows().begin(), request.rows().end()};
+std::vector<int> RowsOf(const v1::FetchBatchRequest& request, int size) {
+  if (request.rows_size() > 0) return {request.rows().begin(), request.rows().end()};
   std::vector<int> rows;
   for (int i = request.begin(); i < (request.end() == 0 ? size : request.end()); ++i) {
     rows.push_back(i);
@@ -128,7 +128,6 @@ class FakeController::Experience final : public v1::ExperienceService::Service {
   grpc::Status FetchBatch(grpc::ServerContext* /*context*/, const v1::FetchBatchRequest* request,
                           grpc::ServerWriter<v1::FetchBatchResponse>* writer) override {
     std::vector<v1::Trajectory> batch;
-    bool knows = true;
     {
       absl::MutexLock lock(&owner_->mu_);
       const auto it = owner_->batches_.find(request->batch_id());
@@ -136,14 +135,13 @@ class FakeController::Experience final : public v1::ExperienceService::Service {
         return grpc::Status(grpc::StatusCode::NOT_FOUND, "no such batch");
       }
       batch = it->second;
-      knows = owner_->options_.knows_headers;
       owner_->fetches_.push_back(*request);
     }
-    for (const int row : RowsOf(*request, static_cast<int>(batch.size()), knows)) {
+    for (const int row : RowsOf(*request, static_cast<int>(batch.size()))) {
       v1::FetchBatchResponse response;
       v1::Trajectory* trajectory = response.add_trajectories();
       *trajectory = batch[static_cast<size_t>(row)];
-      const bool header = knows && request->view() == v1::FetchBatchRequest::VIEW_HEADERS;
+      const bool header = request->view() == v1::FetchBatchRequest::VIEW_HEADERS;
       if (header && trajectory->segments_size() > 0) trajectory->clear_columns();
       writer->Write(response);
     }

@@ -32,9 +32,8 @@ class FakeController final {
     int32_t protocol = 1;
     bool acknowledge_heartbeats = true;
     bool acknowledge_results = true;
-    bool knows_headers = true;  ///< False: FetchBatch as in the first release, which sent all.
-    int port = 0;               ///< 0: any free one.
-    std::string token;          ///< Required from workers when not empty.
+    int port = 0;       ///< 0: any free one.
+    std::string token;  ///< Required from workers when not empty.
   };
   explicit FakeController(Options options);
   FakeController() : FakeController(Options()) {}

@@ -118,14 +118,14 @@ TEST(OffersTest, AWorkerThatOnlyHasTheNameOfTheMethodIsNotEnough) {
   EXPECT_EQ(own.asked(), 0);
 }
 
-// As a rollout of an earlier release, which does not promise chat_templates.
+// A rollout of the user's own, which does not promise chat_templates.
 TEST(OffersTest, AWorkerThatDoesNotKnowTheTemplatesOfModelsIsNotEnough) {
   TestCluster cluster;
   cluster.AddWorker("actor-0", "actor");
   cluster.AddWorker("reward-0", "reward");
   ASSERT_TRUE(WaitFor([&] { return cluster.Workers().size() == 2; }));
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "early").ok());  // no rollout is known yet
-  UsersWorker older(cluster, "rollout", {"generate", "load_weights"});
+  UsersWorker own(cluster, "rollout", {"generate", "load_weights"});
   EXPECT_TRUE(WaitFor([&] {
     return cluster.Why("early").find(
                "no attached worker of role rollout reads chat templates of models") !=
@@ -140,10 +140,10 @@ TEST(OffersTest, AWorkerThatDoesNotKnowTheTemplatesOfModelsIsNotEnough) {
   cluster.AddWorker("rollout-0", "rollout");
   cluster.AddWorker("rollout-1", "rollout");
   ASSERT_TRUE(cluster.WaitForState("early", Job::STATE_SUCCEEDED)) << cluster.Why("early");
-  EXPECT_EQ(older.asked(), 0);
+  EXPECT_EQ(own.asked(), 0);
 }
 
-// As a rollout of an earlier release, which knows every template of the job and not its model.
+// A rollout of the user's own, which knows every template of the job and not its model.
 TEST(OffersTest, AWorkerThatCannotLoadTheModelIsNotEnough) {
   TestCluster cluster;
   cluster.AddWorker("actor-0", "actor");
@@ -161,7 +161,7 @@ TEST(OffersTest, AWorkerThatCannotLoadTheModelIsNotEnough) {
   const auto early = cluster.Create(spec, "early");  // no rollout is known yet
   ASSERT_TRUE(early.ok()) << early.status();
   EXPECT_THAT(early->model_features(), ElementsAre("model_qwen3"));
-  UsersWorker older(cluster, "rollout", {"generate", "load_weights"});
+  UsersWorker own(cluster, "rollout", {"generate", "load_weights"});
   EXPECT_TRUE(WaitFor([&] {
     return cluster.Why("early").find(
                "no attached worker of role rollout loads models of type qwen3") !=
@@ -178,7 +178,7 @@ TEST(OffersTest, AWorkerThatCannotLoadTheModelIsNotEnough) {
   cluster.AddWorker("rollout-0", "rollout");
   cluster.AddWorker("rollout-1", "rollout");
   ASSERT_TRUE(cluster.WaitForState("early", Job::STATE_SUCCEEDED)) << cluster.Why("early");
-  EXPECT_EQ(older.asked(), 0);
+  EXPECT_EQ(own.asked(), 0);
 }
 
 TEST(OffersTest, AMethodThatNobodyOffersIsRefusedWithThoseThatAreOffered) {

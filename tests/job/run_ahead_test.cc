@@ -138,7 +138,8 @@ TEST(RunAheadTest, WhateverDiesTheWeightsAreThoseWithoutIt) {
   }
 }
 
-// A worker of an earlier release, and one that fails each time: four at once, and then it rests.
+// A worker that does not know the method, and one that fails each time: four at once, and then it
+// rests.
 TEST(RunAheadTest, AWorkerThatCannotIsNotAskedForEver) {
   const std::pair<absl::Status, size_t> cases[] = {
       {absl::UnimplementedError("no method run_ahead"), 4},

@@ -144,7 +144,7 @@ void SimulatedWorker::StopAhead() {
   }
 }
 
-// With a worker of an earlier release among them.
+// With a worker among them that does not know the method.
 void SimulatedWorker::RunAhead(uint64_t context) {
   if (index_ % 5 == 4) return Finish(context, Failed(absl::UnimplementedError("no such method")));
   const bool busy = std::any_of(contexts_.begin(), contexts_.end(), [](const auto& running) {

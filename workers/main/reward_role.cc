@@ -1,6 +1,5 @@
 #include "workers/main/reward_role.h"
 
-#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -46,10 +45,7 @@ reward::CommandOptions CommandOptionsOf(const v1::RewardSpec& spec,
   options.working_dir = spec.working_dir();
   if (spec.has_command_processes()) options.processes = spec.command_processes();
   if (spec.has_timeout_seconds()) options.timeout = absl::Seconds(spec.timeout_seconds());
-  // The spec of a job from before there was startup_seconds has none: processes had a minute then.
-  options.startup = spec.has_startup_seconds()
-                        ? absl::Seconds(spec.startup_seconds())
-                        : std::max(absl::ZeroDuration(), absl::Seconds(60) - options.timeout);
+  options.startup = absl::Seconds(spec.startup_seconds());
   options.stderr_sink = sinks.stderr_sink;
   options.trouble_sink = sinks.trouble_sink;
   return options;

@@ -320,20 +320,6 @@ TEST_F(ScoringRanksTest, AShareMayBeEmpty) {
   EXPECT_EQ(asked, 3u) << "headers twice, and one share";
 }
 
-TEST_F(ScoringRanksTest, AControllerOfAnEarlierReleaseSendsEverything) {
-  Start("critic", 1, 2);
-  Do([&](RankWorker& worker) {
-    worker.controller.Change(
-        [](FakeController::Options& options) { options.knows_headers = false; });
-    return worker.Assign(spec_);
-  });
-  Do([&](RankWorker& worker) {
-    return worker.driver.Run(worker.MakeUpdate(1, "values", "value"));
-  });
-  ExpectSameScores("compute_values");
-  EXPECT_EQ(workers_[1]->controller.fetches().size(), 1u);
-}
-
 TEST_F(ScoringRanksTest, ATrajectoryThatDoesNotFitItsHeaderIsRefused) {
   Start("critic", 1, 2);
   Do([&](RankWorker& worker) {

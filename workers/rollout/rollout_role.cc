@@ -136,7 +136,7 @@ absl::StatusOr<v1::TaskResult> RolloutRole::Assign(const v1::Task& task) {
 
 absl::Status RolloutRole::MakeDrafter(Assigned& assigned) {
   const v1::SpeculationSpec& spec = assigned.spec.rollout().speculation();
-  if (spec.mode() != "auto") {  // empty: a controller of an earlier release
+  if (spec.mode() != "auto") {
     kept_.Drop();
     return absl::OkStatus();
   }

@@ -15,9 +15,6 @@ int64_t FirstStepOfActor(const v1::JobSpec& spec) {
 
 OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_step) {
   OptimizerSpec out;
-  // A controller of this release says it in every job that it admits: the others are of earlier
-  // releases, which decayed everything.
-  out.decay_norms_and_biases = true;
   ReadFields(OptimizerOptionTable(), spec.actor(), &out);
   out.total_steps = spec.trainer().total_training_steps() - first_step;
   return out;

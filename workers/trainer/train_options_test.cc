@@ -49,11 +49,8 @@ TEST(TrainOptions, MicroBatchesFitTheCache) {
   EXPECT_EQ(MakeUpdateOptions(spec, batch, true).max_token_len, 100);
 }
 
-// Controllers of earlier releases say nothing: their jobs began with a decay of everything.
-TEST(TrainOptions, AJobOfAnEarlierReleaseDecaysEverything) {
+TEST(TrainOptions, NormsAndBiasesDecayIfTheSpecSaysSo) {
   v1::JobSpec spec;
-  EXPECT_TRUE(MakeOptimizerSpec(spec).decay_norms_and_biases);
-  spec.mutable_actor()->set_decay_norms_and_biases(false);
   EXPECT_FALSE(MakeOptimizerSpec(spec).decay_norms_and_biases);
   spec.mutable_actor()->set_decay_norms_and_biases(true);
   EXPECT_TRUE(MakeOptimizerSpec(spec).decay_norms_and_biases);
