@@ -242,8 +242,8 @@ struct LoadData {
 /// What a batch has to do with the BatchRow of its step in the store.
 enum class Recorded {
   kNot,  ///< Nothing: the row will be made of the batch.
-  /// The ranks may have the batch already, and the row names its columns: a batch with other
-  /// columns is DATA_LOSS. A job of an earlier release has no row, and nothing is compared.
+  /// The ranks may have the batch already, and the row names its columns. No row, or a batch with
+  /// other columns: DATA_LOSS.
   kCompare,
   /// The batch is made of the row's responses and baselines. No row, or other columns: DATA_LOSS.
   kReplay,

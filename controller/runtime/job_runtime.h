@@ -197,7 +197,6 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void SendSave(const StartTask& effect, v1::Task task);
   void BeginSave(const StartTask& effect, const absl::Status& prepared);
   void StoreGenerated(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
-  void TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const;
   static std::string BatchId(int64_t step, uint64_t incarnation);
   std::string Capability(const std::string& batch_id) const;
   /// Reads the history after `after` in pieces, to its end.

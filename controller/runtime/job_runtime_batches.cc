@@ -42,7 +42,7 @@ struct JobRuntime::Building {
   std::optional<Pretraining> pretraining;
 };
 
-// If the batch has a row, the row is read first, and the batch is compared with it.
+// If the batch must have a row, the row is read first, and the batch is compared with it.
 void JobRuntime::Do(const BuildBatch& asked) {
   if (asked.recorded == Recorded::kNot) return Build(asked, nullptr);
   OnDisk([this, asked] {
@@ -51,12 +51,12 @@ void JobRuntime::Do(const BuildBatch& asked) {
       if (IsTerminal(core_.state())) return;
       const bool replays = effect.recorded == Recorded::kReplay;
       absl::Status status = row.status();
-      if (status.ok() && replays && !row->has_value()) {
-        status = absl::DataLossError(absl::StrCat(
-            "step ", effect.step, " cannot be replayed: the row of its batch is gone"));
+      if (status.ok() && !row->has_value()) {
+        status = absl::DataLossError(absl::StrCat("step ", effect.step, " cannot be ",
+                                                  replays ? "replayed" : "gone on with",
+                                                  ": the row of its batch is gone"));
       }
       if (!status.ok()) return Run(BatchBuilt{status, effect.step, effect.incarnation});
-      if (!row->has_value()) return Build(effect, nullptr);  // of an earlier release
       if (replays) AskFor(**row, &effect);
       Build(effect, std::make_shared<const store::v1::BatchRow>(**std::move(row)));
     });

@@ -109,7 +109,7 @@ void JobRuntime::Do(const StartTask& effect) {
       task.mutable_publish()->mutable_keep_versions()->Assign(effect.args.keep_versions.begin(),
                                                               effect.args.keep_versions.end());
       if (!context_->relay_key.empty()) {
-        // A worker of an earlier release does not tell the relay the uid.
+        // A worker that does not promise it tells the relay no uid.
         const bool by_uid = context_->workers->Promises(effect.worker, kJobUidFeature);
         task.mutable_publish()->set_capability(
             PublishCapability(context_->relay_key, name_, by_uid ? uid_ : ""));
@@ -235,7 +235,6 @@ void JobRuntime::SendScore(const StartTask& effect) {
         again.args.trajectory.columns = now.columns;
         return SendScore(again);
       }
-      TakePromptApart(effect.args.trajectory, &*read);
       if (payloads_.Find(id) == nullptr) {  // else it was read for another score meanwhile
         payloads_.Put(id, std::make_shared<const PackedPayload>(*read));
       }

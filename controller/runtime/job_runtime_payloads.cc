@@ -28,14 +28,6 @@ absl::StatusOr<uint32_t> ColumnLength(const v1::TaskResult& result, absl::string
 
 }  // namespace
 
-// Payloads of earlier releases have the rendered prompt as their only one.
-void JobRuntime::TakePromptApart(const TrajectoryInfo& info, v1::Trajectory* payload) const {
-  const Example* example = ExampleOf(info);
-  if (!payload->rendered_prompt().empty() || example == nullptr) return;
-  payload->set_rendered_prompt(payload->prompt_text());
-  SetPrompt(*example, payload);
-}
-
 int64_t JobRuntime::MaxResponseTokens() const {
   const int64_t most = submitted_->effective_spec().data().max_response_length();
   return most > 0 ? most : std::numeric_limits<int64_t>::max();
@@ -276,9 +268,7 @@ absl::StatusOr<v1::Trajectory> JobRuntime::ReadWhole(const LoggedPayload& payloa
           "the payload of ", name,
           " cannot be read: ", bytes.ok() ? "it is damaged" : bytes.status().message()));
     }
-    // Columns that an earlier release wrote say not whose they are.
-    const bool columns = &part != &payload.records.front() && read.trajectory_id().empty();
-    if (!columns && read.trajectory_id() != name) {
+    if (read.trajectory_id() != name) {
       return absl::DataLossError(absl::StrCat("the payload of ", name, " cannot be read: that of '",
                                               read.trajectory_id(), "' stands in its place"));
     }

@@ -142,43 +142,6 @@ TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
   EXPECT_THAT(rollout->Acknowledged(2), ElementsAre(refs[0], refs[1]));
 }
 
-// Earlier releases stored the rendered prompt in place of that of the data set.
-TEST(JobRuntimeTest, APayloadOfAnEarlierReleaseIsScoredByThePromptOfItsData) {
-  RestartedController controller(
-      EmptyRoot("earlier_payload"),
-      R"({"prompt": [{"role": "system", "content": "Add."}, {"role": "user", "content": "1+2="}],)"
-      R"( "answer": "3"})");
-  const std::string folder = controller.root + "/jobs/default/add/experience";
-  std::filesystem::create_directories(folder);
-  v1::Trajectory payload;
-  payload.set_trajectory_id("train-0");
-  payload.set_prompt_text("<s>Add.</s><u>1+2=</u>");
-  payload.set_response_text("3");
-  auto log = experience::ExperienceLog::Open(folder).value();
-  const experience::Location at = log->Append(payload.SerializeAsString()).value();
-  log.reset();
-  const store::v1::TrajectoryRow generated = GeneratedRow(at);
-
-  store::v1::JobRow row = RunningRow({"actor-0", "rollout-0", "reward-0"});
-  v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
-  spec.mutable_data()->set_train_batch_size(1);
-  spec.mutable_rollout()->set_n(1);
-  row.set_incarnation(1);
-
-  const auto reward = std::make_shared<Recorder>();
-  controller.workers.Set("reward-0", reward);
-  const auto job = controller.Start(row, {{1, generated}});
-  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
-  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {}});
-  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
-  const v1::Trajectory scored = reward->AwaitScored();
-  EXPECT_EQ(scored.response_text(), "3");
-  EXPECT_EQ(scored.rendered_prompt(), "<s>Add.</s><u>1+2=</u>");
-  EXPECT_EQ(scored.prompt_text(), "system: Add.\nuser: 1+2=");
-  ASSERT_EQ(scored.messages_size(), 2);
-  EXPECT_EQ(scored.messages(1).content(), "1+2=");
-}
-
 // After a restart a score reads its response from the log. A column that came first, and is written
 // while that read waits, belongs to the response: a batch that lacked it would end the job.
 TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {

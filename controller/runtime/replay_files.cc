@@ -244,9 +244,7 @@ std::string NothingToCompare(const v1::Replay& replay, const fs::path& folder) {
            "numbers";
   }
   if (fs::is_directory(folder / kComparedFolder, code)) return "";
-  return "this replay has no copy of the job's checkpoint: an earlier release made it, or the copy "
-         "was "
-         "removed; replay the job again";
+  return "this replay has no copy of the job's checkpoint: it was removed; replay the job again";
 }
 
 // A copy of these files of a checkpoint alone.

@@ -15,9 +15,8 @@ std::pair<int64_t, int64_t> GoneWith(int64_t number, int64_t kept);
 
 /// Entry `number` was just written. The newest `kept` entries stay. Of the entries that are
 /// kept·2^j or more behind the newest, every 2^(j+1)-th stays. Returns the entries that are exactly
-/// kept·2^j behind now, for any j, and do not stay. Most of them were deleted at a smaller j
-/// already, but not if a release without this rule wrote them. There are never more than kept·(1 +
-/// log2(number / kept) / 2) + 1 entries.
+/// kept·2^j behind now, for any j, and do not stay; most of them were deleted at a smaller j. There
+/// are never more than kept·(1 + log2(number / kept) / 2) + 1 entries.
 std::vector<int64_t> ThinnedWith(int64_t number, int64_t kept);
 
 }  // namespace baton::controller

@@ -46,21 +46,5 @@ TEST(RetentionTest, OlderEntriesAreThinnedByTheRule) {
   }
 }
 
-// A release without the rule has left every row.
-TEST(RetentionTest, EntriesThatNobodyThinnedGoAsTheyComeToALimit) {
-  constexpr int64_t kKept = 10, kFirst = 1000, kLast = 20'000;
-  std::set<int64_t> there;
-  for (int64_t number = 0; number < kFirst; ++number) there.insert(number);
-  for (int64_t newest = kFirst; newest <= kLast; ++newest) {
-    there.insert(newest);
-    for (const int64_t old : ThinnedWith(newest, kKept)) there.erase(old);
-  }
-  std::set<int64_t> expected;
-  for (int64_t number = 0; number <= kLast; ++number) {
-    if (Stays(number, kLast, kKept)) expected.insert(number);
-  }
-  EXPECT_EQ(there, expected);
-}
-
 }  // namespace
 }  // namespace baton::controller
