@@ -8,7 +8,7 @@
 namespace baton::controller {
 
 void BirthNumbers::Restore(const store::v1::JobRow& row) {
-  // Rows of earlier releases have no numbers; 0 names nothing.
+  // A job that goes on from a checkpoint has given none yet; 0 names nothing.
   next_ = std::max<uint64_t>(row.next_birth(), 1);
   work_ = row.births();
   restored_ = true;

@@ -93,7 +93,7 @@ TEST(BirthNumbersTest, OneControllerNamesNoWorkTwice) {
   EXPECT_EQ(again.At(0), 17u) << "restored once";
 }
 
-TEST(BirthNumbersTest, ARowOfAnEarlierReleaseHasGivenNone) {
+TEST(BirthNumbersTest, AFirstRowHasGivenNone) {
   EffectSink out = SinkAt(kStepBegins);
   BirthNumbers numbers;
   numbers.Restore(store::v1::JobRow());

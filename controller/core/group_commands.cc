@@ -13,7 +13,7 @@ namespace baton::controller {
 void GroupCommands::Restore(const store::v1::JobRow& row, const RankGroups& groups) {
   for (const store::v1::GroupRow& kept : row.groups()) {
     const Group* const group = groups.Find(kept.role());
-    if (group == nullptr) continue;  // its role is one that this release no longer groups
+    if (group == nullptr) continue;
     Line& line = lines_[group->index];
     line.sequence = kept.sequence();
     if (!kept.has_command()) continue;
@@ -22,8 +22,7 @@ void GroupCommands::Restore(const store::v1::JobRow& row, const RankGroups& grou
     command.kind = static_cast<TaskKind>(kept.command().kind());
     command.group_epoch = kept.command().generation();
     command.sequence = kept.command().sequence();
-    // Earlier releases had narrower attempts, in another field.
-    command.attempt = std::max<uint64_t>(kept.command().attempt(), kept.command().wide_attempt());
+    command.attempt = kept.command().wide_attempt();
     line.command = command;
   }
 }

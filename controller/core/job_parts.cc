@@ -37,7 +37,6 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
       groups(spec(), dataflow()),
       commands(groups.all().size()),
       pools(spec(), dataflow(), is_async ? options.pool_quantum : absl::InfiniteDuration()),
-      // The spec's number of steps may have been a default of an earlier release.
       milestones(submitted, row.job().total_steps()),
       slots(spec(), dataflow(), options),
       life(row),

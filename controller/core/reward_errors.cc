@@ -60,10 +60,8 @@ absl::Status RewardErrors::Failed(const std::string& what, const std::string& ph
   return absl::OkStatus();
 }
 
-// A job that was submitted before there was a limit has none.
 double RewardErrors::MaxRate() const {
-  const v1::RewardSpec& reward = submitted_->effective_spec().reward();
-  return reward.has_max_error_rate() ? reward.max_error_rate() : 1;
+  return submitted_->effective_spec().reward().max_error_rate();
 }
 
 // So many of `total` rewards may fail; 0.29 of 100 is 29, although 0.29 * 100 is less.

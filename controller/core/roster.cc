@@ -79,7 +79,7 @@ absl::Status Roster::Fill(const v1::JobSpec& effective, const v1::Dataflow& data
 std::vector<const RoleSlot*> Roster::Match(const store::v1::JobRow& row) const {
   std::map<std::string, std::vector<const RoleSlot*>> of_role;
   for (const RoleSlot& slot : slots_) of_role[slot.role].push_back(&slot);
-  // By role and rank, not by place: a release may order roles in another way than the one before.
+  // By role and rank, not by place: the order of the roles in a row means nothing.
   std::map<std::string, size_t> next;
   std::vector<const RoleSlot*> matched;
   for (const store::v1::SlotRow& kept : row.slots()) {
@@ -98,8 +98,7 @@ void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
     RoleSlot& slot = slots_[static_cast<size_t>(IndexOf(*matched[static_cast<size_t>(i)]))];
     slot.worker = kept.worker_id();
     slot.credits = kept.credits();
-    // Earlier releases had narrower attempts, in another field.
-    slot.attempt = std::max<uint64_t>(kept.attempt(), kept.wide_attempt());
+    slot.attempt = kept.wide_attempt();
     if (slot.worker.empty()) continue;
     // One that gathered counts as assigning: when it attaches again, it says what it holds.
     slot.state = releasing      ? SlotState::kReleasing

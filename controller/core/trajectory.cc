@@ -1,7 +1,5 @@
 #include "controller/core/trajectory.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace baton::controller {
@@ -127,9 +125,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   info.incarnation = row.incarnation();
   info.tokens = row.tokens();
   info.prompt_tokens = row.prompt_tokens();
-  // Until schema version 2 nodes were done in their order, and counted.
-  const uint64_t in_order = (uint64_t{1} << std::min<uint32_t>(row.scored(), 63)) - 1;
-  info.scored = row.scored_nodes() | in_order;
+  info.scored = row.scored_nodes();
   for (const auto& [name, value] : row.scores()) info.scores[name] = value;
   info.failed = row.failed_nodes();
   info.losses = row.losses();

@@ -199,7 +199,7 @@ TEST(TrajectorySchedulerTest, AResponseWithoutARewardIsReadyAndCountsAsAnError) 
 }
 
 TEST(TrajectorySchedulerTest, AnErrorRewardStandsInForAnError) {
-  OneStep world("reward { error_reward: -1 }");
+  OneStep world("reward { error_reward: -1 max_error_rate: 0.5 }");
   const std::vector<StartTask> scores = world.GenerateAll();
   EXPECT_EQ(world.Scored(scores[0], absl::InvalidArgumentError("cannot parse")), Next::kDone);
   const TrajectoryInfo& first = world.scheduler.table().At(scores[0].ref.subject);

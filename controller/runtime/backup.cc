@@ -113,8 +113,7 @@ absl::StatusOr<std::optional<std::vector<std::string>>> NamedCheckpoints(const f
   const auto look = [&](const store::Row& stored) {
     store::v1::JobRow row;
     if (!row.ParseFromString(stored.value)) return true;  // the controller does not read it either
-    std::vector<store::Write> unused;
-    if (!ReadCheckpoints(*copy, stored.key, &row, &unused).ok()) return true;
+    if (!ReadCheckpoints(*copy, stored.key, &row).ok()) return true;
     for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
       const fs::path path = fs::path(checkpoint.path()).lexically_relative(data_root);
       if (path.empty() || *path.begin() == "..") continue;  // it was never below this data root

@@ -162,16 +162,6 @@ TEST_F(BackupTest, BeginsAnewWhenACheckpointWentMeanwhile) {
   EXPECT_THAT(PathsOf(**set), Contains("jobs/p/j/checkpoints/step-3/files.json"));
 }
 
-// A job's row of an earlier release lists its checkpoints itself.
-TEST_F(BackupTest, LooksForTheCheckpointsOfOlderRows) {
-  store::v1::JobRow row = RowAt(3);
-  row.add_checkpoints()->ParseFromString(CheckpointAt(3));
-  CommitRow({kJobTable, "projects/p/jobs/j", row.SerializeAsString()});
-  EXPECT_EQ(ErrorReason(BackupSet::Make(root_.path(), *store_).status()), "BACKUP_OVERTAKEN");
-  WriteUnder("jobs/p/j/checkpoints/step-3/files.json", "{}");
-  EXPECT_TRUE(BackupSet::Make(root_.path(), *store_).ok());
-}
-
 TEST_F(BackupTest, ComparesCheckpointsWithTheirFilesJson) {
   const std::string at = "jobs/p/j/checkpoints/step-3/";
   WriteUnder(at + "actor/model", "weights");
@@ -241,20 +231,21 @@ TEST(MoveRootTest, RowsFollowTheirFolder) {
   store::MemoryStore store;
   ASSERT_TRUE(MoveRoot(store, "/old").ok());
   store::v1::JobRow row;
-  row.add_checkpoints()->set_path("/old/jobs/p/j/checkpoints/step-1");
+  row.mutable_job()->mutable_error()->set_message("/old/jobs/p/j/checkpoints/step-1 is damaged");
+  v1::Checkpoint checkpoint;
+  checkpoint.set_path("/old/jobs/p/j/checkpoints/step-1");
   v1::Job spec;
   spec.mutable_effective_spec()->mutable_model()->set_path("/old/jobs/p/j/model");
   store.Commit({{kJobTable, "j", row.SerializeAsString()},
                 {kJobTable, "damaged", "\xff"},
-                {kCheckpointTable, NumberKey("j", 1), row.checkpoints(0).SerializeAsString()},
+                {kCheckpointTable, NumberKey("j", 1), checkpoint.SerializeAsString()},
                 {kSpecTable, "j", spec.SerializeAsString()}},
                [](absl::Status) {});
   ASSERT_TRUE(MoveRoot(store, "/old").ok());
   EXPECT_EQ(**store.Get(kJobTable, "j"), row.SerializeAsString());
   ASSERT_TRUE(MoveRoot(store, "/new").ok());
   ASSERT_TRUE(row.ParseFromString(**store.Get(kJobTable, "j")));
-  EXPECT_EQ(row.checkpoints(0).path(), "/new/jobs/p/j/checkpoints/step-1");
-  v1::Checkpoint checkpoint;
+  EXPECT_EQ(row.job().error().message(), "/new/jobs/p/j/checkpoints/step-1 is damaged");
   ASSERT_TRUE(checkpoint.ParseFromString(**store.Get(kCheckpointTable, NumberKey("j", 1))));
   EXPECT_EQ(checkpoint.path(), "/new/jobs/p/j/checkpoints/step-1");
   ASSERT_TRUE(spec.ParseFromString(**store.Get(kSpecTable, "j")));

@@ -166,12 +166,11 @@ TEST_F(BoundWorkerTest, AnExportIsAskedOfAWorkerOfTheProjectAndAnsweredByItAlone
   cancel.set_name(job_.name());
   ASSERT_TRUE(Wait<v1::Job>([&](auto d) { controller_->CancelJob(cancel, d); }).ok());
   controller_.reset();
-  store::v1::JobRow row;
-  ASSERT_TRUE(row.ParseFromString(**store_->Get(kJobTable, job_.name())));
-  row.add_checkpoints()->set_step(1);
-  row.mutable_checkpoints(0)->set_path(folder_.path("jobs/a/add/checkpoints/step-1"));
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(1);
+  checkpoint.set_path(folder_.path("jobs/a/add/checkpoints/step-1"));
   absl::Notification kept;
-  store_->Commit({{kJobTable, job_.name(), row.SerializeAsString()}},
+  store_->Commit({{kCheckpointTable, NumberKey(job_.name(), 1), checkpoint.SerializeAsString()}},
                  [&](const absl::Status&) { kept.Notify(); });
   kept.WaitForNotification();
   Start();

@@ -273,7 +273,7 @@ bool Controller::AnswerRepeat(const v1::CreateJobRequest& request, const std::st
     if (job == nullptr) ended = ended_->Describe(row.job());
     if (job == nullptr && absl::IsNotFound(ended.status())) return false;  // it was deleted
   }
-  if (row.has_checkpoint() && row.checkpoint() != request.checkpoint()) {
+  if (row.checkpoint() != request.checkpoint()) {
     const std::string from =
         row.checkpoint().empty() ? "a spec" : absl::StrCat("checkpoint ", row.checkpoint());
     done(reused(absl::StrCat("made job '", row.job(), "' from ", from)));

@@ -1,7 +1,6 @@
 // Controller: finds the problems of a submission.
 #include <algorithm>
 #include <iterator>
-#include <memory>
 #include <set>
 #include <utility>
 
@@ -13,12 +12,10 @@
 #include "controller/spec/check_dataflow.h"
 #include "controller/spec/check_saved.h"
 #include "controller/spec/check_speculation.h"
-#include "controller/spec/earlier_release.h"
 #include "controller/spec/role_needs.h"
 #include "controller/spec/same_prompts.h"
 #include "controller/spec/spec.h"
 #include "controller/spec/step_size.h"
-#include "sdk/base/earlier_release.h"
 #include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 
@@ -63,19 +60,12 @@ void Controller::CheckAll(const Submitted& submission, bool keeps, Then then) {
 
 // Checks the contents of models and data.
 void Controller::CheckContents(const Submitted& submission, bool keeps, Then then) {
-  v1::JobSpec* asked = submission->effective();
-  std::shared_ptr<v1::JobSpec> joined;  // data sets that the program did not filter
-  if (OfEarlierRelease(asked->data())) {
-    joined = std::make_shared<v1::JobSpec>(*asked);
-    AskToJoinMessages(joined.get());
-    asked = joined.get();
-  }
-  contents_.Check(
-      {asked, &submission->data_files, submission->request.project(), keeps, submission->gone},
-      [submission, joined, then = std::move(then)](absl::StatusOr<Violations> found) {
-        if (found.ok()) AddTo(&submission->violations, *std::move(found));
-        then(found.status());
-      });
+  contents_.Check({submission->effective(), &submission->data_files, submission->request.project(),
+                   keeps, submission->gone},
+                  [submission, then = std::move(then)](absl::StatusOr<Violations> found) {
+                    if (found.ok()) AddTo(&submission->violations, *std::move(found));
+                    then(found.status());
+                  });
 }
 
 // The last checks, after models and data.

@@ -189,7 +189,8 @@ TEST_F(ControllerDeleteTest, AStoredJobIsDeleted) {
   EXPECT_TRUE(Create(Spec(), "add").ok());
 }
 
-// Earlier releases removed files where they were, and the power failed meanwhile.
+// The power failed between the two renames of a job's folder, or while files on another file system
+// than the data root were removed where they were.
 TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
   PutJob("add");
   WriteText(folder_.path("jobs/default/.deleted-gone/checkpoints/step-2/actor/model"), "weights");
@@ -204,10 +205,10 @@ TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
 // workers write of a checkpoint stays.
 TEST_F(ControllerDeleteTest, WhatIsLeftOfADeletedCheckpointGoesAtTheNextStart) {
   PutJob("add");
-  WriteText(FolderOf("add") / "checkpoints/step-1.deleted.tmp/actor/model", "weights");
+  WriteText(FolderOf("add") / "checkpoints/.deleted-step-1.deleted.tmp/actor/model", "weights");
   WriteText(FolderOf("add") / "checkpoints/step-4.3.tmp/actor/model", "weights");
   Start();
-  EXPECT_FALSE(fs::exists(FolderOf("add") / "checkpoints/step-1.deleted.tmp"));
+  EXPECT_FALSE(fs::exists(FolderOf("add") / "checkpoints/.deleted-step-1.deleted.tmp"));
   EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-2/job.json"));
   EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-4.3.tmp/actor/model"));
 }

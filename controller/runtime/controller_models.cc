@@ -71,8 +71,7 @@ absl::StatusOr<std::string> Controller::CheckpointOf(const std::string& path,
                      absl::StrCat("there is no job '", source, "'", NearJob(*store_, source)),
                      {{"job", source}});
   }
-  std::vector<store::Write> unused;
-  BATON_RETURN_IF_ERROR(ReadCheckpoints(*store_, source, &job, &unused));
+  BATON_RETURN_IF_ERROR(ReadCheckpoints(*store_, source, &job));
   BATON_ASSIGN_OR_RETURN(
       const v1::Checkpoint chosen,
       ChooseCheckpoint(name.job, name.which, {job.checkpoints().begin(), job.checkpoints().end()}));

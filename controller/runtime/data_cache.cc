@@ -16,8 +16,8 @@ constexpr size_t kManySlots = 1024;
 
 // Says which files these are, as they are now, and how they are read. "": one of them is no file.
 std::string KeyOf(const std::vector<std::string>& paths, const DataSetOptions& options) {
-  std::string key = absl::StrCat(options.needs_response, options.needs_pair,
-                                 options.of_earlier_release, " ", options.max_memory_bytes);
+  std::string key =
+      absl::StrCat(options.needs_response, options.needs_pair, " ", options.max_memory_bytes);
   for (const std::string* text :
        {&options.prompt_key, &options.answer_key, &options.response_key, &options.answer_reader}) {
     absl::StrAppend(&key, " ", text->size(), ":", *text);

@@ -1,7 +1,6 @@
 #include "controller/runtime/data_files.h"
 
 #include <atomic>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "controller/runtime/controller.h"
 #include "controller/runtime/controller_testing.h"
+#include "controller/runtime/tables.h"
 #include "controller/store/sqlite_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -45,6 +45,26 @@ class DataFilesTest : public ::testing::Test {
     auto controller = Controller::Create(std::move(options));
     if (controller.ok()) controller_ = *std::move(controller);
     return controller.status();
+  }
+  /// Stops the controller. In the store the job has all its workers, and works.
+  void MakeRunning(const std::string& job) {
+    controller_.reset();
+    auto store = store::SqliteStore::Open(folder_.path("baton.db"));
+    ASSERT_TRUE(store.ok()) << store.status();
+    store::v1::JobRow row;
+    ASSERT_TRUE(row.ParseFromString(**(*store)->Get(kJobTable, job)));
+    row.mutable_job()->set_state(v1::Job::STATE_RUNNING);
+    row.mutable_job()->set_policy_version(1);
+    row.set_published_version(1);
+    for (store::v1::SlotRow& slot : *row.mutable_slots()) {
+      slot.set_worker_id(slot.role() + "-0");
+      slot.set_ready(true);
+      slot.set_credits(4);
+    }
+    absl::Notification written;
+    (*store)->Commit({{kJobTable, job, row.SerializeAsString()}},
+                     [&](const absl::Status&) { written.Notify(); });
+    written.WaitForNotification();
   }
 
   const TestFolder folder_;
@@ -153,26 +173,21 @@ class EndOfRunning : public EventSink {
   v1::JobEvent state_ ABSL_GUARDED_BY(mu_);
 };
 
-// A data root with a job in its fifth step, made by an earlier program.
 TEST_F(DataFilesTest, AJobWhoseFilesGrewFailsAtTheRestartAndNobodyElse) {
-  const char* source = std::getenv("BATON_SOURCE_DIR");
-  fs::copy(absl::StrCat(source == nullptr ? "." : source, "/controller/store/testdata/v3"),
-           folder_.path(), fs::copy_options::recursive);
-  for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-    fs::permissions(entry, fs::perms::owner_all, fs::perm_options::add);
+  const std::string train = WriteLines("train", 5);
+  const uint64_t before = fs::file_size(train);
+  ASSERT_TRUE(Open({}).ok());
+  for (const char* id : {"running", "waiting"}) {
+    v1::CreateJobRequest request;
+    *request.mutable_spec() = SmallRlSpec(train);
+    request.set_job_id(id);
+    const auto job = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+    ASSERT_TRUE(job.ok()) << job.status();
   }
-  fs::path train;
-  for (const auto& entry : fs::recursive_directory_iterator(folder_.path("files"))) {
-    if (entry.is_regular_file()) train = entry.path();
-  }
-  std::ifstream in(train);
-  const std::string before((std::istreambuf_iterator<char>(in)), {});
-  {
-    std::ofstream out(train);
-    for (int i = 0; i < 1000; ++i) out << before;
-  }
+  MakeRunning(kGrownJob);
+  WriteLines("train", 5000);
   ControllerOptions options;
-  options.max_data_bytes = 10 * before.size();
+  options.max_data_bytes = 10 * before;
   ASSERT_TRUE(Open(std::move(options)).ok());
   const auto sink = std::make_shared<EndOfRunning>();
   v1::WatchJobRequest watch;
@@ -181,13 +196,13 @@ TEST_F(DataFilesTest, AJobWhoseFilesGrewFailsAtTheRestartAndNobodyElse) {
   const v1::JobEvent end = sink->Await();
   EXPECT_THAT(end.message(), HasSubstr("the data cannot be used"));
   EXPECT_THAT(end.message(), HasSubstr(absl::StrCat("spec.data.train_files: the files have ",
-                                                    1000 * before.size(), " bytes together")));
+                                                    1000 * before, " bytes together")));
   EXPECT_THAT(end.message(), HasSubstr("--max-data-bytes"));
   v1::GetJobRequest get;
-  get.set_name("projects/default/jobs/ended");
+  get.set_name("projects/default/jobs/waiting");
   const auto other = Wait<v1::Job>([&](auto done) { controller_->GetJob(get, done); });
   ASSERT_TRUE(other.ok()) << other.status();
-  EXPECT_EQ(other->state(), v1::Job::STATE_SUCCEEDED);
+  EXPECT_EQ(other->state(), v1::Job::STATE_QUEUED);
   EXPECT_TRUE(controller_->Ready().ok());
 }
 

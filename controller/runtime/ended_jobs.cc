@@ -90,7 +90,7 @@ absl::StatusOr<v1::Job> EndedJobs::Describe(const std::string& name) const {
     return absl::DataLossError(absl::StrCat("the row of job ", name, " is damaged"));
   }
   v1::Job job = std::move(*row.mutable_job());
-  if (!job.has_effective_spec()) BATON_RETURN_IF_ERROR(ReadSpec(*context_->store, name, &job));
+  BATON_RETURN_IF_ERROR(ReadSpec(*context_->store, name, &job));
   return job;
 }
 

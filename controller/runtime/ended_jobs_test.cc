@@ -190,7 +190,7 @@ TEST_F(EndedJobsTest, CallsThatWaitAreBounded) {
   EXPECT_EQ(found_.size(), EndedJobs::kMostWaiting + 1);
 }
 
-TEST_F(EndedJobsTest, OrderOfAnEarlierReleaseIsWritten) {
+TEST_F(EndedJobsTest, AnOrderThatDoesNotAgreeIsWrittenAnew) {
   for (int64_t order = 1; order <= 3; ++order) PutJob(order);
   const auto agrees = [&] {
     OrderCheck check;
@@ -414,7 +414,7 @@ TEST_F(EndedJobsOfControllerTest, AreListedAmongTheOthers) {
   }
 }
 
-TEST_F(EndedJobsOfControllerTest, AStoreOfAnEarlierReleaseIsListed) {
+TEST_F(EndedJobsOfControllerTest, AStoreWithoutAnOrderIsListed) {
   PutEnded("a", "made");
   PutEnded("b");
   std::vector<store::Write> none;

@@ -71,7 +71,7 @@ absl::Status RemoveJobFolder(const std::string& data_root, const std::filesystem
 /// Moves to the trash what unfinished calls have left below `jobs`: staging folders, folders that
 /// RemoveJobFolder renamed, and folders with a job's name that hold only staged files, if `known`
 /// says that there is no such job ("PROJECT/JOB"). In folders of known jobs it removes checkpoints
-/// that an earlier release renamed but did not remove, because an ended job saves no further
+/// that were renamed where they are and not removed, because an ended job saves no further
 /// checkpoint, which would remove them.
 void CleanJobFolders(const std::filesystem::path& jobs,
                      const std::function<bool(const std::string& job)>& known);

@@ -44,7 +44,7 @@ class OrderCheck {
 };
 
 /// Writes all rows of the order anew, and deletes requests that made jobs which do not exist any
-/// more: after a release that did not have these rows. Blocks.
+/// more: where a job's row was damaged, its order is not known when the job is deleted. Blocks.
 absl::Status WriteOrder(store::Store& store);
 
 /// Passes the rows of `scan` to `take`, in pieces, until it returns false or no rows are left.

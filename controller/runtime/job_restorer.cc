@@ -80,8 +80,7 @@ absl::Status JobRestorer::ReadRestores() {
 
 // DATA_LOSS: the rows cannot be those of a job. Other errors are the store's.
 absl::StatusOr<std::shared_ptr<JobRuntime>> JobRestorer::RestoreJob(const store::Row& stored) {
-  BATON_ASSIGN_OR_RETURN(StoredJob read, ReadStoredJob(store_, stored));
-  if (!read.moves.empty()) BATON_RETURN_IF_ERROR(CommitNow(store_, std::move(read.moves)));
+  BATON_ASSIGN_OR_RETURN(const StoredJob read, ReadStoredJob(store_, stored));
   auto job = std::make_shared<JobRuntime>(
       context_, JobCore(read.row, read.trajectories, context_->epoch, context_->core),
       read.next_log_sequence, /*stored=*/true);
@@ -97,11 +96,8 @@ std::shared_ptr<JobRuntime> JobRestorer::SetAside(const store::Row& stored,
       {{"job", stored.key}, {"reason", reason}});
   store::v1::JobRow known;
   if (!known.ParseFromString(stored.value)) known.Clear();
-  if (!known.job().has_effective_spec())
-    ReadSpec(store_, stored.key, known.mutable_job()).IgnoreError();
-  std::vector<store::Write> unused;
-  known.clear_checkpoints();
-  ReadCheckpoints(store_, stored.key, &known, &unused).IgnoreError();
+  ReadSpec(store_, stored.key, known.mutable_job()).IgnoreError();
+  ReadCheckpoints(store_, stored.key, &known).IgnoreError();
   const auto shown = TakeSubmitted(known.mutable_job());
   return std::make_shared<JobRuntime>(
       context_, StandIn(stored.key, known, SetAsideError(stored.key, reason), *context_), 1,

@@ -4,10 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/job_runtime.h"
-#include "controller/spec/earlier_release.h"
 #include "controller/spec/role_names.h"
 #include "controller/spec/roles.h"
-#include "sdk/base/worker_features.h"
 
 namespace baton::controller {
 
@@ -15,9 +13,6 @@ void JobRuntime::SendAssign(const StartTask& effect, v1::Task task) {
   const TaskArgs& args = effect.args;
   v1::AssignRole* assign = task.mutable_assign_role();
   *assign->mutable_spec() = core_.effective_spec();
-  if (context_->workers->Promises(effect.worker, kChatTemplatesFeature)) {
-    AskToJoinMessages(assign->mutable_spec());
-  }
   assign->set_world_size(1);
   assign->set_policy_version(args.policy_version);
   if (args.checkpoint_step >= 0) {

@@ -6,7 +6,6 @@
 #include "controller/core/check_row.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/runtime/json_file.h"
-#include "controller/spec/earlier_release.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -45,7 +44,6 @@ absl::StatusOr<store::v1::JobRow> ReadSavedJob(const fs::path& checkpoint) {
         absl::StatusCode::kDataLoss, checkpoint,
         absl::StrCat("has a job.json that cannot be read: ", read.message()));
   }
-  Upgrade(row);
   if (const absl::Status good = CheckRow(row); !good.ok()) {
     return CheckpointFolderError(
         absl::StatusCode::kDataLoss, checkpoint,

@@ -15,8 +15,8 @@ namespace baton::controller {
 absl::Status CheckpointFolderError(absl::StatusCode code, const std::filesystem::path& folder,
                                    absl::string_view what);
 
-/// The row in the checkpoint's job.json, as this release writes it. NOT_FOUND: the folder is no
-/// complete checkpoint; DATA_LOSS: no controller wrote that file, or it is too large (json_file.h).
+/// The row in the checkpoint's job.json. NOT_FOUND: the folder is no complete checkpoint;
+/// DATA_LOSS: no controller wrote that file, or it is too large (json_file.h).
 /// The row passed CheckRow, and so its specs the checks of a new job. Blocks.
 absl::StatusOr<store::v1::JobRow> ReadSavedJob(const std::filesystem::path& checkpoint);
 

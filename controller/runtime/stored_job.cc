@@ -8,7 +8,6 @@
 #include "controller/core/job_core.h"
 #include "controller/runtime/checkpoint_rows.h"
 #include "controller/runtime/tables.h"
-#include "controller/spec/earlier_release.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton::controller {
@@ -49,6 +48,10 @@ absl::Status ReadNextLogSequence(store::Store& store, const std::string& name, S
 }  // namespace
 
 absl::Status ReadSpec(store::Store& store, const std::string& name, v1::Job* job) {
+  // Only their own row says them.
+  job->clear_spec();
+  job->clear_effective_spec();
+  job->clear_dataflow();
   BATON_ASSIGN_OR_RETURN(const auto stored, store.Get(kSpecTable, name));
   if (stored.has_value() && job->MergeFromString(*stored)) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("the spec of job ", name, " is missing or damaged"));
@@ -57,20 +60,13 @@ absl::Status ReadSpec(store::Store& store, const std::string& name, v1::Job* job
 absl::StatusOr<StoredJob> ReadStoredJob(store::Store& store, const store::Row& stored) {
   StoredJob job;
   if (!job.row.ParseFromString(stored.value)) return Damaged(stored.key, "");
-  // A row of an earlier release holds the spec itself; from now on the spec has a row of its own.
-  const bool with_spec = job.row.job().has_effective_spec();
-  if (!with_spec) BATON_RETURN_IF_ERROR(ReadSpec(store, stored.key, job.row.mutable_job()));
-  BATON_RETURN_IF_ERROR(ReadCheckpoints(store, stored.key, &job.row, &job.moves));
-  Upgrade(job.row);
+  BATON_RETURN_IF_ERROR(ReadSpec(store, stored.key, job.row.mutable_job()));
+  BATON_RETURN_IF_ERROR(ReadCheckpoints(store, stored.key, &job.row));
   absl::Status good = CheckRow(job.row);
   if (good.ok() && job.row.job().name() != stored.key) {
     good = absl::DataLossError(job.row.job().name());
   }
   if (!good.ok()) return Damaged(stored.key, absl::StrCat(": ", good.message()));
-  if (with_spec) {
-    v1::Job copy = job.row.job();
-    job.moves.push_back({kSpecTable, stored.key, TakeSubmitted(&copy)->SerializeAsString()});
-  }
   BATON_RETURN_IF_ERROR(ReadTrajectories(store, stored.key, &job));
   BATON_RETURN_IF_ERROR(ReadNextLogSequence(store, stored.key, &job));
   return job;

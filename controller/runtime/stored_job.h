@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -20,11 +19,9 @@ struct StoredJob {
   /// By serial number; for an active job, the trajectories of the steps that it keeps.
   std::map<uint64_t, store::v1::TrajectoryRow> trajectories;
   int64_t next_log_sequence = 1;
-  /// Rewrites rows of an earlier release. Commit them before the job starts.
-  std::vector<store::Write> moves;
 };
 
-/// Adds spec, effective_spec and dataflow to `job`. DATA_LOSS: they are missing or damaged.
+/// Sets spec, effective_spec and dataflow of `job`. DATA_LOSS: they are missing or damaged.
 absl::Status ReadSpec(store::Store& store, const std::string& name, v1::Job* job);
 
 /// Reads the other rows that belong to `stored`, a row of kJobTable. DATA_LOSS: they cannot be the

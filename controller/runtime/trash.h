@@ -18,7 +18,7 @@
 namespace baton::controller {
 
 /// Names of folders that lost their own and are being removed where they are: below `jobs/PROJECT`
-/// by the prefix, checkpoints by the suffix. Earlier releases gave them to everything they deleted.
+/// by the prefix, checkpoints by the suffix.
 inline constexpr char kDeletedPrefix[] = ".deleted-";
 inline constexpr char kDeletedSuffix[] = ".deleted.tmp";
 

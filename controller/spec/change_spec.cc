@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "controller/spec/dataflow_shape.h"
-#include "controller/spec/earlier_release.h"
 #include "controller/spec/spec.h"
 #include "controller/spec/train_mix.h"
 #include "google/protobuf/message.h"
@@ -151,7 +150,8 @@ void DropFollowing(const Message& given, const Message& before, const Message& a
     }
     if (reflection->HasField(given, field) || !WhyFixed(path).empty()) continue;
     const std::string was = FieldBytes(before, field);
-    // An earlier release may have filled in another default: that one is kept.
+    // A value that is not the default was found at the submission (a layout, for example): it
+    // stays.
     if (FieldBytes(*effective, field) != was || FieldBytes(after, field) == was) continue;
     reflection->ClearField(effective, field);
   }
@@ -215,16 +215,13 @@ ChangedJob ChangeSpec(const v1::Job& saved, const v1::JobSpec& changes) {
   DropMeanings(changes, &effective);
   DropFollowing(saved.spec(), CheckSpec(saved.spec()).effective, CheckSpec(out.spec).effective, "",
                 &effective);
-  KeepEarlierDefaults(&effective);
   ReplaceFields(changes, &effective);
-  RememberValidation(saved.spec(), changes, &effective);
   if (changes.trainer().has_total_training_steps()) {
     ExtendTrainMix(changes.trainer().total_training_steps(), effective.mutable_data());
   }
   // What is filled in already is kept: only what the changes bring, or what follows them, is new.
   CheckedSpec checked = CheckSpec(effective);
   out.effective_spec = std::move(checked.effective);
-  KeepEarlierRelease(saved.effective_spec(), changes, &out.effective_spec);
   out.dataflow = std::move(checked.dataflow);
   out.violations.insert(out.violations.end(), checked.violations.begin(), checked.violations.end());
   if (!out.violations.empty()) return out;

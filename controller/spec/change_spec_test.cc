@@ -158,22 +158,6 @@ TEST(ChangeSpecTest, GivenValuesAndOlderDefaultsDoNotFollow) {
   EXPECT_EQ(changed.effective_spec.rollout().val().temperature(), 0);  // as it was filled in then
 }
 
-TEST(ChangeSpecTest, AnOlderJobKeepsWhatItWentBy) {
-  v1::Job saved = Saved(Submitted(), 50);
-  v1::RewardSpec* reward = saved.mutable_effective_spec()->mutable_reward();
-  reward->set_command("score");
-  reward->clear_max_error_rate();
-  reward->clear_startup_seconds();
-  v1::JobSpec changes;
-  changes.mutable_actor()->set_lr(1e-5);
-  ChangedJob changed = ChangeSpec(saved, changes);
-  ASSERT_THAT(Texts(changed), IsEmpty());
-  EXPECT_EQ(changed.effective_spec.reward().max_error_rate(), 1);
-  EXPECT_EQ(changed.effective_spec.reward().startup_seconds(), 30);  // 60 with the 30 of an answer
-  changes.mutable_reward()->set_max_error_rate(0.2);
-  EXPECT_EQ(ChangeSpec(saved, changes).effective_spec.reward().max_error_rate(), 0.2);
-}
-
 TEST(ChangeSpecTest, WhatTheCheckpointHoldsMayNotChangeAndTheReasonIsTold) {
   v1::JobSpec changes;
   changes.mutable_data()->set_seed(2);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/dataflow_shape.h"
-#include "controller/spec/earlier_release.h"
 #include "controller/spec/replay.h"
 #include "controller/spec/spec.h"
 #include "sdk/base/mutant.h"
@@ -36,13 +35,12 @@ std::vector<v1::FieldViolation> CheckSaved(const v1::Job& job) {
   }
   if (Mutant("saved-spec-trusted")) return {};
   v1::JobSpec spec = job.effective_spec();
-  KeepEarlierDefaults(&spec);
   const bool replays = Replays(job.dataflow());
   // A replay draws no prompts, so it has no files of them.
   if (replays) spec.mutable_data()->add_train_files("recorded");
-  // The graph of kind rl is looked at as if the user had drawn it: an earlier release may have made
-  // another one of the same preset. The graphs of other kinds and of replays only follow from the
-  // spec.
+  // The graph of kind rl is looked at as if the user had drawn it: what a preset stands for may
+  // change, and a job keeps its graph. The graphs of other kinds and of replays only follow from
+  // the spec.
   const bool drawn = spec.kind() == v1::JOB_KIND_RL && !replays;
   if (drawn) *spec.mutable_dataflow() = job.dataflow();
   CheckedSpec checked = CheckSpec(spec);

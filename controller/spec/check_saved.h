@@ -15,9 +15,7 @@
 
 namespace baton::controller {
 
-/// Every problem of effective_spec and dataflow of `job`; empty: they are good. `job` is one of
-/// this release (Upgrade of earlier_release.h). What earlier releases admitted and CheckSpec now
-/// refuses, Upgrade must mend.
+/// Every problem of effective_spec and dataflow of `job`; empty: they are good.
 std::vector<v1::FieldViolation> CheckSaved(const v1::Job& job);
 
 /// The same for people, in one line: the first problem, and how many more there are. "": none.

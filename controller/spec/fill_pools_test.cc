@@ -4,7 +4,6 @@
 #include <map>
 #include <random>
 
-#include "controller/spec/earlier_release.h"
 #include "controller/spec/pools.h"
 #include "controller/spec/presets.h"
 #include "controller/spec/roles.h"
@@ -348,24 +347,6 @@ TEST(FillPools, AnythingIsNamedOrFilled) {
   EXPECT_GE(good, 200);
   EXPECT_GE(hybrid, 100);
   EXPECT_GE(refused, 200);
-}
-
-// A program that only planned with pools stored them without the rollouts.
-TEST(FillPools, PoolsOfAnEarlierProgramAreForgotten) {
-  store::v1::JobRow row;
-  row.add_groups()->set_role("actor");
-  v1::JobSpec* effective = row.mutable_job()->mutable_effective_spec();
-  *effective = PpoWithoutResources();
-  AddPool(effective, {"actor", "critic"}, 8);
-  Upgrade(row);
-  EXPECT_EQ(effective->resources().pools_size(), 0);
-  for (const std::vector<std::string>& roles :
-       {std::vector<std::string>{"actor", "rollout"}, {"critic", "reference"}}) {
-    effective->clear_resources();
-    AddPool(effective, roles);
-    Upgrade(row);
-    EXPECT_EQ(effective->resources().pools_size(), 1);
-  }
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/cut_text.h"
-#include "sdk/base/earlier_release.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/data_set/json_problem.h"
@@ -448,9 +447,6 @@ absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOption
   Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return absl::InvalidArgumentError(JsonProblem(line));
   if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
-  if (options.of_earlier_release) {
-    for (const char* key : {"messages", "completion", "label", "tools"}) json.erase(key);
-  }
   Example example;
   BATON_RETURN_IF_ERROR(TakeTexts(json, options, &example));
   BATON_ASSIGN_OR_RETURN(example.tools_json, ReadTools(json));
@@ -486,7 +482,6 @@ DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data) {
   options.prompt_key = data.prompt_key();
   options.answer_key = data.answer_key();
   options.response_key = data.response_key();
-  options.of_earlier_release = OfEarlierRelease(data);
   return options;
 }
 

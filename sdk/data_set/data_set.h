@@ -106,9 +106,6 @@ struct DataSetOptions {
   /// What compares with the answer of each line (AnswerReader), so that a line without one is
   /// broken; empty: nothing is known to.
   std::string answer_reader = {};
-  /// Of a job that an earlier release admitted: `messages`, `completion`, `label` and `tools` are
-  /// keys like any other, which are not read.
-  bool of_earlier_release = false;
   /// Reading ends with a problem once the examples take more: of short lines each takes many times
   /// its length.
   uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();

@@ -251,22 +251,5 @@ TEST_F(DataSetTest, LinesWithoutAnAnswerAreCounted) {
               HasSubstr("a.jsonl:2: `answer` is missing, and spec.judge.templ"));
 }
 
-// Keys that it did not know, whatever they hold, were no part of an example.
-TEST_F(DataSetTest, AnEarlierReleasesJobReadsItsLinesAsThere) {
-  v1::DataSpec data;  // of an effective spec without filter_overlong_prompts
-  const std::string line =
-      R"({"prompt": "2+2=", "response": "4", "label": false, "tools": 7, "completion": 3})";
-  for (const v1::JobKind kind : {v1::JOB_KIND_SFT, v1::JOB_KIND_RL}) {
-    const auto example = ParseExample(line, OptionsOf(kind, data));
-    ASSERT_TRUE(example.ok()) << example.status();
-    EXPECT_EQ(example->prompt, "2+2=");
-    EXPECT_EQ(example->response, "4");
-    EXPECT_FALSE(example->label.has_value());
-    EXPECT_EQ(example->tools_json, "");
-  }
-  data.set_filter_overlong_prompts(false);
-  EXPECT_FALSE(ParseExample(line, OptionsOf(v1::JOB_KIND_SFT, data)).ok());
-}
-
 }  // namespace
 }  // namespace baton

@@ -467,27 +467,6 @@ TEST(JobFaultsTest, AttemptsOfALongEpochEndBeforeTheNextOne) {
   }
 }
 
-// A row of a release whose attempts had 32 bits, 8 of them for the try.
-TEST(JobFaultsTest, AttemptsOfARowOfAnEarlierReleaseAreGoneOnWith) {
-  SimulatedJob job(Seed(1));
-  while (job.UnderWay(TaskKind::kUpdate).empty()) ASSERT_TRUE(job.Step());
-  store::v1::JobRow row = job.core().Row();
-  for (store::v1::SlotRow& slot : *row.mutable_slots()) {
-    slot.set_attempt((3 << 8) + 255);
-    slot.clear_wide_attempt();
-  }
-  row.mutable_groups(0)->mutable_command()->set_attempt((3 << 8) + 7);
-  row.mutable_groups(0)->mutable_command()->clear_wide_attempt();
-  const JobCore restored(row, {}, 4, JobCoreOptions());
-  const store::v1::JobRow kept = restored.Row();
-  EXPECT_EQ(kept.slots(0).wide_attempt(), (3u << 8) + 255);
-  EXPECT_EQ(kept.groups(0).command().wide_attempt(), (3u << 8) + 7);
-  TaskRef ref = job.UnderWay(TaskKind::kUpdate)[0].ref;
-  ref.attempt = (3 << 8) + 7;
-  EXPECT_TRUE(restored.Wants(job.UnderWay(TaskKind::kUpdate)[0].worker, ref));
-  EXPECT_GT(NextAttempt(kept.slots(0).wide_attempt(), FirstAttempt(4)), (4u << 8) + 255);
-}
-
 // The folder of a checkpoint could not be made, so its command never left: a worker runs commands
 // in order and would wait for it for ever.
 TEST(JobFaultsTest, ACommandWithoutRoomIsIssuedAgainUnderItsNumber) {

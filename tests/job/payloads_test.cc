@@ -76,30 +76,6 @@ TEST(PayloadLostTest, WhatIsLostIsGeneratedAndScoredAgain) {
   ExpectTheSameWeights(world, "");
 }
 
-// An earlier release gave the first response of a job that goes on from a checkpoint the serial 0.
-TEST(PayloadLostTest, AResponseOfSerialZeroIsOneToo) {
-  for (uint64_t seed = 1; seed < 40; ++seed) {
-    SimulatedJob world(Seeded(seed));
-    while (SerialsOf(world, 1).size() < 3) ASSERT_TRUE(world.Step());
-    const uint64_t serial = SerialsOf(world, 1).front();
-    const uint64_t id = world.rows().at(serial).id();
-    world.rows()[0] = world.rows().at(serial);
-    world.rows().erase(serial);
-    auto& kept = *world.mutable_row().mutable_kept_steps();
-    kept[kept.size() - 1].set_first_serial(0);
-    world.Restart(0);
-    while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
-    if (world.core().Brief().phase() != "generating") continue;
-    ASSERT_EQ(world.core().Find(id)->serial, 0u);
-    ASSERT_GT(world.core().Find(id)->location.size, 0u);
-    world.Send(PayloadLost{{{id, 0}}, "wrong checksum"});
-    EXPECT_EQ(world.core().Find(id)->losses, 1u);
-    EXPECT_EQ(world.rows().count(0), 0u);
-    return ExpectTheSameWeights(world, "");
-  }
-  FAIL() << "no seed got there";
-}
-
 TEST(PayloadLostTest, WhoeverReadsIt) {
   // At every event of jobs of several dataflows: some of the payloads that stand are lost, of one
   // and of several trajectories, while they are scored, evaluated or put into a batch.

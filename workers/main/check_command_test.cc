@@ -220,7 +220,6 @@ TEST_F(CheckCommandTest, PromptsThatAreCutBackAreCounted) {
                 "{{ m.content.split('9')[-1] }}1{% endfor %}"
                 "{% if add_generation_prompt %}29{% endif %}");
   spec_.mutable_data()->set_max_prompt_length(8);
-  spec_.mutable_data()->set_filter_overlong_prompts(false);  // no spec of an earlier release
   const std::string line =
       R"({"messages": [{"role": "user", "content": "4"}, {"role": "assistant", "content": "5"}]})";
   const std::string file =

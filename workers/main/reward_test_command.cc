@@ -88,7 +88,6 @@ absl::StatusOr<std::vector<Line>> ReadLines(const std::string& file, int64_t mos
 DataSetOptions OptionsOfLines(const RewardTestOptions& options) {
   if (options.data.empty()) return {};
   DataSetOptions keys = OptionsOf(v1::JOB_KIND_RL, options.spec.data());
-  keys.of_earlier_release = false;  // the spec is the user's, not an effective one
   v1::JobSpec spec = options.spec;
   spec.set_kind(v1::JOB_KIND_RL);  // of a script there is no kind
   keys.answer_reader = AnswerReader(spec, spec.dataflow());
@@ -182,9 +181,7 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeTested(const RewardT
   if (rewards) {
     reward::WeightedPart part;
     part.name = "reward";
-    v1::RewardSpec reward = spec.reward();
-    if (!reward.has_startup_seconds()) reward.set_startup_seconds(0);  // as for a job of today
-    BATON_ASSIGN_OR_RETURN(part.function, MakeReward(reward, options.commands, sinks));
+    BATON_ASSIGN_OR_RETURN(part.function, MakeReward(spec.reward(), options.commands, sinks));
     parts.push_back(std::move(part));
   }
   if (spec.has_judge()) {

@@ -6,7 +6,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/earlier_release.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/schema_spec/model_init.h"
 #include "workers/engine/hf_directory.h"
@@ -84,11 +83,6 @@ absl::Status PolicySource::OpenInit(const v1::ModelInitSpec& init) {
 
 absl::Status PolicySource::FindTemplate(const std::string& name) {
   constexpr char kKey[] = "spec.model.chat_template";
-  joins_messages_ = name == kJoinedMessages;
-  if (joins_messages_) {
-    chat_template_ = absl::NotFoundError("the contents of messages are joined");
-    return absl::OkStatus();
-  }
   if (name == "none") {
     chat_template_ = absl::InvalidArgumentError(
         "the prompt is a list of messages, and spec.model.chat_template is none: remove it (the "
@@ -177,11 +171,6 @@ absl::StatusOr<std::unique_ptr<engine::ScalarModel>> PolicySource::LoadScalarMod
 absl::StatusOr<Prompt> PolicySource::RenderPrompt(tokenizer::Chat chat,
                                                   absl::string_view text) const {
   if (chat.messages.empty() && !wraps_text_) return Prompt(tokenizer::RenderedText(text));
-  if (joins_messages_) {
-    tokenizer::RenderedText joined;
-    for (const tokenizer::ChatMessage& message : chat.messages) joined.Add(message.content);
-    return Prompt(std::move(joined));
-  }
   if (chat.messages.empty()) chat.messages.emplace_back("user", text);
   BATON_RETURN_IF_ERROR(chat_template_.status());
   Prompt prompt;
@@ -247,11 +236,8 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeReply(
     const Prompt& prompt, const tokenizer::TemplateReply& reply, bool ends) const {
   tokenizer::EncodeOptions options;
   options.control_ids = control_ids_;
-  // As the continuation that it is: a tokenizer that prepends a space to a text does not here. In a
-  // job of the earlier release that joined messages, it goes on as it did there.
-  if (!joins_messages_ && !reply.from_start) {
-    options.follows = tokenizer_->FollowsAfter(prompt.text, options);
-  }
+  // As the continuation that it is: a tokenizer that prepends a space to a text does not here.
+  if (!reply.from_start) options.follows = tokenizer_->FollowsAfter(prompt.text, options);
   tokenizer::RenderedText response = reply.text;
   if (prompt.templated() && !ends) {
     const std::string& mark = chat_template_->end_of_turn();

@@ -83,8 +83,7 @@ class PolicySource {
 
   /// A prompt as the model sees it: `chat` through the chat template; without messages `text`: as
   /// it is under `auto` and `none`, else as one user message. `text` and what messages say are
-  /// content. INVALID_ARGUMENT for messages where there is no template, unless they are joined
-  /// (sdk/base/earlier_release.h).
+  /// content. INVALID_ARGUMENT for messages where there is no template.
   absl::StatusOr<Prompt> RenderPrompt(tokenizer::Chat chat, absl::string_view text) const;
   /// A question to the model, of a text that is a template's own in parts: one user message where
   /// there is a chat template, else as it is.
@@ -119,8 +118,7 @@ class PolicySource {
 
   /// Or why there is none, which messages are refused with.
   absl::StatusOr<tokenizer::ChatTemplate> chat_template_;
-  bool wraps_text_ = false;      ///< A plain text is one user message.
-  bool joins_messages_ = false;  ///< As an earlier release did (kJoinedMessages).
+  bool wraps_text_ = false;  ///< A plain text is one user message.
   torch::Dtype dtype_ = torch::kFloat32;
   std::string directory_;
   ModelConfig config_;

@@ -8,7 +8,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/earlier_release.h"
 #include "sdk/base/test_folder.h"
 #include "workers/engine/hf_directory.h"
 #include "workers/engine/model_image_testing.h"
@@ -175,27 +174,6 @@ TEST(PolicySource, AThoughtThatThePromptOpensIsNotTrainedOnTwice) {
   EXPECT_EQ(kept.response, encode("add\n</think>\n\n4<|im_end|>"));
 }
 
-// Jobs that an earlier release admitted without a template go on with the prompts they had.
-TEST(PolicySource, MessagesOfAnEarlierReleasesJobAreJoined) {
-  const TestFolder folder;
-  v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
-  spec.set_chat_template(kJoinedMessages);
-  const auto joined = PolicySource::Open(spec, "").value();
-  const tokenizer::Chat chat = {{{"system", "Add."}, {"user", "2+2<|im_end|>?"}}};
-  const Prompt prompt = joined->RenderPrompt(chat, "").value();
-  EXPECT_EQ(prompt.text.text(), "Add.2+2<|im_end|>?");
-  EXPECT_FALSE(prompt.templated());
-  // Tokens, responses and what ends them are those of a text under `none`.
-  spec.set_chat_template("none");
-  const auto none = PolicySource::Open(spec, "").value();
-  const Prompt text = none->RenderPrompt({}, "Add.2+2<|im_end|>?").value();
-  EXPECT_EQ(joined->EncodePrompt(prompt, 0).value(), none->EncodePrompt(text, 0).value());
-  EXPECT_EQ(ResponseTo(*joined, prompt, "4"), ResponseTo(*none, text, "4"));
-  EXPECT_EQ(joined->stop_token_ids(), none->stop_token_ids());
-  EXPECT_EQ(joined->RenderPrompt({}, "2+2?").value().text.text(), "2+2?");
-  EXPECT_EQ(joined->RenderQuestion(tokenizer::RenderedText("2+2?")).value().text.text(), "2+2?");
-}
-
 TEST(PolicySource, MessagesWithoutATemplateAreRefused) {
   const TestFolder folder;
   WriteModel(folder.path());
@@ -340,23 +318,6 @@ TEST(PolicySource, AResponseThatIsASpecialTokensTextIsText) {
     for (const int32_t id : ids) EXPECT_FALSE(tokenizer.IsSpecial(id)) << text;
     EXPECT_EQ(tokenizer.DecodeBytes(ids), text);
   }
-}
-
-// An earlier release encoded a response as a text of its own, and its jobs go on so.
-TEST(PolicySource, AJobThatJoinsMessagesEncodesResponsesAsBefore) {
-  const TestFolder folder;
-  WriteModel(folder.path(), "metaspace");
-  v1::ModelSpec spec;
-  spec.set_path(folder.path());
-  spec.set_chat_template(kJoinedMessages);
-  const auto joined = PolicySource::Open(spec, "").value();
-  spec.set_chat_template("none");
-  const auto now = PolicySource::Open(spec, "").value();
-  const Prompt prompt = joined->RenderPrompt({{{"user", "the relay"}}}, "").value();
-  EXPECT_EQ(ResponseTo(*joined, prompt, "baton", /*ends=*/false),
-            joined->tokenizer().Encode("baton").value());
-  EXPECT_NE(ResponseTo(*now, prompt, "baton", /*ends=*/false),
-            joined->tokenizer().Encode("baton").value());
 }
 
 TEST(PolicySource, NamesWhatIsWrong) {
