@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/attention.h"
+#include "workers/engine/exceptions.h"
 #include "workers/engine/vocabulary_parallel.h"
 
 namespace baton::engine {
@@ -70,14 +71,6 @@ torch::Tensor PredictionStates(CausalLM& model, const PackedRows& packed) {
   const torch::Tensor hidden = model.Hidden(packed.tokens.to(model.device()),
                                             attention.Positions().to(model.device()), attention);
   return hidden.index_select(0, packed.prediction_rows.to(model.device()));
-}
-
-absl::Status FromException(const std::exception& error) {
-  const auto* collective = dynamic_cast<const CollectiveError*>(&error);
-  if (collective != nullptr) return collective->status();
-  const auto* torch_error = dynamic_cast<const c10::Error*>(&error);
-  return absl::InternalError(absl::StrCat(
-      "libtorch: ", torch_error != nullptr ? torch_error->what_without_backtrace() : error.what()));
 }
 
 absl::StatusOr<std::vector<std::vector<float>>> ComputeLogProbs(

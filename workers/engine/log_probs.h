@@ -6,7 +6,6 @@
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <exception>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -57,9 +56,6 @@ Scoring ScoringOf(const CausalLM& model);
 
 /// Final hidden states of `packed`'s prediction rows, [M, hidden_size]. Throws libtorch's errors.
 torch::Tensor PredictionStates(CausalLM& model, const PackedRows& packed);
-
-/// A CollectiveError's status; else Internal, with libtorch's own words.
-absl::Status FromException(const std::exception& error);
 
 }  // namespace baton::engine
 

@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/log_probs.h"
+#include "workers/engine/exceptions.h"
 
 namespace baton::engine {
 namespace {

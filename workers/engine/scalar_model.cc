@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
 #include "workers/engine/attention.h"
+#include "workers/engine/exceptions.h"
 #include "workers/engine/log_probs.h"
 
 namespace baton::engine {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/exceptions.h"
 #include "workers/engine/log_probs.h"
 #include "workers/engine/sharded_adamw.h"
 #include "workers/engine/trainer_loss.h"

@@ -4,6 +4,7 @@
 #include "absl/strings/str_join.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "workers/engine/exceptions.h"
 #include "workers/engine/log_probs.h"
 
 namespace baton::engine {
