@@ -8,7 +8,7 @@
 
 #include "bench/report.h"
 #include "sdk/schema/loss_options.h"
-#include "workers/engine/trainer_loss.h"
+#include "workers/engine/training/trainer_loss.h"
 
 namespace baton::bench {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/types/span.h"
 #include "bench/speculation_traces.h"
-#include "workers/engine/draft_tree.h"
+#include "workers/engine/generation/draft_tree.h"
 
 namespace baton::bench {
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "workers/engine/generator.h"
-#include "workers/engine/trainer.h"
+#include "workers/engine/generation/generator.h"
+#include "workers/engine/training/trainer.h"
 
 namespace baton::bench {
 namespace {

@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "sdk/schema/model_config.h"
-#include "workers/engine/micro_batch.h"
-#include "workers/engine/model.h"
+#include "workers/engine/loss/micro_batch.h"
+#include "workers/engine/model/model.h"
 
 namespace baton::bench {
 

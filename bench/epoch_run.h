@@ -12,9 +12,9 @@
 
 #include "absl/types/span.h"
 #include "bench/speculation_traces.h"
-#include "workers/engine/drafter.h"
-#include "workers/engine/generator.h"
-#include "workers/engine/model.h"
+#include "workers/engine/generation/drafter.h"
+#include "workers/engine/generation/generator.h"
+#include "workers/engine/model/model.h"
 
 namespace baton::bench {
 

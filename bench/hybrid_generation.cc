@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 
 namespace baton::bench {
 namespace {

@@ -40,9 +40,9 @@
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/sharded_adamw.h"
-#include "workers/engine/trainer.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/weights_io.h"
+#include "workers/engine/training/sharded_adamw.h"
+#include "workers/engine/training/trainer.h"
 #include "workers/parallel/rank_groups.h"
 #include "workers/policy/weights_publisher.h"
 

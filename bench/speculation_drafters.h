@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "bench/epoch_run.h"
 #include "bench/speculation_traces.h"
-#include "workers/engine/drafter.h"
+#include "workers/engine/generation/drafter.h"
 #include "workers/rollout/speculation/tree_drafter.h"
 #include "workers/rollout/tree_cache/tree_cache.h"
 

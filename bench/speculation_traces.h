@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "workers/engine/sampler.h"
+#include "workers/engine/generation/sampler.h"
 
 namespace baton::bench {
 

@@ -1,4 +1,4 @@
-// The losses by name, and their options. The formulas are in workers/engine/loss.h and
+// The losses by name, and their options. The formulas are in workers/engine/loss/loss.h and
 // scalar_loss.h.
 #ifndef BATON_SDK_SCHEMA_LOSS_OPTIONS_H_
 #define BATON_SDK_SCHEMA_LOSS_OPTIONS_H_

@@ -1,4 +1,5 @@
-// How a role learns: AdamW and its learning rate. workers/engine/optimizer.h has the formulas.
+// How a role learns: AdamW and its learning rate. workers/engine/training/optimizer.h has the
+// formulas.
 #ifndef BATON_SDK_SCHEMA_OPTIMIZER_OPTIONS_H_
 #define BATON_SDK_SCHEMA_OPTIMIZER_OPTIONS_H_
 

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "workers/engine/generator_testing.h"
-#include "workers/engine/tensor_parallel_testing.h"
-#include "workers/engine/trainer.h"
+#include "workers/engine/generation/generator_testing.h"
+#include "workers/engine/model/tensor_parallel_testing.h"
+#include "workers/engine/training/trainer.h"
 #include "workers/hybrid/hybrid_testing.h"
 
 namespace baton::hybrid {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sdk/parallel/transition.h"
-#include "workers/engine/thread_communicator_testing.h"
+#include "workers/engine/model/thread_communicator_testing.h"
 #include "workers/hybrid/hybrid_engine.h"
 
 namespace baton::hybrid::testing {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/number_coder.h"
+#include "workers/engine/model/number_coder.h"
 
 namespace baton::hybrid {
 namespace {

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "workers/engine/communicator.h"
-#include "workers/engine/generator.h"
-#include "workers/engine/leader_channel.h"
+#include "workers/engine/generation/generator.h"
+#include "workers/engine/generation/leader_channel.h"
+#include "workers/engine/model/communicator.h"
 
 namespace baton::hybrid {
 

@@ -7,9 +7,9 @@
 #include <random>
 #include <thread>
 
-#include "workers/engine/drafter_testing.h"
-#include "workers/engine/generator_testing.h"
-#include "workers/engine/thread_communicator_testing.h"
+#include "workers/engine/generation/drafter_testing.h"
+#include "workers/engine/generation/generator_testing.h"
+#include "workers/engine/model/thread_communicator_testing.h"
 
 namespace baton::hybrid {
 namespace {

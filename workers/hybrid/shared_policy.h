@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 
 namespace baton::hybrid {
 

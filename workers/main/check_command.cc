@@ -17,8 +17,8 @@
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/data_set/data_set.h"
-#include "workers/engine/check_weights.h"
-#include "workers/engine/kv_cache.h"
+#include "workers/engine/kernels/kv_cache.h"
+#include "workers/engine/scalar/check_weights.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/policy_source.h"
 

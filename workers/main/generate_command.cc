@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "relay/weights/file_io.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 #include "workers/policy/policy_source.h"
 #include "workers/tokenizer/generation_config.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 #include "workers/policy/policy_source.h"
 #include "workers/reward/verdict.h"
 #include "workers/scoring/judge_role.h"

@@ -11,7 +11,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/hf_directory.h"
+#include "workers/engine/model/hf_directory.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/policy_testing.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "workers/engine/communicator.h"
+#include "workers/engine/model/communicator.h"
 #include "workers/parallel/counting_device.h"
 
 namespace baton::parallel {

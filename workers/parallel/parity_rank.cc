@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "sdk/base/status_macros.h"
-#include "workers/engine/trainer.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/weights_io.h"
+#include "workers/engine/training/trainer.h"
 #include "workers/parallel/rank_groups.h"
 
 namespace baton::parallel {

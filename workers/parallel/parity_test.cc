@@ -19,7 +19,7 @@
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/base/test_folder.h"
 #include "sdk/base/test_process.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/weights_io.h"
 #include "workers/parallel/rank_groups.h"
 
 namespace baton::parallel {

@@ -19,7 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "workers/engine/communicator.h"
+#include "workers/engine/model/communicator.h"
 
 namespace baton::parallel {
 

@@ -3,7 +3,7 @@
 #define BATON_WORKERS_POLICY_GENERATION_OPTIONS_H_
 
 #include "baton/v1/job_spec.pb.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 #include "workers/policy/policy_source.h"
 
 namespace baton::policy {

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/schema_spec/model_init.h"
-#include "workers/engine/hf_directory.h"
-#include "workers/engine/scalar_directory.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/hf_directory.h"
+#include "workers/engine/model/weights_io.h"
+#include "workers/engine/scalar/scalar_directory.h"
 #include "workers/tokenizer/character_tokenizer.h"
 #include "workers/tokenizer/model_template.h"
 

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
-#include "workers/engine/micro_batch.h"
+#include "workers/engine/loss/micro_batch.h"
 #include "workers/policy/policy_source.h"
 
 namespace baton::policy {

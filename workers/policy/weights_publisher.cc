@@ -11,8 +11,8 @@
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/communicator.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/communicator.h"
+#include "workers/engine/model/weights_io.h"
 
 namespace baton::policy {
 namespace {

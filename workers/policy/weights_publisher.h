@@ -18,8 +18,8 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
 #include "relay/weights/safetensors_writer.h"
-#include "workers/engine/leader_channel.h"
-#include "workers/engine/model.h"
+#include "workers/engine/generation/leader_channel.h"
+#include "workers/engine/model/model.h"
 #include "workers/policy/weights_relay.h"
 
 namespace baton::policy {

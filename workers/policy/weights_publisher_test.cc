@@ -11,9 +11,9 @@
 #include "relay/client/relay_process_testing.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/model_image_testing.h"
-#include "workers/engine/tensor_parallel_testing.h"
-#include "workers/engine/thread_communicator_testing.h"
+#include "workers/engine/model/model_image_testing.h"
+#include "workers/engine/model/tensor_parallel_testing.h"
+#include "workers/engine/model/thread_communicator_testing.h"
 #include "workers/policy/policy_testing.h"
 
 namespace baton::policy {

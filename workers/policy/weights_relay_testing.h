@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/weights_io.h"
 #include "workers/policy/policy_testing.h"
 #include "workers/policy/weights_relay.h"
 

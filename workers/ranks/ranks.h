@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "baton/v1/worker_service.pb.h"
 #include "sdk/parallel/rank_layout.h"
-#include "workers/engine/communicator.h"
+#include "workers/engine/model/communicator.h"
 #include "workers/hybrid/hybrid_engine.h"
 
 namespace baton::ranks {

@@ -11,9 +11,9 @@
 #include "gtest/gtest.h"
 #include "sdk/messages/columns.h"
 #include "sdk/worker/worker_testing.h"
-#include "workers/engine/hf_directory.h"
-#include "workers/engine/scalar_directory.h"
-#include "workers/engine/scalar_model.h"
+#include "workers/engine/model/hf_directory.h"
+#include "workers/engine/scalar/scalar_directory.h"
+#include "workers/engine/scalar/scalar_model.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/policy_testing.h"
 

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/number_coder.h"
+#include "workers/engine/model/number_coder.h"
 
 namespace baton::ranks {
 namespace {

@@ -20,9 +20,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "workers/engine/communicator.h"
-#include "workers/engine/leader_channel.h"
-#include "workers/engine/micro_batch.h"
+#include "workers/engine/generation/leader_channel.h"
+#include "workers/engine/loss/micro_batch.h"
+#include "workers/engine/model/communicator.h"
 
 namespace baton::ranks {
 

@@ -8,7 +8,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/messages/columns.h"
 #include "sdk/worker/score_output.h"
-#include "workers/engine/log_probs.h"
+#include "workers/engine/loss/log_probs.h"
 #include "workers/policy/sequences.h"
 
 namespace baton::ranks {

@@ -13,7 +13,7 @@
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "sdk/worker/task_context.h"
-#include "workers/engine/micro_batch.h"
+#include "workers/engine/loss/micro_batch.h"
 #include "workers/ranks/score_loop.h"
 
 namespace baton::ranks {

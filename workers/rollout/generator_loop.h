@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "sdk/worker/task_context.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 #include "workers/hybrid/shared_policy.h"
 #include "workers/rollout/speculation/tree_drafter.h"
 

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "sdk/worker/experience_client.h"
 #include "sdk/worker/worker.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 #include "workers/hybrid/shared_policy.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"

@@ -12,7 +12,7 @@
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
 #include "sdk/worker/worker_testing.h"
-#include "workers/engine/model_image_testing.h"
+#include "workers/engine/model/model_image_testing.h"
 #include "workers/policy/policy_testing.h"
 #include "workers/policy/weights_relay_testing.h"
 #include "workers/rollout/rollout_role.h"

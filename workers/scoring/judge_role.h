@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "sdk/worker/worker.h"
-#include "workers/engine/generator.h"
+#include "workers/engine/generation/generator.h"
 #include "workers/policy/policy_source.h"
 #include "workers/ranks/role_setup.h"
 #include "workers/reward/verdict.h"

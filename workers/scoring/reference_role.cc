@@ -5,7 +5,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/log_probs.h"
+#include "workers/engine/loss/log_probs.h"
 #include "workers/ranks/score_tasks.h"
 
 namespace baton::scoring {

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "sdk/worker/worker.h"
-#include "workers/engine/model.h"
+#include "workers/engine/model/model.h"
 #include "workers/ranks/ranks.h"
 #include "workers/ranks/role_setup.h"
 #include "workers/ranks/score_loop.h"

@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/log_probs.h"
+#include "workers/engine/loss/log_probs.h"
 #include "workers/policy/sequences.h"
 #include "workers/ranks/role_testing.h"
 

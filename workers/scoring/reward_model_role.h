@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "sdk/worker/worker.h"
-#include "workers/engine/scalar_model.h"
+#include "workers/engine/scalar/scalar_model.h"
 #include "workers/policy/policy_source.h"
 #include "workers/ranks/ranks.h"
 #include "workers/ranks/role_setup.h"

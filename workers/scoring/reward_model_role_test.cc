@@ -4,8 +4,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/hf_directory.h"
-#include "workers/engine/scalar_directory.h"
+#include "workers/engine/model/hf_directory.h"
+#include "workers/engine/scalar/scalar_directory.h"
 #include "workers/policy/sequences.h"
 #include "workers/ranks/role_testing.h"
 

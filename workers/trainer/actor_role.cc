@@ -10,7 +10,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
-#include "workers/engine/kept_update.h"
+#include "workers/engine/model/kept_update.h"
 #include "workers/policy/generation_options.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/sequences.h"

@@ -11,8 +11,8 @@
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
-#include "workers/engine/hf_directory.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/hf_directory.h"
+#include "workers/engine/model/weights_io.h"
 #include "workers/policy/trajectory_columns.h"
 #include "workers/trainer/actor_role_testing.h"
 

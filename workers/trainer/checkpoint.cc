@@ -13,7 +13,7 @@
 #include "relay/weights/file_io.h"
 #include "sdk/base/file_error.h"
 #include "sdk/base/status_macros.h"
-#include "workers/engine/scalar_directory.h"
+#include "workers/engine/scalar/scalar_directory.h"
 
 namespace baton::trainer {
 namespace {

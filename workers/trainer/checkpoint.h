@@ -18,12 +18,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "workers/engine/hf_directory.h"
-#include "workers/engine/model.h"
-#include "workers/engine/scalar_model.h"
-#include "workers/engine/scalar_trainer.h"
-#include "workers/engine/trainer.h"
-#include "workers/engine/weights_io.h"
+#include "workers/engine/model/hf_directory.h"
+#include "workers/engine/model/model.h"
+#include "workers/engine/model/weights_io.h"
+#include "workers/engine/scalar/scalar_model.h"
+#include "workers/engine/scalar/scalar_trainer.h"
+#include "workers/engine/training/trainer.h"
 #include "workers/ranks/ranks.h"
 
 namespace baton::trainer {

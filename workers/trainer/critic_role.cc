@@ -9,7 +9,7 @@
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
-#include "workers/engine/scalar_directory.h"
+#include "workers/engine/scalar/scalar_directory.h"
 #include "workers/policy/trajectory_columns.h"
 #include "workers/ranks/score_tasks.h"
 #include "workers/trainer/critic_options.h"

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "sdk/worker/experience_client.h"
 #include "sdk/worker/worker.h"
-#include "workers/engine/scalar_trainer.h"
+#include "workers/engine/scalar/scalar_trainer.h"
 #include "workers/policy/policy_source.h"
 #include "workers/policy/sequences.h"
 #include "workers/ranks/role_setup.h"

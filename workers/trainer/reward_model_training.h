@@ -14,7 +14,7 @@
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
-#include "workers/engine/scalar_trainer.h"
+#include "workers/engine/scalar/scalar_trainer.h"
 #include "workers/policy/policy_source.h"
 #include "workers/trainer/checkpoint.h"
 

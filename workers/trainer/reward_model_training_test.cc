@@ -4,7 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
-#include "workers/engine/scalar_directory.h"
+#include "workers/engine/scalar/scalar_directory.h"
 #include "workers/trainer/actor_role_testing.h"
 
 namespace baton::trainer {

@@ -9,7 +9,7 @@
 #include "baton/v1/worker_service.pb.h"
 #include "sdk/schema/loss_options.h"
 #include "sdk/schema/optimizer_options.h"
-#include "workers/engine/trainer.h"
+#include "workers/engine/training/trainer.h"
 
 namespace baton::trainer {
 

@@ -14,7 +14,7 @@
 #include "baton/v1/experience.pb.h"
 #include "sdk/worker/experience_client.h"
 #include "sdk/worker/task_context.h"
-#include "workers/engine/micro_batch.h"
+#include "workers/engine/loss/micro_batch.h"
 #include "workers/policy/sequences.h"
 
 namespace baton::trainer {

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "workers/engine/drafter.h"
+#include "workers/engine/generation/drafter.h"
 #include "workers/rollout/speculation/acceptance.h"
 #include "workers/rollout/speculation/draft_budget.h"
 #include "workers/rollout/speculation/gain_guard.h"

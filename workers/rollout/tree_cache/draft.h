@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "workers/engine/draft_tree.h"
+#include "workers/engine/generation/draft_tree.h"
 
 namespace baton::rollout {
 

@@ -1,0 +1,50 @@
+#include "workers/engine/generation/draft_tree.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+#include "sdk/base/mutant.h"
+
+namespace baton::engine {
+
+DraftTree ChainDraft(absl::Span<const int32_t> tokens) {
+  DraftTree tree;
+  tree.tokens.assign(tokens.begin(), tokens.end());
+  tree.parents.resize(tokens.size());
+  std::iota(tree.parents.begin(), tree.parents.end(), -1);
+  return tree;
+}
+
+std::vector<int32_t> DraftDepths(const DraftTree& tree) {
+  std::vector<int32_t> depths;
+  for (const int32_t parent : tree.parents) depths.push_back(parent < 0 ? 0 : depths[parent] + 1);
+  return depths;
+}
+
+DraftTree PrunedDraft(const DraftTree& tree, const DraftLimits& limits) {
+  DraftTree kept;
+  std::vector<int32_t> places;                   // of each node in `kept`; -1: left out
+  std::vector<int64_t> depths;                   // of the nodes of `kept`
+  std::set<std::pair<int32_t, int32_t>> family;  // (parent in `kept`, token)
+  const size_t nodes = std::min(tree.tokens.size(), tree.parents.size());
+  for (size_t i = 0; i < nodes && kept.size() < limits.nodes; ++i) {
+    places.push_back(-1);
+    const int32_t token = tree.tokens[i];
+    const int32_t parent = tree.parents[i];
+    if (parent < -1 || parent >= static_cast<int64_t>(i)) continue;
+    const int32_t kept_parent = parent < 0 ? -1 : places[parent];
+    if (parent >= 0 && kept_parent < 0 && !Mutant("draft-orphans-stay")) continue;
+    const int64_t depth = kept_parent < 0 ? 0 : depths[kept_parent] + 1;
+    if (depth >= limits.depth || token < 0 || token >= limits.vocab_size) continue;
+    if (!family.emplace(kept_parent, token).second) continue;
+    places[i] = static_cast<int32_t>(kept.size());
+    depths.push_back(depth);
+    kept.tokens.push_back(token);
+    kept.parents.push_back(kept_parent);
+  }
+  return kept;
+}
+
+}  // namespace baton::engine

@@ -1,0 +1,61 @@
+// Keeps a drafter informed, asks it for drafts, and counts what came of all drafts. Private to the
+// generator.
+#ifndef BATON_WORKERS_ENGINE_GENERATION_SPECULATION_H_
+#define BATON_WORKERS_ENGINE_GENERATION_SPECULATION_H_
+
+#include <chrono>
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "workers/engine/generation/draft_tree.h"
+#include "workers/engine/generation/draft_verification.h"
+#include "workers/engine/generation/drafter.h"
+#include "workers/engine/generation/generator.h"
+#include "workers/engine/generation/generator_scheduler.h"
+
+namespace baton::engine {
+
+/// Owned by a generator; one thread at a time, as the generator.
+class Speculation {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `max_nodes`: GeneratorOptions.max_draft_nodes.
+  explicit Speculation(int64_t max_nodes) : max_nodes_(max_nodes) {}
+
+  /// Ends every request at the drafter that was set before. Those requests get no more drafts.
+  void SetDrafter(Drafter* drafter);
+
+  /// A request enters.
+  void Begin(const GenerateRequest& request);
+  /// Responses go on, or end.
+  void Follow(const std::vector<GenerateUpdate>& updates);
+  /// All requests end.
+  void EndAll();
+
+  /// Drafts for those of `decoding` that have no draft of their own, by id; max_nodes together.
+  std::vector<std::pair<uint64_t, DraftTree>> Ask(const std::vector<const Sequence*>& decoding);
+  /// Instead of Ask, while memory may become short.
+  void AskNothing();
+
+  /// Counts a draw of a pass and what came of it.
+  void Count(const StepPlan::Draw& draw, const Verification& drawn);
+  /// Counts a pass. It computed `rows` rows; `draft_rows` of them were nodes of drafts.
+  void CountPass(int64_t rows, int64_t draft_rows, Clock::duration time);
+
+  const DraftStats& stats() const { return stats_; }
+
+ private:
+  const int64_t max_nodes_;
+  Drafter* drafter_ = nullptr;
+  // At drafter_: nodes of its draft that the pass verified; kNoDraft: it gave none for the pass.
+  static constexpr int64_t kNoDraft = -1;
+  std::unordered_map<uint64_t, int64_t> begun_;
+  DraftStats stats_;
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_GENERATION_SPECULATION_H_

@@ -1,0 +1,59 @@
+// The parameters of one slice of a model (tensor_parallel.h), as its layers use them. Internal to
+// the model.
+#ifndef BATON_WORKERS_ENGINE_MODEL_DECODER_WEIGHTS_H_
+#define BATON_WORKERS_ENGINE_MODEL_DECODER_WEIGHTS_H_
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sdk/schema/model_config.h"
+#include "workers/engine/model/layers.h"
+#include "workers/engine/model/tensor_parallel.h"
+
+namespace baton::engine {
+
+struct DecoderLayer {
+  torch::Tensor input_norm;           ///< [hidden]
+  FusedLinear qkv;                    ///< q, k, v
+  torch::Tensor q_norm;               ///< [head_dim], of every head; undefined without
+  torch::Tensor k_norm;               ///< likewise
+  FusedLinear output;                 ///< o
+  torch::Tensor post_attention_norm;  ///< [hidden]
+  FusedLinear gate_up;                ///< gate, up
+  FusedLinear down;
+};
+
+struct DecoderWeights {
+  ModelConfig local;             ///< With the sizes of this slice.
+  torch::Tensor embedding;       ///< [vocab, hidden]
+  int64_t vocabulary_begin = 0;  ///< Of the embedding's first row.
+  std::vector<DecoderLayer> layers;
+  torch::Tensor norm;   ///< [hidden]
+  FusedLinear lm_head;  ///< Empty when tied.
+  /// Hugging Face names, sorted, and what part of the whole tensor each is.
+  std::vector<std::pair<std::string, torch::Tensor>> parameters;
+  std::vector<ParameterShard> shards;
+
+  /// Slice `rank` of `ranks` of a model of `config`: zeros, norms ones. `beside`: a slice of the
+  /// same model, whose tensors that all slices have whole this one takes for its own.
+  static std::shared_ptr<DecoderWeights> Create(const ModelConfig& config, int rank, int ranks,
+                                                const torch::TensorOptions& options,
+                                                const DecoderWeights* beside = nullptr);
+
+  /// The tensors that hold this slice's own parameters, fused ones as one. Contiguous.
+  std::vector<torch::Tensor> SliceStorages() const;
+
+ private:
+  void NameLinear(const std::string& prefix, const std::vector<std::string>& names,
+                  const FusedLinear& linear);
+  void NameParameters();
+};
+
+}  // namespace baton::engine
+
+#endif  // BATON_WORKERS_ENGINE_MODEL_DECODER_WEIGHTS_H_

@@ -1,0 +1,410 @@
+#include "workers/engine/model/hf_directory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+#include "relay/weights/file_io.h"
+#include "relay/weights/safetensors_reader.h"
+#include "sdk/base/hub_name.h"
+#include "sdk/base/mutant.h"
+#include "sdk/base/status_macros.h"
+#include "workers/engine/model/weights_io.h"
+#include "workers/tokenizer/generation_config.h"
+
+namespace baton::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using relay::SafetensorsFile;
+
+constexpr char kWeightsFile[] = "model.safetensors";
+constexpr char kIndexFile[] = "model.safetensors.index.json";
+constexpr char kHead[] = "lm_head.weight";
+constexpr char kEmbedding[] = "model.embed_tokens.weight";
+
+/// Copied from the source directory when they are there.
+constexpr char kGenerationFile[] = "generation_config.json";
+constexpr const char* kCompanions[] = {
+    kGenerationFile,           "tokenizer.json",      "tokenizer_config.json",
+    "special_tokens_map.json", "vocab.json",          "merges.txt",
+    "added_tokens.json",       "chat_template.jinja", "tokenizer.model",
+};
+
+std::string Join(const std::string& dir, absl::string_view file) {
+  return absl::StrCat(dir, absl::EndsWith(dir, "/") ? "" : "/", file);
+}
+
+bool Exists(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+absl::Status CheckDirectory(const std::string& dir) {
+  std::error_code error;
+  if (fs::is_directory(dir, error)) return absl::OkStatus();
+  const std::string hint = HubNameHint(dir);
+  return absl::NotFoundError(absl::StrCat(
+      "model directory ", dir, Exists(dir) ? " is not a directory" : " does not exist", "; ",
+      hint.empty() ? "give a Hugging Face directory with config.json and model.safetensors"
+                   : hint));
+}
+
+absl::Status NoWeights(const std::string& dir) {
+  return absl::NotFoundError(
+      absl::StrCat(dir, " has neither ", kWeightsFile, " nor ", kIndexFile,
+                   "; convert other formats with transformers' save_pretrained"));
+}
+
+/// Which file holds each tensor, from the index. Only plain names inside the directory are taken.
+absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
+  BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool has_map =
+      json.is_object() && json.contains("weight_map") && json["weight_map"].is_object();
+  if (!has_map) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": has no object \"weight_map\""));
+  }
+  std::map<std::string, std::vector<std::string>> tensors_of_file;
+  for (const auto& [tensor, file] : json["weight_map"].items()) {
+    const std::string name = file.is_string() ? file.get<std::string>() : "";
+    if (name.empty() || absl::StrContains(name, "/") || name == "." || name == "..") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": weight_map of ", tensor, " is not the name of a file beside it"));
+    }
+    tensors_of_file[name].push_back(tensor);
+  }
+  return tensors_of_file;
+}
+
+/// A tensor that the model has no place for means that its config does not tell the truth, unless
+/// it is one that files carry without need.
+absl::Status CheckKnown(const std::string& name, const std::map<std::string, TensorPart>& known) {
+  const bool headless = known.count(kHead) == 0;  // or tied to the embedding
+  if (known.count(name) > 0 || absl::EndsWith(name, ".rotary_emb.inv_freq") ||
+      (headless && name == kHead)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor ", name, " has no place in the model that config.json describes"));
+}
+
+/// Loads from one file those of `names` that the model has. Removes them from `wanted`.
+absl::Status LoadFile(const std::string& path, const std::vector<std::string>* names,
+                      std::map<std::string, TensorPart>& wanted) {
+  BATON_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
+  std::vector<TensorPart> into;
+  if (names != nullptr) {
+    for (const std::string& name : *names) {
+      if (const auto it = wanted.find(name); it != wanted.end()) into.push_back(it->second);
+    }
+  } else {
+    for (const relay::TensorEntry& entry : file->view().entries()) {
+      BATON_RETURN_IF_ERROR(Annotate(CheckKnown(entry.name, wanted), path));
+    }
+    for (const auto& [name, part] : wanted) into.push_back(part);
+  }
+  if (absl::Status status = LoadParts(file->view(), into, /*ignore_extra=*/true); !status.ok()) {
+    return Annotate(status, path);
+  }
+  for (const TensorPart& part : into) wanted.erase(part.shard.name);
+  return absl::OkStatus();
+}
+
+absl::Status LoadSharded(const std::string& dir, std::map<std::string, TensorPart> wanted) {
+  const std::string index = Join(dir, kIndexFile);
+  const std::map<std::string, TensorPart> wanted_by_all = wanted;
+  BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(index));
+  for (const auto& [file, names] : tensors_of_file) {
+    for (const std::string& name : names) {
+      BATON_RETURN_IF_ERROR(Annotate(CheckKnown(name, wanted_by_all), index));
+    }
+  }
+  for (const auto& [file, names] : tensors_of_file) {
+    BATON_RETURN_IF_ERROR(LoadFile(Join(dir, file), &names, wanted));
+  }
+  if (wanted.empty()) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat(index, ": tensor ", wanted.begin()->first, " is in no shard"));
+}
+
+/// Splits the parameters in order so that no file is above the limit (unless one tensor is).
+std::vector<NamedTensors> Shards(const NamedTensors& tensors, int64_t element_bytes,
+                                 int64_t limit) {
+  std::vector<NamedTensors> shards(1);
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const int64_t size = tensor.numel() * element_bytes;
+    if (!shards.back().empty() && bytes + size > limit) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().emplace_back(name, tensor);
+    bytes += size;
+  }
+  return shards;
+}
+
+absl::Status WriteWeights(const NamedTensors& tensors, const std::string& dir, torch::Dtype dtype,
+                          int64_t max_shard_bytes) {
+  const int64_t element_bytes = static_cast<int64_t>(c10::elementSize(dtype));
+  const std::vector<NamedTensors> shards = Shards(tensors, element_bytes, max_shard_bytes);
+  Json weight_map = Json::object();
+  int64_t total_bytes = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string file = shards.size() == 1 ? kWeightsFile
+                                                : absl::StrFormat("model-%05d-of-%05d.safetensors",
+                                                                  i + 1, shards.size());
+    BATON_ASSIGN_OR_RETURN(const WeightsImage image, WeightsImage::Create(shards[i], dtype));
+    BATON_RETURN_IF_ERROR(image.WriteFile(Join(dir, file)));
+    for (const auto& [name, tensor] : shards[i]) {
+      weight_map[name] = file;
+      total_bytes += tensor.numel() * element_bytes;
+    }
+  }
+  if (shards.size() == 1) return absl::OkStatus();
+  const Json index = {{"metadata", {{"total_size", total_bytes}}}, {"weight_map", weight_map}};
+  return relay::WriteFileAtomically(Join(dir, kIndexFile), index.dump(2) + "\n");
+}
+
+absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string& dir) {
+  tokenizer::GenerationConfig generation;
+  generation.bos_token_id = config.bos_token_id;
+  generation.pad_token_id = config.pad_token_id;
+  generation.eos_token_ids = {config.eos_token_ids.begin(), config.eos_token_ids.end()};
+  return generation.Save(dir);
+}
+
+/// Whether the weights of `dir` have a head that is not the embedding. What cannot be read is not
+/// decided here: who loads the weights reports it.
+bool HasOwnHead(const std::string& dir) {
+  const auto files = OpenWeights(dir);
+  if (!files.ok()) return false;
+  const auto find = [&files](const char* name) {
+    torch::Tensor found;
+    for (const auto& file : *files) {
+      const relay::TensorEntry* entry = file->view().Find(name);
+      if (entry == nullptr) continue;
+      if (auto tensor = BorrowTensor(file->view(), *entry); tensor.ok()) found = *tensor;
+    }
+    return found;
+  };
+  torch::Tensor head = find(kHead), embedding = find(kEmbedding);
+  if (!head.defined() || !embedding.defined()) return false;
+  if (head.scalar_type() != embedding.scalar_type()) {
+    head = head.to(torch::kFloat32);
+    embedding = embedding.to(torch::kFloat32);
+  }
+  return !torch::equal(head, embedding) && !Mutant("another-head-is-ignored");
+}
+
+absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
+                             const Companions& companions) {
+  for (const auto& [file, content] : companions) {
+    BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, file), content));
+  }
+  return companions.count(kGenerationFile) > 0 ? absl::OkStatus()
+                                               : WriteGenerationConfig(config, dir);
+}
+
+absl::Status WriteDirectory(const NamedTensors& tensors, const ModelConfig& config,
+                            const std::string& config_json, const std::string& dir,
+                            const SaveOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, TorchDtypeFromName(config.torch_dtype));
+  BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, "config.json"), config_json));
+  BATON_RETURN_IF_ERROR(WriteCompanions(config, dir, options.companions));
+  return WriteWeights(tensors, dir, dtype, options.max_shard_bytes);
+}
+
+/// Moves the finished `temporary` to `dir` (which is absent or an empty directory).
+absl::Status Publish(const std::string& temporary, const std::string& dir) {
+  BATON_RETURN_IF_ERROR(relay::SyncDirectory(temporary));
+  if (rename(temporary.c_str(), dir.c_str()) != 0) {
+    const int error = errno;
+    if (error == ENOTEMPTY || error == EEXIST) {
+      return absl::AlreadyExistsError(absl::StrCat(dir, " is not empty; choose another directory"));
+    }
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot rename ", temporary, " to ", dir));
+  }
+  const std::string parent = fs::path(dir).parent_path().string();
+  return relay::SyncDirectory(parent.empty() ? "." : parent);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const std::string& dir) {
+  std::vector<std::string> names = {kWeightsFile};
+  if (!Exists(Join(dir, kWeightsFile))) {
+    if (!Exists(Join(dir, kIndexFile))) return NoWeights(dir);
+    BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(Join(dir, kIndexFile)));
+    names.clear();
+    for (const auto& [file, tensors] : tensors_of_file) names.push_back(file);
+  }
+  std::vector<std::unique_ptr<SafetensorsFile>> files;
+  for (const std::string& name : names) {
+    BATON_ASSIGN_OR_RETURN(files.emplace_back(), SafetensorsFile::Open(Join(dir, name)));
+  }
+  return files;
+}
+
+absl::StatusOr<std::string> ReadConfigJson(const std::string& dir) {
+  BATON_RETURN_IF_ERROR(CheckDirectory(dir));
+  return relay::ReadFile(Join(dir, "config.json"));
+}
+
+absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
+  BATON_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(dir));
+  absl::StatusOr<ModelConfig> config = ModelConfig::FromJson(text);
+  if (!config.ok()) return Annotate(config.status(), Join(dir, "config.json"));
+  if (config->tie_word_embeddings && HasOwnHead(dir)) config->tie_word_embeddings = false;
+  return config;
+}
+
+absl::StatusOr<Companions> ReadCompanions(const std::string& dir) {
+  BATON_RETURN_IF_ERROR(CheckDirectory(dir));
+  Companions companions;
+  for (const char* file : kCompanions) {
+    if (!Exists(Join(dir, file))) continue;
+    BATON_ASSIGN_OR_RETURN(companions[file], relay::ReadFile(Join(dir, file)));
+  }
+  return companions;
+}
+
+absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir) {
+  std::vector<std::string> names;
+  const std::string single = Join(dir, kWeightsFile);
+  if (Exists(single)) {
+    BATON_ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(single));
+    for (const relay::TensorEntry& entry : file->view().entries()) names.push_back(entry.name);
+  } else if (Exists(Join(dir, kIndexFile))) {
+    BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(Join(dir, kIndexFile)));
+    for (const auto& [file, tensors] : tensors_of_file) {
+      names.insert(names.end(), tensors.begin(), tensors.end());
+    }
+  } else {
+    return NoWeights(dir);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<std::vector<relay::TensorEntry>> ReadTensorEntries(const std::string& dir) {
+  BATON_ASSIGN_OR_RETURN(const auto files, OpenWeights(dir));
+  std::vector<relay::TensorEntry> entries;
+  for (const auto& file : files) {
+    const auto& own = file->view().entries();
+    entries.insert(entries.end(), own.begin(), own.end());
+  }
+  return entries;
+}
+
+absl::Status LoadWeights(const std::string& dir, const NamedTensors& into) {
+  return LoadWeightParts(dir, WholeParts(into));
+}
+
+absl::Status LoadWeightParts(const std::string& dir, const std::vector<TensorPart>& into) {
+  std::map<std::string, TensorPart> wanted;
+  for (const TensorPart& part : into) wanted[part.shard.name] = part;
+  const std::string single = Join(dir, kWeightsFile);
+  if (Exists(single)) return LoadFile(single, nullptr, wanted);
+  if (Exists(Join(dir, kIndexFile))) return LoadSharded(dir, std::move(wanted));
+  return NoWeights(dir);
+}
+
+absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
+                                                    torch::Device device,
+                                                    Communicator* tensor_group) {
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
+  BATON_ASSIGN_OR_RETURN(std::unique_ptr<CausalLM> model,
+                         CausalLM::Create(config, dtype, device, tensor_group));
+  BATON_RETURN_IF_ERROR(LoadWeightParts(dir, ModelParts(*model)));
+  return model;
+}
+
+absl::Status SaveModel(const CausalLM& model, const std::string& dir, const SaveOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const NamedTensors whole, WholeParameters(model));
+  if (model.tensor_group() != nullptr && model.tensor_group()->rank() != 0) {
+    return absl::OkStatus();
+  }
+  return SaveWhole(model, whole, dir, options);
+}
+
+absl::Status SaveWhole(const CausalLM& model, const NamedTensors& whole, const std::string& dir,
+                       const SaveOptions& options) {
+  BATON_ASSIGN_OR_RETURN(const ModelConfig config,
+                         ConfigToSave(model.config(), model.dtype(), options));
+  return SaveDirectory(whole, config, config.ToJson(), dir, options);
+}
+
+absl::StatusOr<ModelConfig> ConfigToSave(ModelConfig config, torch::Dtype own,
+                                         const SaveOptions& options) {
+  const std::string original = config.original_dtype();
+  BATON_ASSIGN_OR_RETURN(config.torch_dtype, TorchDtypeName(options.dtype.value_or(own)));
+  config.model_dtype =
+      options.keeps_model_dtype && original != config.torch_dtype ? original : std::string();
+  return config;
+}
+
+absl::Status ConvertModel(const std::string& from, absl::string_view dtype, const std::string& to) {
+  BATON_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(from));
+  BATON_ASSIGN_OR_RETURN(const std::string text, ReadConfigJson(from));
+  Json json = Json::parse(text);  // LoadModelConfig could
+  // transformers 5 writes `dtype`, earlier ones `torch_dtype`; each reads both.
+  if (!json.contains("dtype")) json["torch_dtype"] = std::string(dtype);
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (json.contains(key)) json[key] = std::string(dtype);
+  }
+  json.erase(kModelDtypeKey);
+  if (json.contains("tie_word_embeddings"))
+    json["tie_word_embeddings"] = config.tie_word_embeddings;
+  config.torch_dtype = std::string(dtype);
+  SaveOptions options;
+  BATON_ASSIGN_OR_RETURN(options.companions, ReadCompanions(from));
+  BATON_ASSIGN_OR_RETURN(const auto files, OpenWeights(from));
+  NamedTensors tensors;
+  for (const auto& file : files) {
+    for (const relay::TensorEntry& entry : file->view().entries()) {
+      BATON_ASSIGN_OR_RETURN(torch::Tensor tensor, BorrowTensor(file->view(), entry));
+      tensors.emplace_back(entry.name, std::move(tensor));
+    }
+  }
+  return SaveDirectory(tensors, config, json.dump(2) + "\n", to, options);
+}
+
+absl::Status SaveDirectory(const NamedTensors& tensors, const ModelConfig& config,
+                           const std::string& config_json, const std::string& dir,
+                           const SaveOptions& options) {
+  std::string target = dir;
+  while (target.size() > 1 && target.back() == '/') target.pop_back();
+  std::error_code error;
+  if (fs::exists(target, error) &&
+      !(fs::is_directory(target, error) && fs::is_empty(target, error))) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(target, " is not empty; choose another directory"));
+  }
+  fs::create_directories(fs::path(target).parent_path(), error);
+  std::string temporary = target + ".tmp-XXXXXX";
+  if (mkdtemp(temporary.data()) == nullptr) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot create a directory beside ", target));
+  }
+  chmod(temporary.c_str(), 0755);
+  absl::Status status = WriteDirectory(tensors, config, config_json, temporary, options);
+  if (status.ok()) status = Publish(temporary, target);
+  if (!status.ok()) fs::remove_all(temporary, error);
+  return status;
+}
+
+}  // namespace baton::engine

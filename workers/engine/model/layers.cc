@@ -1,0 +1,241 @@
+#include "workers/engine/model/layers.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "sdk/base/mutant.h"
+#include "workers/engine/kernels/kernel_dispatch.h"
+#include "workers/engine/kernels/row_kernels.h"
+#include "workers/engine/kernels/row_products.h"
+#include "workers/engine/model/tensor_parallel.h"
+
+namespace baton::engine {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+bool NeedsGrad(const Tensor& a, const Tensor& b = {}) {
+  return torch::GradMode::is_enabled() && (a.requires_grad() || (b.defined() && b.requires_grad()));
+}
+
+// --- RMSNorm -------------------------------------------------------------------------------------
+
+std::pair<Tensor, Tensor> RmsNormForward(const Tensor& x, const Tensor& weight, double eps) {
+  Tensor y = torch::empty_like(x);
+  Tensor scale = torch::empty({x.size(0)}, x.options());
+  ForType(x, [&](auto zero) {
+    using T = decltype(zero);
+    kernels::RmsNorm(x.data_ptr<T>(), weight.data_ptr<T>(), y.data_ptr<T>(), scale.data_ptr<T>(),
+                     x.size(0), x.size(1), eps);
+  });
+  return {y, scale};
+}
+
+struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight, double eps) {
+    auto [y, scale] = RmsNormForward(x, weight, eps);
+    ctx->save_for_backward({x, weight, scale});
+    return y;
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &scale = saved[2];
+    const Tensor dy = grads[0].contiguous();
+    Tensor dx = torch::empty_like(x);
+    Tensor dweight = torch::zeros_like(weight);
+    ForType(x, [&](auto zero) {
+      using T = decltype(zero);
+      kernels::RmsNormBackward(dy.data_ptr<T>(), x.data_ptr<T>(), weight.data_ptr<T>(),
+                               scale.data_ptr<T>(), dx.data_ptr<T>(), dweight.data_ptr<T>(),
+                               x.size(0), x.size(1));
+    });
+    return {dx, dweight, Variable()};
+  }
+};
+
+// --- SwiGLU --------------------------------------------------------------------------------------
+
+Tensor SwiGluForward(const Tensor& gate_up) {
+  Tensor y = torch::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
+  ForType(gate_up, [&](auto zero) {
+    using T = decltype(zero);
+    kernels::SwiGlu(gate_up.data_ptr<T>(), y.data_ptr<T>(), y.size(0), y.size(1));
+  });
+  return y;
+}
+
+struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& gate_up) {
+    ctx->save_for_backward({gate_up});
+    return SwiGluForward(gate_up);
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const Tensor gate_up = ctx->get_saved_variables()[0];
+    const Tensor dy = grads[0].contiguous();
+    Tensor out = torch::empty_like(gate_up);
+    ForType(gate_up, [&](auto zero) {
+      using T = decltype(zero);
+      kernels::SwiGluBackward(dy.data_ptr<T>(), gate_up.data_ptr<T>(), out.data_ptr<T>(),
+                              dy.size(0), dy.size(1));
+    });
+    return {out};
+  }
+};
+
+// --- Linear --------------------------------------------------------------------------------------
+
+/// y = x weight^T + bias, where the gradients of weight and bias go in slices to the leaves behind
+/// them. Arguments: x, weight, bias (or none), kind, then leaves: weights, biases.
+struct FusedLinearFunction : torch::autograd::Function<FusedLinearFunction> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& x, const Tensor& weight,
+                        const c10::optional<Tensor>& bias, ProductKind kind,
+                        at::TensorList leaves) {
+    ctx->save_for_backward({x, weight});
+    ctx->saved_data["has_bias"] = bias.has_value();
+    std::vector<int64_t> outs;
+    const size_t count = bias.has_value() ? leaves.size() / 2 : leaves.size();
+    for (size_t i = 0; i < count; ++i) outs.push_back(leaves[i].size(0));
+    ctx->saved_data["outs"] = outs;
+    if (kind == ProductKind::kByRow && !Mutant("trained-by-blas")) {
+      const Tensor y = PlainProduct(x, weight);
+      return bias.has_value() ? y.add_(*bias) : y;
+    }
+    return bias.has_value() ? torch::addmm(*bias, x, weight.t()) : torch::mm(x, weight.t());
+  }
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const variable_list saved = ctx->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &dy = grads[0];
+    const std::vector<int64_t> outs = ctx->saved_data["outs"].toIntVector();
+    variable_list out = {torch::mm(dy, weight), Variable(), Variable(), Variable()};
+    for (const Tensor& part : torch::mm(dy.t(), x).split_with_sizes(outs)) out.push_back(part);
+    if (ctx->saved_data["has_bias"].toBool()) {
+      for (const Tensor& part : dy.sum(0).split_with_sizes(outs)) out.push_back(part);
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
+  if (!HasKernel(x)) {
+    const Tensor wide = x.to(torch::kFloat32);
+    const Tensor normed =
+        HasWideKernel(x) && !NeedsGrad(x, weight)
+            ? RmsNormForward(wide.contiguous(), torch::ones({x.size(-1)}, wide.options()), eps)
+                  .first
+            : wide * torch::rsqrt(wide.pow(2).mean(-1, true) + eps);
+    return normed.to(x.scalar_type()) * weight;
+  }
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && weight.size(0) == x.size(1) &&
+                  weight.scalar_type() == x.scalar_type(),
+              "RmsNorm: x ", x.sizes(), " and weight ", weight.sizes(), " do not fit");
+  if (!NeedsGrad(x, weight)) return RmsNormForward(x.contiguous(), weight, eps).first;
+  return RmsNormFunction::apply(x.contiguous(), weight, eps);
+}
+
+Tensor NormalizeHeads(const Tensor& qkv, const Tensor& q_norm, const Tensor& k_norm,
+                      const ModelConfig& config) {
+  const int64_t rows = qkv.size(0), dim = config.head_dim;
+  const auto normalized = [&](int64_t begin, int64_t heads, const Tensor& weight) {
+    const Tensor part = qkv.narrow(1, begin * dim, heads * dim).reshape({rows * heads, dim});
+    return RmsNorm(part, weight, config.rms_norm_eps).reshape({rows, heads * dim});
+  };
+  const int64_t q = config.num_attention_heads, kv = config.num_key_value_heads;
+  return torch::cat({normalized(0, q, q_norm), normalized(q, kv, k_norm),
+                     qkv.narrow(1, (q + kv) * dim, kv * dim)},
+                    1);
+}
+
+Tensor SwiGlu(const Tensor& gate_up) {
+  if (HasWideKernel(gate_up) && !NeedsGrad(gate_up)) {
+    return SwiGlu(gate_up.to(torch::kFloat32)).to(gate_up.scalar_type());
+  }
+  if (!HasKernel(gate_up)) {
+    const std::vector<Tensor> parts = gate_up.chunk(2, -1);
+    return torch::silu(parts[0]) * parts[1];
+  }
+  TORCH_CHECK(gate_up.dim() == 2 && gate_up.size(1) % 2 == 0, "SwiGlu: bad shape ",
+              gate_up.sizes());
+  if (!NeedsGrad(gate_up)) return SwiGluForward(gate_up.contiguous());
+  return SwiGluFunction::apply(gate_up.contiguous());
+}
+
+Tensor PlainProduct(const Tensor& x, const Tensor& weight, Tensor base) {
+  const bool add = base.defined();
+  if (HasWideKernel(x)) {
+    const auto wide = [](const Tensor& t) { return t.to(torch::kFloat32); };
+    const Tensor sums = PlainProduct(wide(x), wide(weight), add ? wide(base) : Tensor());
+    return add ? base.copy_(sums) : sums.to(x.scalar_type());
+  }
+  if (!x.device().is_cpu() || x.scalar_type() != torch::kFloat32) {
+    return add ? base.addmm_(x, weight.t()) : torch::mm(x, weight.t());
+  }
+  TORCH_CHECK(x.dim() == 2 && weight.dim() == 2 && x.size(1) == weight.size(1) &&
+                  weight.scalar_type() == torch::kFloat32 && weight.is_contiguous() &&
+                  (!add || (base.is_contiguous() && base.size(0) == x.size(0) &&
+                            base.size(1) == weight.size(0))),
+              "PlainProduct: x ", x.sizes(), " and weight ", weight.sizes(), " do not fit");
+  if (!add) base = torch::empty({x.size(0), weight.size(0)}, x.options());
+  const Tensor rows = x.contiguous();
+  RowProducts(rows.data_ptr<float>(), weight.data_ptr<float>(), base.data_ptr<float>(), x.size(0),
+              weight.size(0), x.size(1), add);
+  return base;
+}
+
+FusedLinear FusedLinear::Create(const std::vector<int64_t>& outs, int64_t in, bool has_bias,
+                                const torch::TensorOptions& options) {
+  int64_t total = 0;
+  for (int64_t out : outs) total += out;
+  FusedLinear linear;
+  linear.weight = torch::zeros({total, in}, options);
+  if (has_bias) linear.bias = torch::zeros({total}, options);
+  int64_t row = 0;
+  for (int64_t out : outs) {
+    linear.weights.push_back(linear.weight.narrow(0, row, out).detach());
+    if (has_bias) linear.biases.push_back(linear.bias.narrow(0, row, out).detach());
+    row += out;
+  }
+  return linear;
+}
+
+Tensor Product(const Tensor& x, const Tensor& weight, ProductKind kind) {
+  if (!NeedsGrad(x, weight)) return PlainProduct(x, weight);
+  if (kind == ProductKind::kBlas) return torch::mm(x, weight.t());
+  return FusedLinearFunction::apply(x, weight.detach(), c10::optional<Tensor>(), kind,
+                                    at::TensorList(weight));
+}
+
+Tensor FusedLinear::Forward(const Tensor& x, ProductKind kind) const {
+  if (!NeedsGrad(x, weights[0])) {
+    const Tensor y = PlainProduct(x, weight);
+    return bias.defined() ? y.add_(bias) : y;
+  }
+  std::vector<Tensor> leaves = weights;
+  leaves.insert(leaves.end(), biases.begin(), biases.end());
+  // libtorch 1.13 takes no undefined tensor here.
+  const c10::optional<Tensor> some_bias =
+      bias.defined() ? c10::optional<Tensor>(bias) : c10::nullopt;
+  return FusedLinearFunction::apply(x, weight, some_bias, kind, at::TensorList(leaves));
+}
+
+Tensor FusedLinear::AddTo(Tensor base, const Tensor& x, Communicator* group,
+                          ProductKind kind) const {
+  if (group != nullptr) {
+    const Tensor sum = base + LeaveParallel(Product(x, weights[0], kind), group);
+    return bias.defined() ? sum + biases[0] : sum;
+  }
+  if (!NeedsGrad(x, weights[0]) && !NeedsGrad(base)) {
+    base = PlainProduct(x, weight, std::move(base));
+    return bias.defined() ? base.add_(bias) : base;
+  }
+  const Tensor sum = kind == ProductKind::kByRow ? base + Product(x, weights[0], kind)
+                                                 : torch::addmm(base, x, weights[0].t());
+  return bias.defined() ? sum + biases[0] : sum;
+}
+
+}  // namespace baton::engine
