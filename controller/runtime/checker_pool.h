@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "controller/runtime/checker_process.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/runtime/fair_queue.h"
 
 namespace baton::controller {

@@ -24,7 +24,7 @@
 #include "controller/cluster/cluster_core.h"
 #include "controller/ports/executor.h"
 #include "controller/ports/worker_queue.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/runtime/job_runtime.h"
 #include "controller/runtime/job_table.h"
 #include "controller/runtime/lease_book.h"

@@ -12,7 +12,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/runtime/checker_pool.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/runtime/data_readers.h"
 #include "controller/runtime/submission.h"
 #include "controller/runtime/uploads.h"

@@ -29,7 +29,7 @@
 #include "controller/ports/executor.h"
 #include "controller/ports/job_files.h"
 #include "controller/runtime/batch_builder.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/runtime/early_responses.h"
 #include "controller/runtime/feed.h"
 #include "controller/runtime/job_history.h"

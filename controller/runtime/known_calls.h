@@ -8,7 +8,7 @@
 
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/runtime/job_runtime.h"
 
 namespace baton::controller {

@@ -7,7 +7,7 @@
 
 #include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 
 namespace baton::controller {
 

@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/replay_service.pb.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/runtime/data_readers.h"
 #include "controller/runtime/gate.h"
 #include "controller/runtime/job_runtime.h"

@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/runtime/job_folders.h"
 #include "controller/spec/spec.h"
 #include "google/protobuf/repeated_ptr_field.h"

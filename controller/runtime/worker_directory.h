@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "controller/ports/worker_outbox.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/calls.h"
 #include "controller/spec/role_needs.h"
 
 namespace baton::controller {
