@@ -11,7 +11,7 @@
 #include "bench/control_plane.h"
 #include "bench/report.h"
 #include "controller/api/api_server.h"
-#include "controller/runtime/controller.h"
+#include "controller/runtime/controller/controller.h"
 #include "controller/store/sqlite_store.h"
 #include "grpcpp/grpcpp.h"
 #include "sdk/base/log.h"

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/control_plane.h"
-#include "controller/core/job_core.h"
+#include "controller/core/loop/job_core.h"
 #include "controller/ports/fake_job_files.h"
 #include "controller/ports/single_thread.h"
-#include "controller/runtime/job_runtime.h"
+#include "controller/runtime/job/job_runtime.h"
 #include "controller/spec/spec.h"
 #include "controller/store/memory_store.h"
 

@@ -44,7 +44,7 @@
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/test_folder.h"
-#include "sdk/parallel/transition_testing.h"
+#include "tests/support/sdk/transition.h"
 #include "workers/hybrid/hybrid_engine.h"
 
 namespace baton::bench {

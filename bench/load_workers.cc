@@ -13,7 +13,7 @@
 #include "baton/v1/worker_service.grpc.pb.h"
 #include "bench/load.h"
 #include "grpcpp/grpcpp.h"
-#include "workers/fake/fake_worker.h"
+#include "tests/fake_worker/fake_worker.h"
 
 namespace baton::bench {
 namespace {

@@ -14,7 +14,7 @@ include(CMakePackageConfigHelpers)
 set(BATON_INSTALL_CONFIG_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Baton)
 set(BATON_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR}/baton)
 
-foreach(program baton baton-controller baton-relay baton-worker baton-fake-worker)
+foreach(program baton baton-controller baton-relay baton-worker)
   if(TARGET ${program})  # baton-worker needs torch
     set_target_properties(${program} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)
@@ -116,7 +116,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/proto/baton/v1
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)
   set(_programs "")
-  foreach(program baton baton-controller baton-relay baton-worker baton-fake-worker)
+  foreach(program baton baton-controller baton-relay baton-worker)
     if(TARGET ${program})
       list(APPEND _programs ${CMAKE_BINARY_DIR}/bin/${program})
     endif()

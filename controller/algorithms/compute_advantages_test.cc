@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "controller/algorithms/algorithms_testing.h"
 #include "controller/algorithms/estimators.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/algorithms.h"
 
 namespace baton::algorithms {
 namespace {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <vector>
 
-#include "controller/algorithms/algorithms_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/algorithms.h"
 
 namespace baton::algorithms {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "controller/api/access.h"
 #include "controller/api/upload_places.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 #include "sdk/base/tls_files.h"
 #include "sdk/rpc/connection_book.h"
 #include "sdk/rpc/connection_limits.h"

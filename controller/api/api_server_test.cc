@@ -13,12 +13,12 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "baton/v1/replay_service.grpc.pb.h"
 #include "baton/v1/worker_service.grpc.pb.h"
-#include "controller/api/api_server_testing.h"
-#include "controller/runtime/mock_controller.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/controller/api_server.h"
+#include "tests/support/controller/mock_controller.h"
 
 namespace baton::api {
 namespace {

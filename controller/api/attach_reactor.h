@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/worker_service.pb.h"
 #include "controller/api/access.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 #include "grpcpp/support/server_callback.h"
 
 namespace baton::api {

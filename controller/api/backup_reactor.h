@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "baton/v1/cluster_service.pb.h"
 #include "boost/asio/thread_pool.hpp"
-#include "controller/runtime/controller_interface.h"
-#include "controller/runtime/file_hasher.h"
+#include "controller/runtime/controller/controller_interface.h"
+#include "controller/runtime/files/file_hasher.h"
 #include "grpcpp/grpcpp.h"
 
 namespace baton::api {

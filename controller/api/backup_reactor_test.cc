@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "baton/v1/cluster_service.grpc.pb.h"
-#include "controller/api/api_server_testing.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/api_server.h"
 
 namespace baton::api {
 namespace {

@@ -5,7 +5,7 @@
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "boost/asio/thread_pool.hpp"
 #include "controller/api/access.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 #include "sdk/rpc/guarded_service.h"
 
 namespace baton::api {

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "baton/v1/experience_service.grpc.pb.h"
-#include "controller/api/api_server_testing.h"
-#include "controller/runtime/history_part.h"
+#include "controller/runtime/job/history_part.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/controller/api_server.h"
 
 namespace baton::api {
 namespace {

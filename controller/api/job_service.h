@@ -7,7 +7,7 @@
 #include "controller/api/access.h"
 #include "controller/api/upload_places.h"
 #include "controller/api/watch_places.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 #include "sdk/rpc/guarded_service.h"
 
 namespace baton::api {

@@ -10,9 +10,9 @@
 #include "absl/synchronization/notification.h"
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "baton/v1/worker_service.grpc.pb.h"
-#include "controller/access/token_book_testing.h"
-#include "controller/api/api_server_testing.h"
 #include "google/protobuf/descriptor.h"
+#include "tests/support/controller/api_server.h"
+#include "tests/support/controller/token_book.h"
 
 namespace baton::api {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/api/access.h"
-#include "controller/runtime/calls.h"
+#include "controller/runtime/calls/calls.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "sdk/rpc/channel.h"

@@ -3,10 +3,10 @@
 #include <set>
 #include <string>
 
-#include "controller/api/api_server_testing.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/api_server.h"
 
 namespace baton::api {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "baton/v1/replay_service.grpc.pb.h"
 #include "controller/api/access.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 #include "sdk/rpc/guarded_service.h"
 
 namespace baton::api {

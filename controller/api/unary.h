@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "controller/api/access.h"
-#include "controller/runtime/calls.h"
+#include "controller/runtime/calls/calls.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 #include "sdk/rpc/error.h"

@@ -12,7 +12,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "boost/asio/thread_pool.hpp"
 #include "controller/api/upload_places.h"
-#include "controller/runtime/uploads.h"
+#include "controller/runtime/files/uploads.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
 

@@ -14,10 +14,10 @@
 #include "absl/time/clock.h"
 #include "boost/asio/post.hpp"
 #include "boost/asio/thread_pool.hpp"
-#include "controller/access/token_book_testing.h"
-#include "controller/api/api_server_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/api_server.h"
+#include "tests/support/controller/token_book.h"
 
 namespace baton::api {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "baton/v1/worker_service.grpc.pb.h"
 #include "controller/api/access.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 
 namespace baton::api {
 

@@ -1,7 +1,7 @@
 // Ports of a job: where its work runs.
 //
 // JobRuntime never starts a thread. It hands work to executors. Production gives thread pools
-// (controller/runtime/asio_executors.h); a simulator gives queues in virtual time.
+// (controller/runtime/calls/asio_executors.h); a simulator gives queues in virtual time.
 #ifndef BATON_CONTROLLER_PORTS_EXECUTOR_H_
 #define BATON_CONTROLLER_PORTS_EXECUTOR_H_
 

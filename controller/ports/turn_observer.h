@@ -6,7 +6,7 @@
 
 #include "baton/v1/worker_service.pb.h"
 #include "controller/cluster/cluster_core.h"
-#include "controller/core/job_core.h"
+#include "controller/core/loop/job_core.h"
 
 namespace baton::controller {
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "controller/core/events.h"
+#include "controller/core/job/events.h"
 
 namespace baton::controller {
 

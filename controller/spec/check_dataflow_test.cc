@@ -5,10 +5,10 @@
 
 #include "controller/spec/score_graph.h"
 #include "controller/spec/spec.h"
-#include "controller/spec/spec_testing.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/spec.h"
 
 namespace baton::controller {
 namespace {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <string>
 
-#include "controller/spec/spec_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/spec.h"
 
 namespace baton::controller {
 namespace {

@@ -8,9 +8,9 @@
 #include "controller/spec/presets.h"
 #include "controller/spec/replay.h"
 #include "controller/spec/spec.h"
-#include "controller/spec/spec_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/spec.h"
 
 namespace baton::controller {
 namespace {

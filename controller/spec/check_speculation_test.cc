@@ -1,9 +1,9 @@
 #include "controller/spec/check_speculation.h"
 
 #include "controller/spec/spec.h"
-#include "controller/spec/spec_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/spec.h"
 
 namespace baton::controller {
 namespace {

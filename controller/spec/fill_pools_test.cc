@@ -8,10 +8,10 @@
 #include "controller/spec/presets.h"
 #include "controller/spec/roles.h"
 #include "controller/spec/spec.h"
-#include "controller/spec/spec_testing.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/spec.h"
 
 namespace baton::controller {
 namespace {

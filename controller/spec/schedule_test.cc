@@ -3,9 +3,9 @@
 #include "controller/spec/change_spec.h"
 #include "controller/spec/presets.h"
 #include "controller/spec/replay.h"
-#include "controller/spec/spec_testing.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/spec.h"
 
 namespace baton::controller {
 namespace {

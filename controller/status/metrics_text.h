@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 
 namespace baton::status {
 

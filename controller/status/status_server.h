@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/access/token_book.h"
-#include "controller/runtime/controller_interface.h"
+#include "controller/runtime/controller/controller_interface.h"
 #include "controller/status/http_session.h"
 
 namespace baton::status {

@@ -14,12 +14,12 @@
 #include "boost/asio/write.hpp"
 #include "boost/beast/core/flat_buffer.hpp"
 #include "boost/beast/http.hpp"
-#include "controller/access/token_book_testing.h"
-#include "controller/runtime/mock_controller.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "sdk/rpc/error.h"
+#include "tests/support/controller/mock_controller.h"
+#include "tests/support/controller/token_book.h"
 
 namespace baton::status {
 namespace {

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "sdk/base/test_process.h"
 #include "sdk/worker/fake_controller.h"
-#include "sdk/worker/worker_testing.h"
+#include "tests/support/sdk/worker.h"
 
 namespace baton {
 namespace {

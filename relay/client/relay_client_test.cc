@@ -12,12 +12,12 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "relay/client/relay_process_testing.h"
 #include "relay/weights/safetensors_writer.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/relay/relay_process.h"
 
 namespace baton::relay {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "relay/server/relay_service_testing.h"
 #include "sdk/base/shared_key.h"
+#include "tests/support/relay/relay_service.h"
 
 namespace baton::relay {
 namespace {

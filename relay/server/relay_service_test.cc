@@ -14,11 +14,11 @@
 #include "gtest/gtest.h"
 #include "relay/segment/shared_file.h"
 #include "relay/server/relay_server.h"
-#include "relay/server/relay_service_testing.h"
 #include "relay/weights/mapped_file.h"
 #include "relay/weights/safetensors_writer.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/relay/relay_service.h"
 
 namespace baton::relay {
 namespace {

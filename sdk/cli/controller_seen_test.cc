@@ -11,8 +11,8 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/cli/command_line_testing.h"
 #include "sdk/cli/state_file.h"
+#include "tests/support/sdk/command_line.h"
 
 namespace baton::cli {
 namespace {

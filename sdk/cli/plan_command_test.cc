@@ -2,8 +2,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "sdk/cli/command_line_testing.h"
 #include "sdk/cli/fake_job_service.h"
+#include "tests/support/sdk/command_line.h"
 
 namespace baton::cli {
 namespace {

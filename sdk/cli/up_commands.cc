@@ -251,6 +251,10 @@ int WaitForSupervisor(const std::string& state_dir, pid_t supervisor, const UpFl
 }
 
 int Up(const GlobalOptions& options, UpFlags flags) {
+  if (flags.fake && !fs::exists(SiblingPath("baton-fake-worker"))) {
+    std::fprintf(stderr, "baton: --fake needs baton-fake-worker, which a build tree alone has\n");
+    return kFailed;
+  }
   const std::string state_dir = fs::absolute(options.StateDir()).string();
   GlobalOptions local = options;
   local.state_dir = state_dir;
@@ -418,7 +422,7 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
                  "does not work no command runs; none: it can do whatever you can")
       ->check(CLI::IsMember({"auto", "bubblewrap", "none"}))
       ->capture_default_str();
-  up->add_flag("--fake", flags->fake, "Workers without a model, for trying out the service");
+  up->add_flag("--fake", flags->fake)->group("");  // for tests: workers without a model
   up->callback([=] { *code = Up(*options, *flags); });
 
   auto* down = app.add_subcommand("down", "Stop what `up` started");

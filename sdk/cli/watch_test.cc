@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/cli/command_line_testing.h"
 #include "sdk/cli/fake_job_service.h"
+#include "tests/support/sdk/command_line.h"
 
 namespace baton::cli {
 namespace {

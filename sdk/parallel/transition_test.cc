@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sdk/parallel/transition_testing.h"
+#include "tests/support/sdk/transition.h"
 
 namespace baton {
 namespace {

@@ -14,7 +14,7 @@
 #include "sdk/base/log.h"
 #include "sdk/rpc/error.h"
 #include "sdk/worker/fake_controller.h"
-#include "sdk/worker/worker_testing.h"
+#include "tests/support/sdk/worker.h"
 
 namespace baton {
 namespace {

@@ -11,8 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 # Folder -> what it may include directly. "proto" are the messages of baton.v1, "grpc" its services
 # and gRPC itself, "rows" the messages of baton.store.v1. A folder may always include itself. A name
-# of several rooms, such as "workers/engine", stands for all of them. A test may include all rooms
-# beside its own.
+# of several rooms, such as "workers/engine", stands for all of them. A test may include the rooms
+# beside its own, and tests/support.
 ALLOWED = {
     "sdk/base": "",
     "sdk/schema": "sdk/base",
@@ -34,15 +34,37 @@ ALLOWED = {
     "controller/algorithms": "sdk/base sdk/schema",
     "controller/spec": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms proto rows",
     "controller/cluster": "sdk/base sdk/messages controller/spec proto rows",
-    "controller/core": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms"
-                       " controller/spec controller/cluster proto rows",
+    "controller/core/job": "sdk/base sdk/messages controller/spec controller/cluster proto rows",
+    "controller/core/prompts": "sdk/base controller/spec controller/core/job proto rows",
+    "controller/core/dispatch": "sdk/base controller/spec controller/core/job controller/cluster",
+    "controller/core/weights": "sdk/base controller/spec controller/core/job controller/core/dispatch rows",
+    "controller/core/trajectories": "sdk/base controller/spec controller/core/job controller/core/prompts controller/core/dispatch"
+                                    " controller/core/weights proto rows",
+    "controller/core/workers": "sdk/base controller/spec controller/cluster controller/core/job controller/core/dispatch"
+                               " controller/core/weights controller/core/trajectories proto rows",
+    "controller/core/loop": "sdk/base controller/spec controller/algorithms controller/core/job controller/core/prompts"
+                            " controller/core/weights controller/core/trajectories controller/core/workers proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/messages sdk/rpc controller/store proto rows",
     "controller/ports": "sdk/base sdk/data_set controller/spec controller/cluster controller/core controller/experience proto rows",
-    "controller/runtime": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/data_set sdk/rpc sdk/placement sdk/placement_spec controller/access"
-                          " controller/spec controller/cluster controller/core controller/ports controller/algorithms controller/store"
-                          " controller/experience proto rows",
+    "controller/runtime/calls": "sdk/base controller/ports proto",
+    "controller/runtime/rows": "sdk/base sdk/rpc controller/spec controller/core controller/store proto rows",
+    "controller/runtime/files": "sdk/base sdk/messages sdk/schema sdk/data_set sdk/rpc controller/access controller/spec controller/core"
+                                " controller/ports controller/store controller/experience controller/runtime/calls"
+                                " controller/runtime/rows proto rows",
+    "controller/runtime/job": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/data_set sdk/rpc controller/algorithms controller/spec"
+                              " controller/core controller/ports controller/store controller/experience controller/runtime/calls"
+                              " controller/runtime/rows proto rows",
+    "controller/runtime/cluster": "sdk/base sdk/messages sdk/rpc controller/access controller/spec controller/cluster controller/core"
+                                  " controller/ports controller/store controller/runtime/calls controller/runtime/rows"
+                                  " controller/runtime/job proto rows",
+    "controller/runtime/submit": "sdk/base sdk/placement sdk/placement_spec sdk/rpc controller/spec controller/runtime/calls"
+                                 " controller/runtime/files proto rows",
+    "controller/runtime/controller": "sdk/base sdk/messages sdk/data_set sdk/rpc controller/access controller/spec controller/cluster"
+                                     " controller/core controller/store controller/runtime/calls controller/runtime/rows"
+                                     " controller/runtime/files controller/runtime/job controller/runtime/cluster"
+                                     " controller/runtime/submit proto rows",
     "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
     "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
     "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"
@@ -69,7 +91,6 @@ ALLOWED = {
                        " relay/weights proto",
     "workers/scoring": "sdk/base sdk/schema sdk/rpc sdk/worker workers/tokenizer workers/engine workers/policy workers/ranks"
                        " workers/reward workers/rollout proto",
-    "workers/fake": "sdk/base sdk/messages sdk/rpc sdk/worker proto",
     "workers/main": "sdk/base sdk/messages sdk/schema sdk/data_set sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid"
                     " workers/policy workers/ranks workers/reward workers/rollout workers/trainer workers/scoring relay/weights"
                     " proto",
@@ -132,7 +153,7 @@ def is_below(folder, names):
 
 
 def is_test(path):
-    return path.endswith(("_test.cc", "_testing.h", "_testing.cc"))
+    return path.endswith("_test.cc")
 
 
 def may_include(path, target, allowed):
@@ -143,7 +164,8 @@ def may_include(path, target, allowed):
     if target in allowed and is_below(target, rooms):
         return True
     beside = folder.rsplit("/", 1)[0]
-    return is_test(path) and beside not in TOPS and target.rsplit("/", 1)[0] == beside
+    return is_test(path) and (is_below(target, ["tests/support"]) or
+                              (beside not in TOPS and target.rsplit("/", 1)[0] == beside))
 
 
 def problems_of(sources, allowed):
@@ -270,6 +292,8 @@ class TheTestItself(unittest.TestCase):
         self.assertTrue(self.problems("workers/engine/low/a_test.cc", "workers/main/a.h"))
         self.assertTrue(self.problems("controller/core/a.cc", "workers/engine/low/a.h"))
         self.assertTrue(self.problems("sdk/base/a_test.cc", "sdk/worker/a.h"))
+        self.assertFalse(self.problems("sdk/base/a_test.cc", "tests/support/sdk/a.h"))
+        self.assertTrue(self.problems("sdk/base/a.cc", "tests/support/sdk/a.h"))
 
     def test_finds_cycles(self):
         self.assertEqual(find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}), ["b", "c", "b"])

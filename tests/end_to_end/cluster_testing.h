@@ -11,10 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/api/api_server.h"
-#include "controller/runtime/controller.h"
+#include "controller/runtime/controller/controller.h"
 #include "controller/store/sqlite_store.h"
 #include "tests/end_to_end/client_testing.h"
-#include "workers/fake/fake_worker.h"
+#include "tests/fake_worker/fake_worker.h"
 
 namespace baton::testing {
 

@@ -10,8 +10,8 @@
 #include "sdk/base/test_process.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/worker/fake_controller.h"
-#include "sdk/worker/worker_testing.h"
 #include "tests/end_to_end/cluster_testing.h"
+#include "tests/support/sdk/worker.h"
 
 namespace baton {
 namespace {

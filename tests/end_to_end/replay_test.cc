@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/replay_service.grpc.pb.h"
-#include "controller/runtime/tables.h"
+#include "controller/runtime/rows/tables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/undisturbed.h"

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/cluster_testing.h"
-#include "workers/fake/fake_generator.h"
+#include "tests/fake_worker/fake_generator.h"
 
 namespace baton::testing {
 namespace {

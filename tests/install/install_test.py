@@ -15,7 +15,7 @@ SOURCE = pathlib.Path(os.environ["BATON_SOURCE_DIR"])
 BUILD = pathlib.Path(os.environ["BATON_BUILD_DIR"])
 CMAKE = os.environ.get("BATON_CMAKE", "cmake")
 
-PROGRAMS = {"baton", "baton-controller", "baton-relay", "baton-worker", "baton-fake-worker"}
+PROGRAMS = {"baton", "baton-controller", "baton-relay", "baton-worker"}
 
 
 def run(*command, timeout=200, **options):
@@ -98,7 +98,7 @@ rollout: {{n: 2}}
 reward: {{method: compute_brevity}}
 trainer: {{total_training_steps: 2}}
 """)
-        run(baton, "up", "--detach", "--fake", "--rewards", "0", "--scorers", "0", "--port", "0",
+        run(baton, "up", "--detach", "--rewards", "0", "--scorers", "0", "--port", "0",
             "--http-port", "0", "--relay-port", "0", env=environment)
         worker = None
         try:

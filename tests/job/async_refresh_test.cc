@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/refresh.h"
+#include "controller/core/weights/refresh.h"
 #include "gtest/gtest.h"
 #include "tests/job/async_testing.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/prompt_mix.h"
+#include "controller/core/prompts/prompt_mix.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/job/simulated_job.h"

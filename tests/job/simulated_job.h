@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "controller/core/job_core.h"
+#include "controller/core/loop/job_core.h"
 #include "controller/ports/fake_job_files.h"
-#include "controller/runtime/job_runtime.h"
+#include "controller/runtime/job/job_runtime.h"
 #include "controller/spec/pools.h"
 #include "controller/store/memory_store.h"
 #include "tests/job/stepped_executors.h"
@@ -51,15 +51,11 @@ class SimulatedJob : private TurnObserver,
     int failing_percent = 0;  ///< Generations that end with Unavailable.
     int max_checkpoints = 0;
     size_t max_row_bytes = store::kMaxRowBytes;  ///< Of the store.
-    int actor_ranks = 1;
-    int actor_tp = 1;  ///< Tensor ranks among them.
-    int critic_ranks = 1;
-    int critic_tp = 1;
-    int reference_ranks = 1;  ///< A group where its tp is above 1.
-    int reference_tp = 1;
-    int rollout_workers = 2;
-    size_t samples = 2;  ///< As rollout.n says.
-    int generation_tp = 1;
+    int actor_ranks = 1, actor_tp = 1;           ///< And the tensor ranks among them.
+    int critic_ranks = 1, critic_tp = 1;
+    int reference_ranks = 1, reference_tp = 1;  ///< A group where its tp is above 1.
+    int rollout_workers = 2, generation_tp = 1;
+    size_t samples = 2;                           ///< As rollout.n says.
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
     bool cost_critic = false;                     ///< Of preset safe_rlhf.
     bool recompute_log_prob = false;
@@ -287,7 +283,7 @@ class SimulatedJob : private TurnObserver,
   std::vector<std::string> warnings_;
   std::map<std::string, double> metrics_;
   int next_worker_ = 0;
-  const char* const turns_file_ = std::getenv("BATON_TURNS_FILE");  // null: nobody asks
+  const char* const turns_file_ = std::getenv("BATON_TURNS_FILE");
   TurnDigest turns_;
 };
 

@@ -6,10 +6,10 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/job_state.h"
-#include "controller/runtime/job_restorer.h"
-#include "controller/runtime/tables.h"
-#include "controller/runtime/take_over.h"
+#include "controller/core/job/job_state.h"
+#include "controller/runtime/cluster/job_restorer.h"
+#include "controller/runtime/cluster/take_over.h"
+#include "controller/runtime/rows/tables.h"
 #include "controller/spec/schedule.h"
 #include "gtest/gtest.h"
 #include "sdk/base/log.h"

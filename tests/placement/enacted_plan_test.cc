@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "controller/runtime/plan_placement.h"
+#include "controller/runtime/submit/plan_placement.h"
 #include "controller/spec/pools.h"
 #include "controller/spec/presets.h"
 #include "controller/spec/spec.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "controller/core/job_core.h"
+#include "controller/core/loop/job_core.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/history.h"
 

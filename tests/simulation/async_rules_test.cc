@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/core/trajectory.h"
+#include "controller/core/job/trajectory.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/recorded_run.h"

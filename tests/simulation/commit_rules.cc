@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "controller/core/trajectory.h"
-#include "controller/runtime/tables.h"
+#include "controller/core/job/trajectory.h"
+#include "controller/runtime/rows/tables.h"
 #include "tests/simulation/async_rules.h"
 #include "tests/simulation/recount_rules.h"
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "controller/core/job_state.h"
+#include "controller/core/job/job_state.h"
 
 namespace baton::simulation {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "baton/v1/job_service.pb.h"
-#include "controller/core/events.h"
+#include "controller/core/job/events.h"
 #include "tests/simulation/faults.h"
 
 namespace baton::simulation {

@@ -11,7 +11,7 @@
 
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
-#include "controller/core/task.h"
+#include "controller/core/job/task.h"
 #include "tests/simulation/recount_rules.h"
 
 namespace baton::simulation {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "controller/cluster/cluster_core.h"
-#include "controller/core/job_core.h"
+#include "controller/core/loop/job_core.h"
 #include "controller/spec/pools.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/history.h"

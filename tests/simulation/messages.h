@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "baton/v1/worker_service.pb.h"
-#include "controller/core/task.h"
+#include "controller/core/job/task.h"
 #include "tests/simulation/model.h"
 
 namespace baton::simulation {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "controller/core/job_core_options.h"
-#include "controller/core/trajectory.h"
+#include "controller/core/job/job_core_options.h"
+#include "controller/core/job/trajectory.h"
 #include "tests/simulation/random.h"
 
 namespace baton::simulation {

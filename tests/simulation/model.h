@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "baton/v1/job_service.pb.h"
-#include "controller/core/prompt_mix.h"
+#include "controller/core/prompts/prompt_mix.h"
 
 namespace baton::simulation {
 

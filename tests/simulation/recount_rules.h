@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "baton/store/v1/rows.pb.h"
-#include "controller/core/job_core.h"
+#include "controller/core/loop/job_core.h"
 
 namespace baton::simulation {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/trajectory.h"
+#include "controller/core/job/trajectory.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/recorded_run.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/core/job_state.h"
+#include "controller/core/job/job_state.h"
 
 namespace baton::simulation {
 

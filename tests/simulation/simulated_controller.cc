@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/runtime/job_restorer.h"
-#include "controller/runtime/steering_checks.h"
-#include "controller/runtime/tables.h"
-#include "controller/runtime/take_over.h"
+#include "controller/runtime/cluster/job_restorer.h"
+#include "controller/runtime/cluster/steering_checks.h"
+#include "controller/runtime/cluster/take_over.h"
+#include "controller/runtime/rows/tables.h"
 #include "controller/spec/spec.h"
 #include "sdk/rpc/error.h"
 #include "tests/simulation/simulated_worker.h"

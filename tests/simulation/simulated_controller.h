@@ -13,9 +13,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "controller/runtime/cluster_runtime.h"
-#include "controller/runtime/job_runtime.h"
-#include "controller/runtime/job_table.h"
+#include "controller/runtime/cluster/cluster_runtime.h"
+#include "controller/runtime/cluster/job_table.h"
+#include "controller/runtime/job/job_runtime.h"
 #include "tests/simulation/simulated_ports.h"
 #include "tests/simulation/turn_rules.h"
 #include "tests/simulation/world.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/runtime/tables.h"
+#include "controller/runtime/rows/tables.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/commit_rules.h"
 #include "tests/simulation/disk.h"

@@ -4,9 +4,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/job_state.h"
-#include "controller/core/refresh.h"
-#include "controller/runtime/tables.h"
+#include "controller/core/job/job_state.h"
+#include "controller/core/weights/refresh.h"
+#include "controller/runtime/rows/tables.h"
 #include "controller/spec/roles.h"
 #include "sdk/rpc/error.h"
 #include "tests/simulation/async_rules.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/core/job_core.h"
+#include "controller/core/loop/job_core.h"
 #include "controller/ports/turn_observer.h"
 #include "controller/spec/pools.h"
 #include "tests/simulation/recount_rules.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "controller/core/trajectory.h"
+#include "controller/core/job/trajectory.h"
 #include "sdk/rpc/error.h"
 #include "tests/simulation/random.h"
 

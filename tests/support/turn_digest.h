@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "controller/core/events.h"
+#include "controller/core/job/events.h"
 
 namespace baton::controller {
 

@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "workers/engine/generation/generator_testing.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
+#include "tests/support/engine/generator.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/workers/hybrid.h"
 #include "workers/engine/training/trainer.h"
-#include "workers/hybrid/hybrid_testing.h"
 
 namespace baton::hybrid {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
+#include "tests/support/engine/tensor_parallel.h"
 
 namespace baton::hybrid {
 namespace {

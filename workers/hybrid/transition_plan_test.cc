@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/parallel/transition_testing.h"
+#include "tests/support/sdk/transition.h"
 
 namespace baton::hybrid {
 namespace {

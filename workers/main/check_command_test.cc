@@ -14,10 +14,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
+#include "tests/support/workers/policy.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/main/check_limits.h"
 #include "workers/policy/policy_source.h"
-#include "workers/policy/policy_testing.h"
 
 namespace baton {
 namespace {

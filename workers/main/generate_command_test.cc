@@ -16,9 +16,9 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "sdk/base/test_folder.h"
+#include "tests/support/workers/policy.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/policy/policy_source.h"
-#include "workers/policy/policy_testing.h"
 
 namespace baton {
 namespace {

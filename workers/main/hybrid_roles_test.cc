@@ -7,7 +7,7 @@
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
-#include "workers/main/hybrid_testing.h"
+#include "tests/support/workers/hybrid_worker.h"
 
 namespace baton {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/worker/worker_testing.h"
+#include "tests/support/sdk/worker.h"
 
 namespace baton {
 namespace {

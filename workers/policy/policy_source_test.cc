@@ -9,11 +9,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
+#include "tests/support/engine/model_image.h"
+#include "tests/support/workers/policy.h"
+#include "tests/support/workers/weights_relay.h"
 #include "workers/engine/model/hf_directory.h"
-#include "workers/engine/model/model_image_testing.h"
-#include "workers/policy/policy_testing.h"
 #include "workers/policy/weights_relay.h"
-#include "workers/policy/weights_relay_testing.h"
 
 namespace baton::policy {
 namespace {

@@ -3,7 +3,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/messages/columns.h"
-#include "workers/policy/policy_testing.h"
+#include "tests/support/workers/policy.h"
 #include "workers/policy/trajectory_columns.h"
 
 namespace baton::policy {

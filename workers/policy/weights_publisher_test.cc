@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "relay/client/relay_process_testing.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/model/model_image_testing.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
-#include "workers/policy/policy_testing.h"
+#include "tests/support/engine/model_image.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
+#include "tests/support/relay/relay_process.h"
+#include "tests/support/workers/policy.h"
 
 namespace baton::policy {
 namespace {

@@ -10,11 +10,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "relay/client/relay_client.h"
-#include "relay/client/relay_process_testing.h"
 #include "sdk/base/log.h"
 #include "sdk/base/test_folder.h"
-#include "workers/policy/policy_testing.h"
-#include "workers/policy/weights_relay_testing.h"
+#include "tests/support/relay/relay_process.h"
+#include "tests/support/workers/policy.h"
+#include "tests/support/workers/weights_relay.h"
 
 namespace baton::policy {
 namespace {

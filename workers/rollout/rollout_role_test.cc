@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "sdk/rpc/error.h"
-#include "workers/rollout/rollout_role_testing.h"
+#include "tests/support/workers/rollout_role.h"
 
 namespace baton::rollout {
 namespace {

@@ -6,8 +6,8 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/workers/rollout_role.h"
 #include "workers/rollout/rollout_role.h"
-#include "workers/rollout/rollout_role_testing.h"
 
 namespace baton::rollout {
 namespace {

@@ -9,7 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
-#include "workers/ranks/role_testing.h"
+#include "tests/support/workers/role.h"
 
 namespace baton::scoring {
 namespace {

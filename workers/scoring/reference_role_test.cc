@@ -4,9 +4,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
+#include "tests/support/workers/role.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/policy/sequences.h"
-#include "workers/ranks/role_testing.h"
 
 namespace baton::scoring {
 namespace {

@@ -4,10 +4,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
+#include "tests/support/workers/role.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/scalar/scalar_directory.h"
 #include "workers/policy/sequences.h"
-#include "workers/ranks/role_testing.h"
 
 namespace baton::scoring {
 namespace {

@@ -1,7 +1,7 @@
 // Tokens that are found in the text before anything else: special tokens ("<|im_end|>") and
 // others that were added to a trained vocabulary.
-#ifndef BATON_WORKERS_ENGINE_ADDED_TOKENS_H_
-#define BATON_WORKERS_ENGINE_ADDED_TOKENS_H_
+#ifndef BATON_WORKERS_TOKENIZER_ADDED_TOKENS_H_
+#define BATON_WORKERS_TOKENIZER_ADDED_TOKENS_H_
 
 #include <array>
 #include <cstddef>
@@ -62,4 +62,4 @@ class AddedTokenFinder {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_ADDED_TOKENS_H_
+#endif  // BATON_WORKERS_TOKENIZER_ADDED_TOKENS_H_

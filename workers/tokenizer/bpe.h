@@ -6,8 +6,8 @@
 // has a merge: O(n log n) for n symbols. Source: Sennrich et al. 2016; ties, `ignore_merges`,
 // `byte_fallback` and unknown symbols as in Hugging Face tokenizers' models/bpe. Immutable after
 // construction; any thread.
-#ifndef BATON_WORKERS_ENGINE_BPE_H_
-#define BATON_WORKERS_ENGINE_BPE_H_
+#ifndef BATON_WORKERS_TOKENIZER_BPE_H_
+#define BATON_WORKERS_TOKENIZER_BPE_H_
 
 #include <array>
 #include <cstddef>
@@ -81,4 +81,4 @@ class Bpe {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_BPE_H_
+#endif  // BATON_WORKERS_TOKENIZER_BPE_H_

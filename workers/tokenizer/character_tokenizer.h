@@ -4,8 +4,8 @@
 // (ignore_merges then finds the character's token), so Tokenizer::Load and Python's
 // transformers.PreTrainedTokenizerFast both read it. Ids: special tokens first (pad, eos, bos,
 // unk, extra; those that are named), then the characters in the alphabet's order.
-#ifndef BATON_WORKERS_ENGINE_CHARACTER_TOKENIZER_H_
-#define BATON_WORKERS_ENGINE_CHARACTER_TOKENIZER_H_
+#ifndef BATON_WORKERS_TOKENIZER_CHARACTER_TOKENIZER_H_
+#define BATON_WORKERS_TOKENIZER_CHARACTER_TOKENIZER_H_
 
 #include <string>
 #include <vector>
@@ -38,4 +38,4 @@ struct CharacterTokenizerFiles {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_CHARACTER_TOKENIZER_H_
+#endif  // BATON_WORKERS_TOKENIZER_CHARACTER_TOKENIZER_H_

@@ -1,6 +1,6 @@
 // What a chat template renders.
-#ifndef BATON_WORKERS_ENGINE_CHAT_MESSAGE_H_
-#define BATON_WORKERS_ENGINE_CHAT_MESSAGE_H_
+#ifndef BATON_WORKERS_TOKENIZER_CHAT_MESSAGE_H_
+#define BATON_WORKERS_TOKENIZER_CHAT_MESSAGE_H_
 
 #include <string>
 #include <utility>
@@ -35,4 +35,4 @@ struct Chat {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_CHAT_MESSAGE_H_
+#endif  // BATON_WORKERS_TOKENIZER_CHAT_MESSAGE_H_

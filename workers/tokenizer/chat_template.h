@@ -7,8 +7,8 @@
 //
 // These two add no system message when there is none. Encode the text with add_special_tokens =
 // false. What a message says is content: marks that it spells out stay text (rendered_text.h).
-#ifndef BATON_WORKERS_ENGINE_CHAT_TEMPLATE_H_
-#define BATON_WORKERS_ENGINE_CHAT_TEMPLATE_H_
+#ifndef BATON_WORKERS_TOKENIZER_CHAT_TEMPLATE_H_
+#define BATON_WORKERS_TOKENIZER_CHAT_TEMPLATE_H_
 
 #include <cstdint>
 #include <memory>
@@ -76,4 +76,4 @@ class ChatTemplate {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_CHAT_TEMPLATE_H_
+#endif  // BATON_WORKERS_TOKENIZER_CHAT_TEMPLATE_H_

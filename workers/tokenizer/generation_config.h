@@ -1,6 +1,6 @@
 // generation_config.json of a Hugging Face directory: how its author wants it sampled.
-#ifndef BATON_WORKERS_ENGINE_GENERATION_CONFIG_H_
-#define BATON_WORKERS_ENGINE_GENERATION_CONFIG_H_
+#ifndef BATON_WORKERS_TOKENIZER_GENERATION_CONFIG_H_
+#define BATON_WORKERS_TOKENIZER_GENERATION_CONFIG_H_
 
 #include <cstdint>
 #include <optional>
@@ -38,4 +38,4 @@ struct GenerationConfig {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_GENERATION_CONFIG_H_
+#endif  // BATON_WORKERS_TOKENIZER_GENERATION_CONFIG_H_

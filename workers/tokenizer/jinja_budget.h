@@ -8,8 +8,8 @@
 //   - Value::text, items and entries spend for all that they give (jinja_value.h);
 //   - searches and walks over characters are those of jinja_text.h.
 // What takes more than linear time (comparing, searching, sorting) spends by itself.
-#ifndef BATON_WORKERS_ENGINE_JINJA_BUDGET_H_
-#define BATON_WORKERS_ENGINE_JINJA_BUDGET_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_BUDGET_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_BUDGET_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -124,4 +124,4 @@ class Counted {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_BUDGET_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_BUDGET_H_

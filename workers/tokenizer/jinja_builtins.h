@@ -1,6 +1,6 @@
 // Filters, tests and methods of values. Internal to the Jinja renderer.
-#ifndef BATON_WORKERS_ENGINE_JINJA_BUILTINS_H_
-#define BATON_WORKERS_ENGINE_JINJA_BUILTINS_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_BUILTINS_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_BUILTINS_H_
 
 #include <optional>
 
@@ -27,4 +27,4 @@ const Value* GlobalFunction(absl::string_view name);
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_BUILTINS_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_BUILTINS_H_

@@ -1,6 +1,6 @@
 // How the Jinja renderer fails. Internal to it.
-#ifndef BATON_WORKERS_ENGINE_JINJA_ERROR_H_
-#define BATON_WORKERS_ENGINE_JINJA_ERROR_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_ERROR_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_ERROR_H_
 
 #include <string>
 
@@ -22,4 +22,4 @@ struct Error {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_ERROR_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_ERROR_H_

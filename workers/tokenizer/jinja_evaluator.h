@@ -1,6 +1,6 @@
 // Walks a template's tree. Internal to the Jinja renderer (jinja_template.h).
-#ifndef BATON_WORKERS_ENGINE_JINJA_EVALUATOR_H_
-#define BATON_WORKERS_ENGINE_JINJA_EVALUATOR_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_EVALUATOR_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_EVALUATOR_H_
 
 #include <deque>
 #include <functional>
@@ -72,4 +72,4 @@ class Evaluator {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_EVALUATOR_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_EVALUATOR_H_

@@ -1,7 +1,7 @@
 // What a template is made of: tokens and the tree that the parser makes of them. Internal to the
 // Jinja renderer (jinja_template.h).
-#ifndef BATON_WORKERS_ENGINE_JINJA_SYNTAX_H_
-#define BATON_WORKERS_ENGINE_JINJA_SYNTAX_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_SYNTAX_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_SYNTAX_H_
 
 #include <cstdint>
 #include <memory>
@@ -117,4 +117,4 @@ bool IsTest(absl::string_view name);
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_SYNTAX_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_SYNTAX_H_

@@ -20,8 +20,8 @@
 // Bounds, since a template comes from outside (jinja_budget.h): 1 MiB of source, 200 levels of
 // nested tags, 500 of operations, 2 million steps (some tenths of a second to a second), 256 MiB of
 // values, 16 MiB of text.
-#ifndef BATON_WORKERS_ENGINE_JINJA_TEMPLATE_H_
-#define BATON_WORKERS_ENGINE_JINJA_TEMPLATE_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_TEMPLATE_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_TEMPLATE_H_
 
 #include <map>
 #include <memory>
@@ -61,4 +61,4 @@ class Template {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_TEMPLATE_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_TEMPLATE_H_

@@ -1,8 +1,8 @@
 // Python's operations on texts that know their origin. Internal to the Jinja renderer.
 //
 // Positions are bytes. A character is a code point of UTF-8; a byte that is no UTF-8 is one.
-#ifndef BATON_WORKERS_ENGINE_JINJA_TEXT_H_
-#define BATON_WORKERS_ENGINE_JINJA_TEXT_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_TEXT_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_TEXT_H_
 
 #include <cstdint>
 #include <optional>
@@ -87,4 +87,4 @@ bool IsSpace(char32_t c);
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_TEXT_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_TEXT_H_

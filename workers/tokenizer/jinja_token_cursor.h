@@ -1,6 +1,6 @@
 // A place in the tokens of a template. Internal to the Jinja renderer's parser.
-#ifndef BATON_WORKERS_ENGINE_JINJA_TOKEN_CURSOR_H_
-#define BATON_WORKERS_ENGINE_JINJA_TOKEN_CURSOR_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_TOKEN_CURSOR_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_TOKEN_CURSOR_H_
 
 #include <algorithm>
 #include <memory>
@@ -118,4 +118,4 @@ class TokenCursor {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_TOKEN_CURSOR_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_TOKEN_CURSOR_H_

@@ -3,8 +3,8 @@
 // A text knows which of its bytes are the template's own (rendered_text.h), and keeps knowing it
 // through every operation: what a message says stays content when the template trims, splits,
 // joins or writes it as JSON. Internal to the Jinja renderer (jinja_template.h).
-#ifndef BATON_WORKERS_ENGINE_JINJA_VALUE_H_
-#define BATON_WORKERS_ENGINE_JINJA_VALUE_H_
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_VALUE_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_VALUE_H_
 
 #include <cstdint>
 #include <functional>
@@ -155,4 +155,4 @@ RenderedText ToJsonText(const Value& value, const JsonStyle& style);
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_ENGINE_JINJA_VALUE_H_
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_VALUE_H_

@@ -1,7 +1,7 @@
 // The components of a tokenizer.json (normalizer, pre_tokenizer, decoder, post_processor): objects
 // with a `type`, which may be a Sequence of others.
-#ifndef BATON_WORKERS_ENGINE_JSON_COMPONENTS_H_
-#define BATON_WORKERS_ENGINE_JSON_COMPONENTS_H_
+#ifndef BATON_WORKERS_TOKENIZER_JSON_COMPONENTS_H_
+#define BATON_WORKERS_TOKENIZER_JSON_COMPONENTS_H_
 
 #include <cstddef>
 #include <string>
@@ -52,4 +52,4 @@ class GrowthLimit {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_JSON_COMPONENTS_H_
+#endif  // BATON_WORKERS_TOKENIZER_JSON_COMPONENTS_H_

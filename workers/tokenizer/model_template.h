@@ -1,6 +1,6 @@
 // The chat template that a model brings along, as transformers' apply_chat_template reads it.
-#ifndef BATON_WORKERS_ENGINE_MODEL_TEMPLATE_H_
-#define BATON_WORKERS_ENGINE_MODEL_TEMPLATE_H_
+#ifndef BATON_WORKERS_TOKENIZER_MODEL_TEMPLATE_H_
+#define BATON_WORKERS_TOKENIZER_MODEL_TEMPLATE_H_
 
 #include <map>
 #include <memory>
@@ -51,4 +51,4 @@ class ModelTemplate {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_MODEL_TEMPLATE_H_
+#endif  // BATON_WORKERS_TOKENIZER_MODEL_TEMPLATE_H_

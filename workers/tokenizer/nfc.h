@@ -1,8 +1,8 @@
 // Unicode normalization form C (UAX #15): canonical decomposition, canonical ordering, canonical
 // composition, by utf8proc. Characters that later versions of Unicode than its own added are left
 // alone.
-#ifndef BATON_WORKERS_ENGINE_NFC_H_
-#define BATON_WORKERS_ENGINE_NFC_H_
+#ifndef BATON_WORKERS_TOKENIZER_NFC_H_
+#define BATON_WORKERS_TOKENIZER_NFC_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ namespace baton::tokenizer {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_NFC_H_
+#endif  // BATON_WORKERS_TOKENIZER_NFC_H_

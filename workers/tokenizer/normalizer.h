@@ -3,8 +3,8 @@
 // Understands the `normalizer` of a Hugging Face tokenizer.json: null, NFC, Prepend, Replace (of a
 // String), or a Sequence of these. A SentencePiece-style tokenizer (Llama-2, Mistral) prepends "▁"
 // and writes "▁" for each space. Immutable after construction; any thread.
-#ifndef BATON_WORKERS_ENGINE_NORMALIZER_H_
-#define BATON_WORKERS_ENGINE_NORMALIZER_H_
+#ifndef BATON_WORKERS_TOKENIZER_NORMALIZER_H_
+#define BATON_WORKERS_TOKENIZER_NORMALIZER_H_
 
 #include <string>
 #include <vector>
@@ -47,4 +47,4 @@ class Normalizer {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_NORMALIZER_H_
+#endif  // BATON_WORKERS_TOKENIZER_NORMALIZER_H_

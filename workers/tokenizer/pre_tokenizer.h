@@ -7,8 +7,8 @@
 // White_Space, as the reference implementation has it (PCRE2 adds U+180E). PCRE2's Unicode tables
 // decide what a letter is, so characters newer than its version may be cut differently.
 // Immutable after construction; any thread.
-#ifndef BATON_WORKERS_ENGINE_PRE_TOKENIZER_H_
-#define BATON_WORKERS_ENGINE_PRE_TOKENIZER_H_
+#ifndef BATON_WORKERS_TOKENIZER_PRE_TOKENIZER_H_
+#define BATON_WORKERS_TOKENIZER_PRE_TOKENIZER_H_
 
 #include <optional>
 #include <string>
@@ -79,4 +79,4 @@ class PreTokenizer {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_PRE_TOKENIZER_H_
+#endif  // BATON_WORKERS_TOKENIZER_PRE_TOKENIZER_H_

@@ -4,8 +4,8 @@
 // (a prompt of a data set, a response, an answer) must not, whatever it spells out. So a rendered
 // text knows which of its bytes are the template's own: Tokenizer::Encode finds special tokens in
 // those alone.
-#ifndef BATON_WORKERS_ENGINE_RENDERED_TEXT_H_
-#define BATON_WORKERS_ENGINE_RENDERED_TEXT_H_
+#ifndef BATON_WORKERS_TOKENIZER_RENDERED_TEXT_H_
+#define BATON_WORKERS_TOKENIZER_RENDERED_TEXT_H_
 
 #include <cstddef>
 #include <string>
@@ -64,4 +64,4 @@ class RenderedText {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_RENDERED_TEXT_H_
+#endif  // BATON_WORKERS_TOKENIZER_RENDERED_TEXT_H_

@@ -4,8 +4,8 @@
 // a SentencePiece-style Sequence (Llama-2, Mistral) of Replace (of a String), ByteFallback, Fuse
 // and Strip (at the start of the text), in this order, each of which but Fuse may be missing.
 // Immutable after construction; any thread.
-#ifndef BATON_WORKERS_ENGINE_TOKEN_DECODER_H_
-#define BATON_WORKERS_ENGINE_TOKEN_DECODER_H_
+#ifndef BATON_WORKERS_TOKENIZER_TOKEN_DECODER_H_
+#define BATON_WORKERS_TOKENIZER_TOKEN_DECODER_H_
 
 #include <cstdint>
 #include <string>
@@ -71,4 +71,4 @@ class TextJoiner {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_TOKEN_DECODER_H_
+#endif  // BATON_WORKERS_TOKENIZER_TOKEN_DECODER_H_

@@ -8,8 +8,8 @@
 // texts are equal to those of Python's `tokenizers` (testdata/make_tokenizer_golden.py).
 //
 // A Tokenizer is immutable: any number of threads may share one.
-#ifndef BATON_WORKERS_ENGINE_TOKENIZER_H_
-#define BATON_WORKERS_ENGINE_TOKENIZER_H_
+#ifndef BATON_WORKERS_TOKENIZER_TOKENIZER_H_
+#define BATON_WORKERS_TOKENIZER_TOKENIZER_H_
 
 #include <cstdint>
 #include <memory>
@@ -142,4 +142,4 @@ class StreamDecoder {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_TOKENIZER_H_
+#endif  // BATON_WORKERS_TOKENIZER_TOKENIZER_H_

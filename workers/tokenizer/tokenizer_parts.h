@@ -1,6 +1,6 @@
 // What tokenizer.json and its side files say, checked. Internal to Tokenizer.
-#ifndef BATON_WORKERS_ENGINE_TOKENIZER_PARTS_H_
-#define BATON_WORKERS_ENGINE_TOKENIZER_PARTS_H_
+#ifndef BATON_WORKERS_TOKENIZER_TOKENIZER_PARTS_H_
+#define BATON_WORKERS_TOKENIZER_TOKENIZER_PARTS_H_
 
 #include <cstdint>
 #include <memory>
@@ -56,4 +56,4 @@ struct TokenizerParts {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_ENGINE_TOKENIZER_PARTS_H_
+#endif  // BATON_WORKERS_TOKENIZER_TOKENIZER_PARTS_H_

@@ -11,10 +11,10 @@
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/workers/actor_role.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/policy/trajectory_columns.h"
-#include "workers/trainer/actor_role_testing.h"
 
 namespace baton::trainer {
 namespace {

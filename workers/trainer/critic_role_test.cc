@@ -9,9 +9,9 @@
 #include "sdk/base/test_folder.h"
 #include "sdk/messages/columns.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/workers/role.h"
 #include "workers/engine/scalar/scalar_directory.h"
 #include "workers/policy/sequences.h"
-#include "workers/ranks/role_testing.h"
 
 namespace baton::trainer {
 namespace {

@@ -4,8 +4,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
+#include "tests/support/workers/actor_role.h"
 #include "workers/engine/scalar/scalar_directory.h"
-#include "workers/trainer/actor_role_testing.h"
 
 namespace baton::trainer {
 namespace {

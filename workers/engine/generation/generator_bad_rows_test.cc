@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "workers/engine/generation/generator_testing.h"
+#include "tests/support/engine/generator.h"
 
 namespace baton::engine {
 namespace {

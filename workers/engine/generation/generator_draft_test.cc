@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "workers/engine/generation/generator_draft_testing.h"
+#include "tests/support/engine/generator_draft.h"
 
 namespace baton::engine {
 namespace {

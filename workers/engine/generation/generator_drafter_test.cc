@@ -12,8 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "workers/engine/generation/drafter_testing.h"
-#include "workers/engine/generation/generator_draft_testing.h"
+#include "tests/support/engine/drafter.h"
+#include "tests/support/engine/generator_draft.h"
 
 namespace baton::engine {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/support/engine/generator.h"
 #include "workers/engine/generation/generator.h"
-#include "workers/engine/generation/generator_testing.h"
 
 namespace baton::engine {
 namespace {

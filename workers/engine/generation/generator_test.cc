@@ -12,7 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "workers/engine/generation/generator_testing.h"
+#include "tests/support/engine/generator.h"
 #include "workers/engine/kernels/kv_cache.h"
 
 namespace baton::engine {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "workers/engine/generation/drafter_testing.h"
-#include "workers/engine/generation/generator_draft_testing.h"
+#include "tests/support/engine/drafter.h"
+#include "tests/support/engine/generator_draft.h"
 #include "workers/engine/model/attention.h"
 
 namespace baton::engine {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <random>
 
-#include "workers/engine/generation/generator_testing.h"
+#include "tests/support/engine/generator.h"
 #include "workers/engine/training/trainer.h"
 
 namespace baton::engine {

@@ -4,10 +4,10 @@
 
 #include <cmath>
 
-#include "workers/engine/generation/drafter_testing.h"
-#include "workers/engine/generation/generator_draft_testing.h"
-#include "workers/engine/generation/generator_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
+#include "tests/support/engine/drafter.h"
+#include "tests/support/engine/generator.h"
+#include "tests/support/engine/generator_draft.h"
+#include "tests/support/engine/thread_communicator.h"
 
 namespace baton::engine {
 namespace {

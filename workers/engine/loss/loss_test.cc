@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "workers/engine/loss/loss_testing.h"
+#include "tests/support/engine/loss.h"
 
 namespace baton::engine {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
+#include "tests/support/engine/loss.h"
 #include "workers/engine/loss/loss.h"
-#include "workers/engine/loss/loss_testing.h"
 
 namespace baton::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "workers/engine/model/thread_communicator_testing.h"
+#include "tests/support/engine/thread_communicator.h"
 
 namespace baton::engine {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "workers/engine/model/thread_communicator_testing.h"
-#include "workers/engine/training/trainer_testing.h"
+#include "tests/support/engine/thread_communicator.h"
+#include "tests/support/engine/trainer.h"
 
 namespace baton::engine {
 namespace {

@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "workers/engine/generation/generator_testing.h"
+#include "tests/support/engine/generator.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
 #include "workers/engine/model/attention.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
 
 namespace baton::engine {
 namespace {

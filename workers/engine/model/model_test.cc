@@ -4,8 +4,8 @@
 
 #include <random>
 
+#include "tests/support/engine/plain_model.h"
 #include "workers/engine/model/attention.h"
-#include "workers/engine/model/plain_model_testing.h"
 
 namespace baton::engine {
 namespace {

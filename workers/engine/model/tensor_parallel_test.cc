@@ -5,10 +5,10 @@
 
 #include <map>
 
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
 #include "workers/engine/loss/loss.h"
 #include "workers/engine/model/attention.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
 
 namespace baton::engine {
 namespace {

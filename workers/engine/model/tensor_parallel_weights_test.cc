@@ -5,10 +5,10 @@
 #include <string>
 
 #include "sdk/base/test_folder.h"
+#include "tests/support/engine/model_image.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
 #include "workers/engine/model/hf_directory.h"
-#include "workers/engine/model/model_image_testing.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
 #include "workers/engine/model/weights_io.h"
 
 namespace baton::engine {

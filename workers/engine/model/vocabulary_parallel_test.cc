@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tests/support/engine/thread_communicator.h"
 #include "workers/engine/loss/loss.h"
-#include "workers/engine/model/thread_communicator_testing.h"
 
 namespace baton::engine {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "workers/engine/model/model_image_testing.h"
-#include "workers/engine/training/trainer_testing.h"
+#include "tests/support/engine/model_image.h"
+#include "tests/support/engine/trainer.h"
 
 namespace baton::engine {
 namespace {

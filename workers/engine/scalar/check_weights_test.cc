@@ -8,9 +8,9 @@
 
 #include "nlohmann/json.hpp"
 #include "sdk/base/test_folder.h"
+#include "tests/support/engine/scalar.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/scalar/scalar_directory.h"
-#include "workers/engine/scalar/scalar_testing.h"
 
 namespace baton::engine {
 namespace {

@@ -14,7 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/scalar/scalar_testing.h"
+#include "tests/support/engine/scalar.h"
 
 namespace baton::engine {
 namespace {

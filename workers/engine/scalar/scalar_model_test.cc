@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "workers/engine/model/plain_model_testing.h"
-#include "workers/engine/scalar/scalar_testing.h"
+#include "tests/support/engine/plain_model.h"
+#include "tests/support/engine/scalar.h"
 
 namespace baton::engine {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "relay/weights/file_io.h"
 #include "sdk/base/test_folder.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
+#include "tests/support/engine/scalar.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
 #include "workers/engine/scalar/scalar_directory.h"
-#include "workers/engine/scalar/scalar_testing.h"
 
 namespace baton::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "workers/engine/scalar/scalar_testing.h"
+#include "tests/support/engine/scalar.h"
 #include "workers/engine/scalar/scalar_trainer.h"
 
 namespace baton::engine {

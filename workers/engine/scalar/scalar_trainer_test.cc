@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "sdk/base/test_folder.h"
-#include "workers/engine/scalar/scalar_testing.h"
+#include "tests/support/engine/scalar.h"
 
 namespace baton::engine {
 namespace {

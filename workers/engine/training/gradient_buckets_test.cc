@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "workers/engine/model/thread_communicator_testing.h"
+#include "tests/support/engine/thread_communicator.h"
 
 namespace baton::engine {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <random>
 
-#include "workers/engine/generation/generator_testing.h"
-#include "workers/engine/training/trainer_testing.h"
+#include "tests/support/engine/generator.h"
+#include "tests/support/engine/trainer.h"
 
 namespace baton::engine {
 namespace {

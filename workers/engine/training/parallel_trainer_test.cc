@@ -9,10 +9,10 @@
 
 #include <cmath>
 
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
+#include "tests/support/engine/trainer.h"
 #include "workers/engine/training/sharded_adamw.h"
-#include "workers/engine/training/trainer_testing.h"
 
 namespace baton::engine {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "sdk/base/test_folder.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
-#include "workers/engine/training/trainer_testing.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
+#include "tests/support/engine/trainer.h"
 
 namespace baton::engine {
 namespace {

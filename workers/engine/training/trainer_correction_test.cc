@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "workers/engine/model/tensor_parallel_testing.h"
-#include "workers/engine/model/thread_communicator_testing.h"
+#include "tests/support/engine/tensor_parallel.h"
+#include "tests/support/engine/thread_communicator.h"
+#include "tests/support/engine/trainer.h"
 #include "workers/engine/training/trainer_loss.h"
-#include "workers/engine/training/trainer_testing.h"
 
 namespace baton::engine {
 namespace {

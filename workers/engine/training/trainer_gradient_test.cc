@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine/trainer.h"
 #include "workers/engine/training/trainer.h"
-#include "workers/engine/training/trainer_testing.h"
 
 namespace baton::engine {
 namespace {

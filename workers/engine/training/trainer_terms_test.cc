@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine/trainer.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/engine/training/trainer.h"
 #include "workers/engine/training/trainer_loss.h"
-#include "workers/engine/training/trainer_testing.h"
 
 namespace baton::engine {
 namespace {

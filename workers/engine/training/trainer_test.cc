@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/engine/trainer.h"
 #include "workers/engine/model/attention.h"
-#include "workers/engine/training/trainer_testing.h"
 
 namespace baton::engine {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "workers/rollout/tree_cache/slow_suffix_tree_testing.h"
+#include "tests/support/workers/slow_suffix_tree.h"
 
 namespace baton::rollout {
 namespace {

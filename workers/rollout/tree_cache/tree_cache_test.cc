@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "workers/rollout/tree_cache/slow_suffix_tree_testing.h"
+#include "tests/support/workers/slow_suffix_tree.h"
 
 namespace baton::rollout {
 namespace {

@@ -1,0 +1,300 @@
+// What happens to a job (events) and what it wants done (effects). Plain data.
+#ifndef BATON_CONTROLLER_CORE_JOB_EVENTS_H_
+#define BATON_CONTROLLER_CORE_JOB_EVENTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/cluster/worker_exchange.h"
+#include "controller/core/job/file_ranges.h"
+#include "controller/core/job/task.h"
+#include "controller/core/job/trajectory.h"
+
+namespace baton::controller {
+
+// ---- Events -------------------------------------------------------------------------------
+
+/// The queue gave the job a worker for a worker slot.
+struct WorkerGranted {
+  std::string worker;
+  std::string roles;                   ///< Of the worker slot, as in NeedWorkers.
+  std::map<std::string, int> credits;  ///< Of each role's main method; 1 where nothing is said.
+};
+/// A worker is gone: its lease ran out, its process was replaced, or it was drained.
+struct WorkerLost {
+  std::string worker;
+  std::string reason;
+  bool moves = false;  ///< It lives and is granted another worker slot of this job next.
+};
+/// A worker re-attached within its lease: the same process.
+struct WorkerBack {
+  std::string worker;
+  /// Roles that it holds with the version of their weights; none: it fenced itself.
+  std::map<std::string, uint64_t> holds;
+  std::vector<TaskRef> running;  ///< What it still runs.
+  std::vector<TaskRef> unacked;  ///< Results that it is about to send.
+};
+/// The data files were read and the model was found (or not).
+struct DataLoaded {
+  absl::Status status;
+  uint64_t train_size = 0, val_size = 0;
+  std::vector<std::string> val_sources;  ///< One per validation prompt.
+  /// Prompts of each file of data.train_files; they count with data.train_mix alone.
+  std::vector<uint64_t> train_file_sizes;
+};
+/// The data files were not read: other jobs' data fill the memory for them.
+struct DataWaits {
+  std::string reason;  ///< "room for …", and when it comes.
+};
+/// More response tokens are known.
+struct TaskProgressed {
+  std::string worker;
+  TaskRef ref;
+  uint32_t tokens = 0;  ///< In all.
+};
+/// What a generation measured (TaskOutput.metrics, TaskResult.metrics): tokens of its draft that it
+/// drew as well; and of the engine's steps that advanced it, on average, their seconds and how many
+/// responses they advanced.
+inline constexpr char kDraftAccepted[] = "draft_accepted";
+inline constexpr char kStepSeconds[] = "step_seconds";
+inline constexpr char kStepRows[] = "step_rows";
+/// What a response that was run ahead measured: its tokens.
+inline constexpr char kAheadTokens[] = "tokens";
+
+struct TaskOutput {
+  uint32_t tokens = 0;
+  uint32_t prompt_tokens = 0;
+  std::string finish_reason;
+  PayloadLocation location;  ///< Of a generation, or of a score's columns; already written.
+  std::map<std::string, double> metrics;
+  std::string error;          ///< A reward failed on this response …
+  bool infra_failed = false;  ///< … for a reason of the infrastructure.
+};
+struct TaskDone {
+  std::string worker;
+  TaskRef ref;
+  absl::Status status;
+  TaskOutput output;
+  bool role_lost = false;  ///< `status` is ROLE_NOT_HELD: the worker does not hold the role.
+};
+/// The batch of BuildBatch stands and can be fetched.
+struct BatchBuilt {
+  absl::Status status;
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  uint32_t size = 0;    ///< Trajectories left after filters.
+  uint32_t groups = 0;  ///< Prompt groups left after filters.
+  /// Of the responses left after filters, by id: BatchEntry.column_hashes.
+  std::map<uint64_t, std::vector<uint64_t>> column_hashes;
+  std::map<std::string, double> metrics;
+  std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
+  std::vector<TrajectoryInfo> replayed;     ///< Recorded::kReplay: the responses of the row.
+  /// Recorded::kCompare: the row has more responses, and nothing was compared. Dynamic sampling
+  /// makes a batch of several rounds, and a restart builds it round by round.
+  bool part_of_row = false;
+};
+/// The experience log cannot give these payloads back: they are damaged, or gone.
+struct PayloadLost {
+  std::map<uint64_t, uint64_t> trajectories;  ///< Id -> serial of the row that named the payload.
+  std::string reason;
+};
+/// Payloads that the experience log has not taken yet fill their budget; no longer, if not `waits`.
+struct PayloadsWait {
+  bool waits = false;
+  uint64_t bytes = 0, budget = 0;  ///< How many wait, and how many may.
+  bool of_job = false;             ///< The budget is the job's own, not that of all jobs.
+};
+/// The checkpoint of CommitCheckpoint is complete (or not).
+struct CheckpointCommitted {
+  absl::Status status;
+  uint64_t incarnation = 0;
+  v1::Checkpoint checkpoint;
+};
+/// What keeps a worker from its work in a role, as it says; empty: it is over.
+struct RoleTroubled {
+  std::string worker;
+  std::string role;
+  std::string message;
+};
+/// The store will never take a row of the job's last turn; nothing that was to follow it was done.
+struct RowsRefused {
+  absl::Status status;
+};
+struct CancelRequested {};
+struct PauseRequested {};
+struct ResumeRequested {};
+/// The queue takes all its workers back: it asks for them anew, and goes on from its checkpoint.
+struct YieldRequested {
+  std::string reason;
+};
+/// Time goes on; the core looks at its deadlines.
+struct Tick {};
+/// For so long nothing could be written, so nothing left: it counts towards no deadline.
+struct TimeLost {
+  absl::Duration duration;
+};
+
+using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
+                           TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
+                           PauseRequested, ResumeRequested, YieldRequested, Tick, TimeLost,
+                           PayloadLost, RoleTroubled, PayloadsWait, RowsRefused, DataWaits>;
+
+// ---- Effects ------------------------------------------------------------------------------
+
+/// What a task needs beside its reference; the runtime adds texts and tokens.
+struct TaskArgs {
+  std::string role;
+  std::string method;
+  uint64_t group_epoch = 0;  ///< Group commands.
+  uint64_t sequence = 0;
+  uint32_t rank = 0;  ///< In the group of a role that trains.
+  absl::Duration deadline = absl::InfiniteDuration();
+  uint64_t policy_version = 0;
+  // assign_role: the worker of rank 0, where ranks meet, and where to start from.
+  std::string first_worker;
+  int64_t checkpoint_step = -1;  ///< -1: spec.model.
+  bool hybrid = false;           ///< An actor that generates, or a rollout on its worker.
+  // generate and score.
+  TrajectoryInfo trajectory;
+  std::vector<TrajectoryInfo> group;  ///< Of a score over the group: in order of their samples.
+  // update.
+  uint32_t batch_size = 0;
+  // publish: earlier versions that rollouts still need.
+  std::vector<uint64_t> keep_versions;
+};
+
+struct StartTask {
+  std::string worker;
+  TaskRef ref;
+  TaskArgs args;
+};
+/// A response of a draw to come. No trajectory: nothing of it is kept (run_ahead.h).
+struct AheadResponse {
+  uint64_t draw = 0;
+  uint32_t sample = 0;
+  uint64_t prompt_id = 0;
+};
+/// A rollout samples it for its own guesses.
+struct StartAhead {
+  std::string worker;
+  TaskRef ref;
+  uint64_t policy_version = 0;
+  AheadResponse response;
+};
+struct StopTask {
+  std::string worker;
+  TaskRef ref;
+  std::string reason;
+};
+/// The result is stored once the rows of this turn are.
+struct AckResult {
+  std::string worker;
+  TaskRef ref;
+};
+/// The job's own row changed.
+struct PutJob {};
+struct PutTrajectory {
+  uint64_t serial = 0;
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  TrajectoryInfo trajectory;
+};
+/// Forgets rows [begin, end).
+struct DropTrajectories {
+  uint64_t begin = 0, end = 0;
+};
+/// Deletes the experience log files below `end` that are not `needed`.
+struct DropLogFiles {
+  FileRanges needed;
+  uint32_t end = 0;
+};
+/// The updates that leave with this turn consume the batch.
+struct PutBatch {
+  store::v1::BatchRow row;
+};
+/// Forgets the rows of the batches of steps [begin, end).
+struct DropBatches {
+  int64_t begin = 0, end = 0;
+};
+/// Payloads in memory that are not needed any more.
+struct DropPayloads {
+  std::vector<uint64_t> trajectories;
+};
+/// Tells watchers. `kept` events have a revision and survive a restart.
+struct EmitEvent {
+  v1::JobEvent event;
+  bool kept = true;
+};
+struct PutMetrics {
+  int64_t step = 0;
+  std::map<std::string, double> metrics;
+};
+/// Read the data files, find the model; answer with DataLoaded or DataWaits.
+struct LoadData {
+  bool held = false;  ///< The job held them before, so it does not wait for room.
+};
+/// What a batch has to do with the BatchRow of its step in the store.
+enum class Recorded {
+  kNot,  ///< Nothing: the row will be made of the batch.
+  /// The ranks may have the batch already, and the row names its columns. No row, or a batch with
+  /// other columns: DATA_LOSS.
+  kCompare,
+  /// The batch is made of the row's responses and baselines. No row, or other columns: DATA_LOSS.
+  kReplay,
+};
+/// Put a batch together, compute its advantages; answer with BatchBuilt, or with PayloadLost.
+struct BuildBatch {
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  std::vector<TrajectoryInfo> trajectories;  ///< In (draw, sample) order.
+  std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by draw.
+  /// What the algorithm carries from step to step: "kl_coef", "lambda".
+  std::map<std::string, double> algorithm;
+  uint32_t max_groups = 0;  ///< Later ones are left out; 0: none is.
+  /// So many held-out examples go along: the model is judged on them after its update.
+  uint64_t held_out = 0;
+  Recorded recorded = Recorded::kNot;
+};
+/// All ranks wrote their part: add the controller's, rename, answer with CheckpointCommitted.
+struct CommitCheckpoint {
+  int64_t step = 0;
+  uint64_t incarnation = 0;
+  store::v1::JobRow row;  ///< The job at that step; by the time this is done it may be elsewhere.
+};
+/// The checkpoint is complete, and listed from this turn on.
+struct PutCheckpoint {
+  v1::Checkpoint checkpoint;
+};
+/// Its row goes with this turn, its files after that.
+struct DeleteCheckpoint {
+  v1::Checkpoint checkpoint;
+};
+/// Ask the queue for workers in all: the roles of a worker slot, joined by "+" -> how many are
+/// missing.
+struct NeedWorkers {
+  std::map<std::string, int> missing;
+  WorkerSlotHints hints;
+};
+/// Give a worker back to the queue.
+struct ReturnWorker {
+  std::string worker;
+  ReturnReason return_reason = ReturnReason::kGood;
+};
+/// The job ended or is paused: it leaves the queue, and its data leave memory.
+struct LeaveQueue {};
+
+using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,
+                            DropTrajectories, DropLogFiles, PutBatch, DropBatches, DropPayloads,
+                            EmitEvent, PutMetrics, LoadData, BuildBatch, CommitCheckpoint,
+                            PutCheckpoint, DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
+using Effects = std::vector<Effect>;
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_JOB_EVENTS_H_

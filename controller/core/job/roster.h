@@ -1,0 +1,114 @@
+// Who plays what in a job: its slots, and which of them share a worker.
+//
+// A pool is what some roles share: as many worker slots as its largest role has slots. A worker
+// takes a worker slot, and with it one slot of every role that has so many; rank i of a role has
+// worker slot i. A role that shares with none is a pool of its own, and its slots are its worker
+// slots.
+#ifndef BATON_CONTROLLER_CORE_JOB_ROSTER_H_
+#define BATON_CONTROLLER_CORE_JOB_ROSTER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/job/task.h"
+
+namespace baton::controller {
+
+/// Of a slot's worker; kGathering: the other ranks of its group are not all there.
+enum class SlotState { kEmpty, kGathering, kAssigning, kReady, kReleasing };
+
+/// A place for a worker in a role, and who has it.
+struct RoleSlot {
+  std::string role;
+  uint32_t rank = 0;       ///< In its role.
+  size_t worker_slot = 0;  ///< Slots of one worker slot have one worker.
+  std::string worker;
+  SlotState state = SlotState::kEmpty;
+  int credits = 1;
+  uint64_t attempt = 0;
+  uint32_t failures = 0;
+  bool present = false;       ///< Attached, as far as the job knows.
+  absl::Time since;           ///< Of its state, or since then its rollout loads weights.
+  TaskRef assigned;           ///< Of assign_role, while kAssigning.
+  bool answered = false;      ///< assign_role failed with the group: it is asked anew with it.
+  std::string trouble;        ///< What keeps it from its work, as its worker says …
+  absl::Time troubled_since;  ///< … since then.
+
+  bool ready() const { return state == SlotState::kReady && present; }
+};
+
+/// Pure. The number of slots, at most kMostSlots, their roles and worker slots never change.
+class Roster {
+ public:
+  /// More slots than a job may have workers (kMaxJobWorkers), each of which may play some roles.
+  static constexpr int64_t kMostSlots = int64_t{1} << 20;
+
+  Roster() = default;
+  /// Slots by role and rank. INVALID_ARGUMENT: the roles ask for more than kMostSlots, or one for a
+  /// negative number, or a role's ranks do not fit into its pool.
+  static absl::StatusOr<Roster> Create(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+  /// The same of a spec that was checked (CheckRow, CheckSpec): no slots where Create refuses.
+  Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+
+  /// Takes over who is where, as a row has it: of each role the slots in order of their ranks.
+  /// `releasing`: everybody is about to go.
+  void Restore(const store::v1::JobRow& row, bool releasing);
+  void Keep(store::v1::JobRow* row) const;
+
+  std::vector<RoleSlot>& slots() { return slots_; }
+  const std::vector<RoleSlot>& slots() const { return slots_; }
+  /// Maps each slot of the row to the slot that it restores; null if it is surplus.
+  std::vector<const RoleSlot*> Match(const store::v1::JobRow& row) const;
+  int IndexOf(const RoleSlot& slot) const { return static_cast<int>(&slot - slots_.data()); }
+
+  /// The slot that this worker has in this role; null: none.
+  RoleSlot* Find(const std::string& worker, absl::string_view role);
+  const RoleSlot* Find(const std::string& worker, absl::string_view role) const;
+  /// The slot of that index, if this worker has it.
+  const RoleSlot* At(uint64_t index, const std::string& worker) const;
+  /// All slots of a worker.
+  std::vector<const RoleSlot*> Of(const std::string& worker) const;
+  bool Has(const std::string& worker) const;
+
+  /// Workers with their roles, joined by "+".
+  std::map<std::string, std::string> Held() const;
+  /// Roles, joined by "+", of the worker slots that are free -> how many.
+  std::map<std::string, int> Missing() const;
+  /// The slots of a free worker slot of these roles; none: there is none.
+  std::vector<RoleSlot*> FreeWorkerSlot(const std::string& roles);
+
+  bool AnyIn(SlotState state) const;
+  bool AnyIn(absl::string_view role, SlotState state) const;
+  /// Some worker of the role says what keeps it from its work.
+  bool AnyTrouble(absl::string_view role) const;
+  /// Every slot of the role is.
+  bool AllReady(absl::string_view role) const;
+  /// The worker of rank 0; "": none.
+  std::string FirstOf(absl::string_view role) const;
+
+  /// Actor and rollouts share their workers: the rollouts sample the very weights that are trained.
+  bool hybrid() const { return hybrid_; }
+
+ private:
+  struct WorkerSlot {
+    std::string roles;          // joined by "+"
+    std::vector<size_t> slots;  // by index
+  };
+  absl::Status Fill(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
+  bool IsFree(const WorkerSlot& worker_slot) const;
+
+  std::vector<RoleSlot> slots_;
+  std::vector<WorkerSlot> worker_slots_;
+  bool hybrid_ = false;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_JOB_ROSTER_H_

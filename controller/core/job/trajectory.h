@@ -1,0 +1,119 @@
+// What the core knows of a trajectory: ids, lengths, scalars and versions, never its tokens.
+#ifndef BATON_CONTROLLER_CORE_JOB_TRAJECTORY_H_
+#define BATON_CONTROLLER_CORE_JOB_TRAJECTORY_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/experience.pb.h"
+#include "controller/core/job/task.h"
+
+namespace baton::controller {
+
+/// Where a payload stands in the experience log.
+struct PayloadLocation {
+  uint32_t file = 0;
+  uint64_t offset = 0;
+  uint32_t size = 0;
+};
+
+/// A response that was made for the same draw and sample before (earlier_responses.h).
+struct EarlierResponse {
+  PayloadLocation location;
+  uint32_t tokens = 0;  ///< 0: there is none.
+};
+
+/// One score node's work on one trajectory.
+struct NodeTry {
+  uint64_t attempt = 0;
+  uint32_t failures = 0;  ///< Attempts that ended with an error.
+  bool asked = false;     ///< Queued or running.
+};
+
+/// Weights that alone may make a response: those that an evaluation measures beside the steps of an
+/// async job.
+struct Pin {
+  uint64_t version = 0;  ///< 0: any may.
+  int64_t step = 0;      ///< Steps done by them.
+};
+
+/// PENDING -> GENERATING -> GENERATED/SCORING -> READY; then the batch consumes it.
+enum class TrajectoryState { kPending, kGenerating, kScoring, kReady };
+
+struct TrajectoryInfo {
+  uint64_t id = 0;  ///< Unique among the live trajectories of a job: purpose and ordinal.
+  v1::Purpose purpose = v1::PURPOSE_TRAIN;
+  uint64_t draw = 0;
+  uint32_t sample = 0;
+  uint64_t prompt_id = 0;
+  uint64_t birth = 0;  ///< Names its tasks, and no other trajectory's ever (birth_numbers.h).
+  TrajectoryState state = TrajectoryState::kPending;
+  uint64_t attempt = 0;   ///< Of the generation.
+  uint32_t failures = 0;  ///< Generations that ended with an error.
+  uint32_t losses = 0;    ///< Times its payload was lost.
+  /// An earlier controller kept its response, and whatever scores it had begun are of this one.
+  bool restored = false;
+  uint64_t scored = 0;  ///< Score nodes done: bit i is node i of the dataflow.
+  /// Those of them that made nothing, for a reason of the infrastructure, and those that read what
+  /// they would have made. Not 0: it has no reward and takes no part in the batch.
+  uint64_t failed = 0;
+  std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
+  uint64_t policy_version = 0;  ///< That generates or generated it.
+  uint64_t incarnation = 0;     ///< In which that version was made.
+  /// Tokens that other weights drew for it, which its generation may judge (Generate.draft_tokens)
+  /// …
+  uint32_t drafted = 0;
+  uint64_t draft_version = 0;  ///< … and those weights.
+  uint32_t resumed = 0;        ///< Tokens that the current attempt began with.
+  EarlierResponse earlier;     ///< A draft for the first attempt that begins with nothing.
+  Pin pin;
+  bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
+  uint32_t tokens = 0;  ///< Response tokens known.
+  uint32_t prompt_tokens = 0;
+  std::map<std::string, double> scores;
+  std::string error;
+  std::string finish_reason;
+  uint64_t serial = 0;  ///< Key of its row; 0: it has none yet.
+  PayloadLocation location;
+  std::map<uint32_t, PayloadLocation> columns;  ///< That score nodes made, by node.
+};
+
+/// The id of sample `sample` of draw `draw`, `n` samples a draw.
+uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n);
+/// Names the prompt: those of evaluations are counted apart from those of training.
+uint64_t PromptKey(const TrajectoryInfo& info);
+uint64_t PromptKey(v1::Purpose purpose, uint64_t prompt_id);
+/// The same of a prompt of the training data.
+uint64_t TrainPromptKey(uint64_t prompt_id);
+/// The purpose in an id.
+v1::Purpose PurposeOf(uint64_t id);
+
+/// One score node's work on one trajectory, as a number: `NodeOf` and `TrajectoryOf` take it apart.
+uint64_t WorkId(uint64_t trajectory, uint32_t node);
+uint32_t NodeOf(uint64_t work);
+uint64_t TrajectoryOf(uint64_t work);
+
+/// The step that a trajectory of `purpose` belongs to when `done` steps are done: the one that it
+/// is made for, or the one after which it evaluates.
+int64_t StepOf(v1::Purpose purpose, int64_t done);
+
+/// For people: "train-1234" or "eval-7".
+std::string TrajectoryName(uint64_t id);
+
+/// The current attempt at its generation, and at the score of a node.
+TaskRef GenerateRef(const TrajectoryInfo& info);
+TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node);
+
+/// Id, sample, finish reason and scores: what a node over the group is told of the others.
+v1::Trajectory ScoresOf(const TrajectoryInfo& info);
+
+store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_t incarnation);
+/// `wanted`: the score nodes without which it is not READY.
+TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uint64_t wanted);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_JOB_TRAJECTORY_H_

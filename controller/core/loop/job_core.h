@@ -1,0 +1,98 @@
+// One job: events and the time go in, effects come out.
+//
+// Pure. The runtime carries effects out only after the rows of the same turn are committed, so the
+// world never knows more than the store.
+//
+// Owns the job's parts (job_parts.h), and routes each event to what it concerns. What follows from
+// an event is said there, not here: results.h for tasks, worker_changes.h for workers, job_life.h
+// for requests of users, batch_work.h and checkpoint_save.h for what the runtime did. Whatever is
+// next is StepLoop's (step_loop.h). docs/design/core.md lists the parts, docs/state-machines.md has
+// the table of states.
+#ifndef BATON_CONTROLLER_CORE_LOOP_JOB_CORE_H_
+#define BATON_CONTROLLER_CORE_LOOP_JOB_CORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/job/events.h"
+#include "controller/core/job/first_row.h"
+#include "controller/core/job/job_core_options.h"
+#include "controller/core/job/job_state.h"
+#include "controller/core/loop/job_parts.h"
+#include "controller/core/loop/progress_feed.h"
+
+namespace baton::controller {
+
+class JobCore {
+ public:
+  /// A job just accepted: QUEUED. `job` has name, uid, specs, dataflow, create_time.
+  JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options);
+  /// A job found in the store by a restarted controller of `epoch`, with the trajectory rows of
+  /// the step in progress by serial. Call Start next.
+  JobCore(store::v1::JobRow row, const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories,
+          uint64_t epoch, const JobCoreOptions& options);
+
+  /// First call. A new job asks for workers, a restored one waits for its own to come back.
+  Effects Start(absl::Time now);
+  Effects Handle(const Event& event, absl::Time now);
+
+  /// Everything a restart needs but the trajectories; brief: without submitted(), checkpoints().
+  store::v1::JobRow Row() const;
+  store::v1::JobRow BriefRow() const;
+  const std::vector<v1::Checkpoint>& checkpoints() const { return job_.milestones.checkpoints(); }
+  /// The public face; brief: without what submitted() has.
+  v1::Job Describe() const;
+  v1::Job Brief() const;
+  /// Brief in two parts: what changes with the job's row alone, and workers and phase.
+  v1::Job Durable() const;
+  v1::Job Progress() const;
+  /// spec, effective_spec and dataflow, which never change.
+  const std::shared_ptr<const v1::Job>& submitted() const { return job_.submitted; }
+  v1::ExplainJobResponse Explain(absl::Time now) const;
+
+  v1::Job::State state() const { return job_.life.state(); }
+  const std::string& name() const { return job_.life.job().name(); }
+  int64_t step() const { return job_.out.step(); }
+  uint64_t incarnation() const { return job_.out.incarnation(); }
+  const v1::JobSpec& effective_spec() const { return job_.spec(); }
+  const v1::Dataflow& dataflow() const { return job_.dataflow(); }
+  /// A trajectory of the phase in progress; null: there is none of that id.
+  const TrajectoryInfo* Find(uint64_t trajectory) const {
+    return job_.scheduler.table().Find(trajectory);
+  }
+  /// Whether that trajectory's payload is of use: it is of the phase in progress, or of its batch.
+  bool NeedsPayload(uint64_t trajectory) const {
+    return Find(trajectory) != nullptr || job_.buffer.taken().count(trajectory) > 0;
+  }
+  /// Kept responses by prompt. A restarted controller has those of the step in progress and later
+  /// ones; a job that was resumed has later ones.
+  const PromptHistory& history() const { return job_.buffer.history(); }
+  /// False from a restart until the trajectories of its step are known again.
+  bool knows_trajectories() const { return job_.work.begun(); }
+  /// The role that a task is for; "": there is no such task.
+  std::string RoleOf(const TaskRef& ref) const { return job_.RoleOf(ref); }
+  /// True when that task is still wanted of that worker.
+  bool Wants(const std::string& worker, const TaskRef& ref) const {
+    return job_.Wants(worker, ref);
+  }
+  /// True while a checkpoint of that incarnation is being committed.
+  bool WantsCheckpoint(uint64_t incarnation) const {
+    return incarnation == job_.out.incarnation() && job_.save.committing() && IsActive(state());
+  }
+  /// Workers held (for a restart: expected to come back), with their roles, joined by "+".
+  std::map<std::string, std::string> HeldWorkers() const { return job_.roster().Held(); }
+
+ private:
+  JobParts job_;
+  ProgressFeed progress_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_LOOP_JOB_CORE_H_

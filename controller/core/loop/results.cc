@@ -1,0 +1,67 @@
+#include "controller/core/loop/results.h"
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/loop/command_flow.h"
+#include "controller/core/loop/job_parts.h"
+#include "controller/core/loop/worker_changes.h"
+#include "controller/core/workers/slot_views.h"
+
+namespace baton::controller {
+
+// Acknowledges a result even if the job does not wait for it. Otherwise its worker would send it
+// again each time it attaches.
+void RouteResult(const TaskDone& event, JobParts& job) {
+  if (event.role_lost && event.ref.kind != TaskKind::kReleaseRole) {
+    // Whatever it was asked, the answer is about the worker: what it held for the job is gone.
+    job.out.Do(AckResult{event.worker, event.ref});
+    if (!job.Wants(event.worker, event.ref)) return;
+    return Evict(event.worker,
+                 absl::StrCat("it does not hold the role ", job.RoleOf(event.ref),
+                              " that it took on: ", event.status.message()),
+                 job);
+  }
+  switch (event.ref.kind) {
+    case TaskKind::kAssignRole:
+    case TaskKind::kReleaseRole:
+      if (const RoleSlot* slot =
+              AwaitingSlot(job.roster(), event.worker, event.ref, job.versions)) {
+        OnRoleTask(event, *slot, job);
+      }
+      break;
+    case TaskKind::kLoadWeights:
+      if (const RoleSlot* slot =
+              AwaitingSlot(job.roster(), event.worker, event.ref, job.versions)) {
+        OnLoadWeights(event, *slot, job);
+      }
+      break;
+    case TaskKind::kGenerate:
+    case TaskKind::kScore:
+      if (!job.Wants(event.worker, event.ref)) break;
+      // Not acknowledged: a controller that restarts before the trajectories stand hears it again.
+      if (!job.work.begun()) return job.work.early().NoteResult(event);
+      if (event.ref.kind == TaskKind::kGenerate) {
+        job.work.OnGenerated(event, job);
+      } else {
+        job.work.OnScored(event, /*late=*/false, job);
+      }
+      break;
+    case TaskKind::kRunAhead:
+      if (job.Wants(event.worker, event.ref)) job.ahead.OnDone(event, job);
+      break;
+    case TaskKind::kUpdate:
+    case TaskKind::kPublish:
+    case TaskKind::kToGeneration:
+    case TaskKind::kSaveCheckpoint:
+      if (!job.Wants(event.worker, event.ref)) break;
+      // A restored update counts once its batch is rebuilt: the step's metrics come from both.
+      if (event.ref.kind == TaskKind::kUpdate && !job.doing.Is(Activity::kUpdate)) {
+        return job.work.early().NoteResult(event);
+      }
+      return OnCommandAnswer(event, job);  // which acknowledges
+    case TaskKind::kExport:
+      break;
+  }
+  job.out.Do(AckResult{event.worker, event.ref});
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,41 @@
+#include "controller/core/prompts/prompt_history.h"
+
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+void PromptHistory::Note(const TrajectoryInfo& trajectory) {
+  const SaidBefore said = {trajectory.id, trajectory.serial, trajectory.policy_version,
+                           trajectory.tokens, trajectory.location};
+  const bool mixed = Mutant("history-of-mixed-data");
+  Note(mixed ? trajectory.prompt_id << 1 : PromptKey(trajectory), said);
+}
+
+void PromptHistory::Note(uint64_t prompt, const SaidBefore& said) {
+  if (said.location.file == 0 || said.tokens == 0) return;
+  uint64_t& newest = newest_[prompt];
+  const Row row = {said, prompt, /*before=*/newest};
+  newest = first_ + rows_.size();
+  rows_.push_back(row);
+}
+
+void PromptHistory::Retire(uint64_t serial) {
+  while (!rows_.empty() && rows_.front().said.serial < serial) {
+    const auto newest = newest_.find(rows_.front().prompt);
+    if (newest->second == first_) newest_.erase(newest);
+    rows_.pop_front();
+    ++first_;
+  }
+}
+
+std::vector<SaidBefore> PromptHistory::Of(uint64_t prompt, size_t most) const {
+  std::vector<SaidBefore> said;
+  const auto newest = newest_.find(prompt);
+  uint64_t place = newest == newest_.end() ? 0 : newest->second;
+  for (; place >= first_ && said.size() < most; place = rows_[place - first_].before) {
+    said.push_back(rows_[place - first_].said);
+  }
+  return said;
+}
+
+}  // namespace baton::controller

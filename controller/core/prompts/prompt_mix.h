@@ -1,0 +1,74 @@
+// Which prompt each draw of a job is, over all its files.
+//
+// Without data.train_mix the files are one list (prompt_source.h). With it each file is a list with
+// epochs of its own, and each step of train_batch_size draws takes from the files of its phase
+// (train_mix.h) in proportion to their weights (file_turns.h):
+//
+//   draw --> step, place in it --> turn in its phase --> file, number of the file's draw --> prompt
+//
+// With data.shuffle the places of a step are in random order. In the order of their turns a
+// mini-batch, or a data rank, would get prompts of the same files at every step.
+//
+// So a prompt follows from the spec, the sizes of the files and the number of the draw alone: a job
+// that is restarted, that goes back, or whose draws come in any order draws the same prompts.
+#ifndef BATON_CONTROLLER_CORE_PROMPTS_PROMPT_MIX_H_
+#define BATON_CONTROLLER_CORE_PROMPTS_PROMPT_MIX_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/prompts/file_turns.h"
+#include "controller/core/prompts/prompt_source.h"
+
+namespace baton::controller {
+
+class PromptMix {
+ public:
+  PromptMix() = default;
+  /// `data`: of an effective spec. `sizes`: prompts of each of its train_files. With a mix none is
+  /// 0; without one their sum is not.
+  PromptMix(const v1::DataSpec& data, const std::vector<uint64_t>& sizes);
+
+  /// The prompt of a draw: its place in the list of all files' prompts, the first file's first.
+  /// Costs as little as a table look-up, but for the first draw of another step (all prompts of
+  /// that step are found then) and of another epoch.
+  uint64_t At(uint64_t draw);
+
+  /// Prompts of all files.
+  uint64_t size() const { return size_; }
+  /// Files of a mix; 0: the job has none.
+  size_t files() const { return files_.size(); }
+  /// The file that a prompt of a mix is in.
+  size_t FileOf(uint64_t prompt) const;
+
+ private:
+  struct File {
+    uint64_t first_prompt = 0;
+    PromptSource order;
+  };
+  struct Phase {
+    uint64_t first_draw = 0;
+    FileTurns turns;
+    std::vector<size_t> files;   // of each index of `turns`
+    std::vector<uint64_t> used;  // draws of each of these files in earlier phases
+  };
+  void MakePhases(const v1::DataSpec& data);
+  /// Finds the prompts of a step, from 0.
+  void Fill(uint64_t step);
+
+  uint64_t size_ = 0;
+  PromptSource one_list_;  // without a mix
+  // With one.
+  uint64_t per_step_ = 1;
+  std::vector<File> files_;
+  std::vector<Phase> phases_;
+  PromptSource places_;           // of a step's draws in prompts_
+  uint64_t step_ = ~uint64_t{0};  // of prompts_
+  std::vector<uint64_t> prompts_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_PROMPTS_PROMPT_MIX_H_

@@ -1,0 +1,156 @@
+// The responses that a job keeps: from READY until no step and no call needs them.
+//
+// Owns the serials of trajectory rows, which steps' rows and payloads are kept, the rows that a
+// restarted controller found, and the batch that is built or trained on. Of a trajectory:
+//
+//   READY --Build--> in a batch --Consume: a BatchRow names it--> CONSUMED --its step is old-->
+//   RETIRED
+//     ^                  |                                 |
+//     |                  +--------- a rollback ------------+--> dropped: its draws are made again
+//     +-- a restart: its row is there
+//
+// In mode async the batch takes its trajectories out of the work, which goes on beside the update;
+// a rollback gives them back, and they are READY again.
+//
+// A row outlives its trajectory: experience of the last steps can be read, and its payload lies in
+// the experience log until the step is retired. A file of the log goes when no kept step needs it:
+// a step needs the files of the rows that were put while it was the newest, and those of its batch.
+// With trainer.keep_experience `all` the payloads and the BatchRows stay for good, and the
+// trajectory rows alone go: a BatchRow has what they say.
+#ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_EXPERIENCE_BUFFER_H_
+#define BATON_CONTROLLER_CORE_TRAJECTORIES_EXPERIENCE_BUFFER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/job/effect_sink.h"
+#include "controller/core/job/file_ranges.h"
+#include "controller/core/job/trajectory.h"
+#include "controller/core/prompts/earlier_responses.h"
+#include "controller/core/prompts/prompt_history.h"
+#include "controller/core/trajectories/found_rows.h"
+#include "controller/core/trajectories/standing_batch.h"
+
+namespace baton::controller {
+
+/// Bytes of the payloads that the work in progress holds, by how far their trajectories are.
+struct PayloadBytes {
+  uint64_t scoring = 0;  ///< Some score is missing.
+  uint64_t ready = 0;    ///< Nothing is missing, and no batch has it.
+  uint64_t batched = 0;  ///< The batch that stands has it.
+  uint64_t total() const { return scoring + ready + batched; }
+};
+
+class ExperienceBuffer {
+ public:
+  using Trajectories = std::map<uint64_t, TrajectoryInfo>;  ///< By id.
+  using Metrics = std::map<std::string, double>;
+  static constexpr uint64_t kNoSerial = ~uint64_t{0};
+
+  void Restore(const store::v1::JobRow& row);
+  void Save(store::v1::JobRow* row) const;
+
+  // ---- Rows.
+  /// A row that a restarted controller found. It counts if `current`: it belongs to the step or the
+  /// evaluation in progress.
+  void NoteFound(uint64_t serial, const store::v1::TrajectoryRow& row, bool current);
+  /// Those that belong to the work, until it has taken them in.
+  FoundRows& found() { return found_; }
+  const FoundRows& found() const { return found_; }
+  /// The work of that purpose is given up before it has taken them in.
+  void DropFound(v1::Purpose purpose, EffectSink& out);
+  /// Responses whose rows are kept, should their draws be made again.
+  const EarlierResponses& earlier() const { return earlier_; }
+  /// The same rows, by prompt.
+  const PromptHistory& history() const { return history_; }
+  /// The job has ended: its history is in the store alone.
+  void ForgetHistory() { history_ = PromptHistory(); }
+  /// A new response: its row gets a serial.
+  void PutNew(TrajectoryInfo& trajectory, EffectSink& out);
+  /// The row of a response changed.
+  void Put(const TrajectoryInfo& trajectory, EffectSink& out);
+  /// The response is lost: its row and its payload are dropped.
+  void Drop(const TrajectoryInfo& trajectory, EffectSink& out) const;
+
+  // ---- Steps.
+  /// The next step or evaluation begins. Steps beyond the newest `most` are retired; with
+  /// `keeps_all` their payloads and batches stay. `oldest`, of an async job: the smallest serial of
+  /// the trajectories in the work; steps whose rows may be among these are not retired.
+  void BeginStep(size_t most, bool keeps_all, EffectSink& out,
+                 std::optional<uint64_t> oldest = std::nullopt);
+  /// The job went back: rows of later steps are dropped, and `algorithm` is what it was.
+  /// `keeps_all` as for BeginStep.
+  void RollBack(Metrics algorithm, bool keeps_all, EffectSink& out);
+  /// The same of an async job: rows of the work, `live`, stay.
+  void RollBackKeeping(const Trajectories& live, Metrics algorithm, bool keeps_all,
+                       EffectSink& out);
+  /// The work in progress ends, consumed or not: its payloads are not needed in memory any more.
+  void EndWork(const Trajectories& trajectories, EffectSink& out);
+
+  // ---- What a batch of an async job takes out of the work.
+  void Take(Trajectories group) { taken_.merge(group); }
+  /// The batch is given up: its trajectories go back.
+  Trajectories GiveBack();
+  /// The step is done: payloads of its batch are not needed in memory any more.
+  void EndBatch(EffectSink& out);
+  const Trajectories& taken() const { return taken_; }
+
+  // ---- The batch.
+  /// Asks for the batch of these trajectories, all READY. Trajectories without a reward stay out,
+  /// and so do all of a group that has fewer than `least` with one. `held_out`: see BuildBatch.
+  /// `recorded`: kNot, or kCompare.
+  void Build(const Trajectories& trajectories, const v1::JobSpec& spec, uint32_t least,
+             uint64_t held_out, Recorded recorded, EffectSink& out) const;
+  /// Asks for the batch that the step's BatchRow names.
+  void Replay(const v1::JobSpec& spec, EffectSink& out) const;
+  /// The updates on the batch leave with this turn, and its row goes with it. `trajectories`,
+  /// `least`: as they were for Build. RESOURCE_EXHAUSTED: the row would have more than `max_bytes`,
+  /// and no store would take it.
+  absl::Status PutRow(const Trajectories& trajectories, uint32_t least, int64_t max_bytes,
+                      EffectSink& out);
+  StandingBatch& batch() { return batch_; }
+  const StandingBatch& batch() const { return batch_; }
+  /// Counted anew from `trajectories`, those of the work in progress: response and columns of each.
+  PayloadBytes bytes_held(const Trajectories& trajectories) const;
+  /// The update is done: what the algorithm carries on counts from now.
+  void Consume() { algorithm_ = batch_.TakeAlgorithm(); }
+  /// What the algorithm carries from step to step: "kl_coef", "lambda".
+  const Metrics& algorithm() const { return algorithm_; }
+
+ private:
+  struct KeptStep {
+    int64_t step = 0;
+    uint64_t first_serial = 0;
+    FileRanges files;  // of the experience log, that it needs
+  };
+  /// The newest kept step needs the payload of that row.
+  void Need(const TrajectoryInfo& trajectory);
+  void Need(uint32_t file);
+  /// Deletes the files that no kept step needs.
+  void DropFiles(EffectSink& out) const;
+
+  /// Forgets the rows from `first` on that `live` does not have.
+  void DropOthers(uint64_t first, const Trajectories& live, EffectSink& out) const;
+
+  uint64_t next_serial_ = 1;
+  uint64_t oldest_serial_ = 0;  // of the work of an async job, as of when the step began; 0: none
+  std::vector<KeptStep> kept_;  // oldest first
+  uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
+  FoundRows found_;             // until the work in progress ends
+  EarlierResponses earlier_;
+  PromptHistory history_;
+  Metrics algorithm_;
+  StandingBatch batch_;
+  Trajectories taken_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_TRAJECTORIES_EXPERIENCE_BUFFER_H_

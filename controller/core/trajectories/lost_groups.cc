@@ -1,0 +1,36 @@
+#include "controller/core/trajectories/lost_groups.h"
+
+#include <algorithm>
+
+namespace baton::controller {
+
+std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajectories,
+                              uint32_t least) {
+  std::map<uint64_t, uint32_t> left;  // by draw
+  std::set<uint64_t> lost;
+  for (const auto& [id, trajectory] : trajectories) {
+    const bool baseline = trajectory.purpose == v1::PURPOSE_BASELINE;
+    // Without its baseline no response of the prompt has an advantage (ReMax).
+    if (baseline && trajectory.failed != 0) lost.insert(trajectory.draw);
+    if (!baseline) left[trajectory.draw] += trajectory.failed == 0 ? 1 : 0;
+  }
+  for (const auto& [draw, count] : left) {
+    if (count < least) lost.insert(draw);
+  }
+  return lost;
+}
+
+bool LacksInputs(const std::vector<TrajectoryInfo*>& members, uint64_t nodes) {
+  return std::any_of(members.begin(), members.end(),
+                     [&](const TrajectoryInfo* member) { return (nodes & member->failed) != 0; });
+}
+
+std::string LastError(const std::map<uint64_t, TrajectoryInfo>& trajectories) {
+  std::string error;
+  for (const auto& [id, trajectory] : trajectories) {
+    if (trajectory.failed != 0 && !trajectory.error.empty()) error = trajectory.error;
+  }
+  return error;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,89 @@
+#include "controller/core/trajectories/running_tasks.h"
+
+#include <vector>
+
+#include "controller/spec/roles.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref) {
+  // The birth number says that it is this trajectory; the attempt, that it is this try.
+  const TrajectoryTable& table = scheduler.table();
+  const TrajectoryInfo* trajectory = table.Find(ref.subject);
+  if (trajectory == nullptr || trajectory->birth != ref.birth) return false;
+  const bool generates = ref.kind == TaskKind::kGenerate;
+  if (!generates && ref.target >= trajectory->tries.size()) return false;
+  const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.target].attempt;
+  if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
+  const auto& running =
+      scheduler.queues()
+          .Of(generates ? std::string(roles::kRollout) : table.plan().graph().role(ref.target))
+          .running();
+  const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.target));
+  if (work == running.end()) return false;
+  return work->second.worker == worker || Mutant("stale-token-accepted");
+}
+
+void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref,
+               bool hybrid, const WorkContext& context) {
+  TrajectoryInfo* const trajectory = scheduler.table().Find(ref.subject);
+  const EffectSink& out = context.out;
+  if (trajectory == nullptr || trajectory->birth != ref.birth) return;
+  if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
+    // With other data files the draw may be of another prompt.
+    if (ref.prompt != trajectory->prompt_id && !Mutant("adopted-for-another-prompt")) return;
+    const PolicyVersions& versions = context.versions;
+    if (context.any_version) {
+      const uint64_t pin = trajectory->pin.version;
+      if (ref.version == 0 || (pin != 0 && ref.version != pin)) return;
+    } else if (ref.version != versions.newest() || (hybrid && !versions.published())) {
+      return;
+    }
+    if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
+    if (!scheduler.queues().rollouts().tasks.Adopt(trajectory->id, worker, out.now())) return;
+    trajectory->attempt = ref.attempt;
+    trajectory->state = TrajectoryState::kGenerating;
+    if (context.any_version) {
+      trajectory->policy_version = ref.version;
+      trajectory->incarnation = versions.IncarnationOf(ref.version);
+    }
+  }
+  if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
+  if (ref.target >= trajectory->tries.size()) return;
+  NodeTry& tried = trajectory->tries[ref.target];
+  // What an earlier controller had scored may be another response than one that came since.
+  if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
+  TaskScheduler& tasks = scheduler.queues().Of(scheduler.table().plan().graph().role(ref.target));
+  if (!tasks.Adopt(WorkId(trajectory->id, ref.target), worker, out.now())) return;
+  tried.attempt = ref.attempt;
+}
+
+void TakeTasksBack(TrajectoryScheduler& scheduler, const std::string& role,
+                   const std::string& worker, const std::string& stop, EffectSink& out) {
+  RoleQueue* const queue = scheduler.queues().Find(role);
+  if (queue == nullptr) return;
+  const std::vector<uint64_t> lost = queue->tasks.RemoveWorker(worker);
+  // Each goes before all others, so the last one first: they keep their order.
+  for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
+    if (!stop.empty()) out.Do(StopTask{worker, scheduler.table().RefOf(role, *it), stop});
+    RequeueTask(scheduler, role, *it, out);
+  }
+}
+
+void RequeueTask(TrajectoryScheduler& scheduler, const std::string& role, uint64_t work,
+                 const EffectSink& out) {
+  TrajectoryInfo& trajectory = scheduler.table().At(TrajectoryOf(work));
+  if (role == roles::kRollout) {
+    trajectory.attempt = out.NextAttempt(trajectory.attempt);
+    trajectory.state = TrajectoryState::kPending;
+  } else {
+    NodeTry& tried = trajectory.tries[NodeOf(work)];
+    tried.attempt = out.NextAttempt(tried.attempt);
+  }
+  const uint64_t pin = role == roles::kRollout ? trajectory.pin.version : 0;
+  scheduler.queues().Of(role).EnqueueFirst(
+      work, role == roles::kRollout ? PromptKey(trajectory) : trajectory.draw, pin);
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,199 @@
+#include "controller/core/trajectories/trajectory_scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/spec/roles.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+TrajectoryScheduler::TrajectoryScheduler(std::shared_ptr<const v1::Job> submitted,
+                                         const JobCoreOptions& options)
+    : submitted_(std::move(submitted)),
+      options_(options),
+      table_(submitted_),
+      queues_(table_.plan().graph().roles(), options.stragglers),
+      admission_(submitted_),
+      generations_(submitted_, options),
+      scores_(submitted_, options) {}
+
+// ---- The work in progress -----------------------------------------------------------------------
+
+void TrajectoryScheduler::Begin(bool evaluates, const Context& context) {
+  const absl::Time now = context.out.now();
+  admission_.Begin(evaluates, context);
+  times_ = {now, now, now};
+  table_.Clear();
+  scores_.errors().Begin();
+  DrawMore(context);
+}
+
+void TrajectoryScheduler::DrawMore(const Context& context) {
+  admission_.TakeNumbers(table_, context.out);
+  while (!admission_.draws().done()) {
+    // The rest is made when rollouts have taken these.
+    if (!context.resumes && queues_.rollouts().tasks.queued() >= options_.drawn_ahead) return;
+    AddDraw(admission_.MakeNext(table_, context));
+  }
+}
+
+void TrajectoryScheduler::AddDraw(std::vector<TrajectoryInfo> made) {
+  std::vector<TrajectoryInfo*> added;
+  for (TrajectoryInfo& trajectory : made) {
+    scores_.errors().Recall(trajectory);
+    added.push_back(&table_.Add(std::move(trajectory)));
+  }
+  // A score over the group asks for all of them.
+  for (TrajectoryInfo* trajectory : added) Enqueue(*trajectory);
+}
+
+void TrajectoryScheduler::Withdraw(const std::string& role, uint64_t work,
+                                   const std::string& reason, const Context& context) {
+  TaskScheduler& tasks = queues_.Of(role);
+  const auto running = tasks.running().find(work);
+  if (running != tasks.running().end()) {
+    context.out.Do(StopTask{running->second.worker, table_.RefOf(role, work), reason});
+  }
+  tasks.Withdraw(work);
+}
+
+bool TrajectoryScheduler::Draw(const std::vector<TrajectoryInfo*>& drawn) {
+  bool scores = false;
+  for (TrajectoryInfo* trajectory : drawn) {
+    if (!table_.Draw(*trajectory)) continue;
+    scores = true;
+    scores_.Enqueue(*trajectory, Work());
+  }
+  return scores;
+}
+
+void TrajectoryScheduler::Undraw(const std::vector<TrajectoryInfo*>& drawn,
+                                 const std::string& reason, const Context& context) {
+  const ScoreGraph& graph = table_.plan().graph();
+  for (TrajectoryInfo* trajectory : drawn) {
+    for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
+      NodeTry& tried = trajectory->tries[node];
+      if ((graph.at_draw() >> node & 1) == 0) continue;
+      if (tried.asked) Withdraw(graph.role(node), WorkId(trajectory->id, node), reason, context);
+      // Its name is spent: a result of it may be on its way.
+      tried = NodeTry{context.out.NextAttempt(tried.attempt)};
+    }
+    table_.Undraw(*trajectory);
+  }
+}
+
+void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
+                                  const std::string& reason, const Context& context) {
+  for (const TrajectoryInfo* trajectory : dropped) {
+    Withdraw(roles::kRollout, trajectory->id, reason, context);
+    for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
+      if (!trajectory->tries[node].asked) continue;
+      Withdraw(table_.plan().graph().role(node), WorkId(trajectory->id, node), reason, context);
+    }
+    scores_.errors().Forget(*trajectory);
+    if (trajectory->serial != 0) {
+      context.buffer.Drop(*trajectory, context.out);
+    } else if (!Mutant("stragglers-tokens-stay")) {  // without a row it may have tokens
+      context.out.Do(DropPayloads{{trajectory->id}});
+    }
+  }
+  for (const TrajectoryInfo* trajectory : dropped) table_.Remove(trajectory->id);
+}
+
+bool TrajectoryScheduler::AllGenerated() const {
+  const bool rl = submitted_->effective_spec().kind() == v1::JOB_KIND_RL;
+  const TaskScheduler& rollouts = queues_.rollouts().tasks;
+  return rl && !table_.all().empty() && admission_.draws().done() && rollouts.queued() == 0 &&
+         rollouts.running().empty();
+}
+
+// Whatever can be done next with it is queued, or it is READY.
+void TrajectoryScheduler::Enqueue(TrajectoryInfo& trajectory) {
+  const bool generated =
+      trajectory.state == TrajectoryState::kScoring || trajectory.state == TrajectoryState::kReady;
+  if (generated) return scores_.Enqueue(trajectory, Work());
+  generations_.Enqueue(trajectory, "", Work());
+}
+
+void TrajectoryScheduler::Clear(const std::string& reason, const Context& context) {
+  queues_.ForEach([&](const std::string& role, RoleQueue& queue) {
+    for (const auto& [work, running] : queue.tasks.Clear()) {
+      context.out.Do(StopTask{running.worker, table_.RefOf(role, work), reason});
+    }
+    queue.stragglers.DropPhase();  // a phase that is broken off says nothing of paces
+  });
+  context.buffer.EndWork(table_.all(), context.out);
+  table_.Clear();
+  admission_.End();
+  scores_.errors().Begin();
+}
+
+// ---- Tasks --------------------------------------------------------------------------------------
+
+void TrajectoryScheduler::Dispatch(const Context& context) {
+  TaskScheduler& rollouts = queues_.rollouts().tasks;
+  const absl::Time now = context.out.now();
+  const auto generate = [&] {
+    if (payload_wait_.waits()) return;
+    while (auto assignment = rollouts.Next(now)) generations_.Start(*assignment, Work(), context);
+  };
+  generate();
+  if (!admission_.draws().done()) {
+    DrawMore(context);
+    generate();
+  }
+  for (auto& [role, queue] : queues_.scorers()) {
+    while (auto assignment = queue.tasks.Next(now)) {
+      scores_.Start(role, *assignment, Work(), context.out);
+    }
+  }
+}
+
+TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& event,
+                                                              const Context& context) {
+  const Verdict verdict = generations_.OnGenerated(event, Work(), context);
+  if (verdict.next == Next::kDone) {
+    times_.generated = context.out.now();
+    Enqueue(table_.At(event.ref.subject));
+  }
+  return verdict;
+}
+
+TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event, bool late,
+                                                           const Context& context) {
+  const Verdict verdict = scores_.OnScored(event, late, Work(), context);
+  if (verdict.next == Next::kDone) times_.scored = context.out.now();
+  return verdict;
+}
+
+void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context& context) {
+  EffectSink& out = context.out;
+  const ScoreGraph& graph = table_.plan().graph();
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    std::vector<TrajectoryInfo*> those = {&trajectory};
+    if (graph.over_group(node)) those = table_.PromptGroupOf(trajectory);
+    const std::string& role = graph.role(node);
+    TaskScheduler& tasks = queues_.Of(role);
+    for (TrajectoryInfo* t : those) {
+      NodeTry& tried = t->tries[node];
+      if (!tried.asked) continue;
+      const uint64_t work = WorkId(t->id, node);
+      const auto running = tasks.running().find(work);
+      if (running != tasks.running().end()) {
+        if (t != &trajectory) continue;  // it was told of this one's scores
+        out.Do(StopTask{running->second.worker, table_.RefOf(role, work), "its payload is lost"});
+      }
+      tasks.Withdraw(work);
+      tried.asked = false;
+      tried.attempt = out.NextAttempt(tried.attempt);
+    }
+  }
+  scores_.errors().Forget(trajectory);
+  context.buffer.Drop(trajectory, out);
+  table_.Reset(trajectory, context.versions.newest(), out);
+  Enqueue(trajectory);
+}
+
+}  // namespace baton::controller

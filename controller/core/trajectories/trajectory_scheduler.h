@@ -1,0 +1,113 @@
+// The work in progress: has each response of a step or an evaluation generated and scored.
+//
+// Owns the trajectories (TrajectoryTable draws their states), the queue of each role that works on
+// them, which responses the work consists of (Admission), how they are made
+// (TrajectoryGenerations) and scored (TrajectoryScores), and the wait for the experience log
+// (PayloadWait).
+//
+//   admitted --> TrajectoryGenerations --> stored --> TrajectoryScores --> READY
+//
+// A failed attempt goes to another worker while there is one.
+//
+// Calls that need more than the trajectories answer what follows (WorkVerdict). running_tasks.h
+// says what happens to tasks whose workers come back or are lost.
+#ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCHEDULER_H_
+#define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCHEDULER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/dispatch/payload_wait.h"
+#include "controller/core/dispatch/role_queues.h"
+#include "controller/core/job/job_core_options.h"
+#include "controller/core/trajectories/admission.h"
+#include "controller/core/trajectories/step_metrics.h"
+#include "controller/core/trajectories/trajectory_generations.h"
+#include "controller/core/trajectories/trajectory_scores.h"
+#include "controller/core/trajectories/trajectory_table.h"
+#include "controller/core/trajectories/work_context.h"
+
+namespace baton::controller {
+
+class TrajectoryScheduler {
+ public:
+  using Context = WorkContext;
+  using Verdict = WorkVerdict;
+  using Next = WorkVerdict::Next;
+
+  TrajectoryScheduler(std::shared_ptr<const v1::Job> submitted, const JobCoreOptions& options);
+
+  // ---- The work in progress.
+  void Begin(bool evaluates, const Context& context);
+  /// Makes trajectories of draws that are not made yet.
+  void DrawMore(const Context& context);
+  /// Adds the trajectories of a draw of an async job: what can be done next with each is queued.
+  void AddDraw(std::vector<TrajectoryInfo> made);
+  /// A batch draws these, which are READY: scores that are made at the draw are queued. False:
+  /// there are none.
+  bool Draw(const std::vector<TrajectoryInfo*>& drawn);
+  /// The batch is given up: such scores are stopped for `reason` and forgotten.
+  void Undraw(const std::vector<TrajectoryInfo*>& drawn, const std::string& reason,
+              const Context& context);
+  /// Takes trajectories out of the work and forgets their responses; what still runs of them is
+  /// stopped for `reason`.
+  void DropAll(const std::vector<TrajectoryInfo*>& dropped, const std::string& reason,
+               const Context& context);
+  /// Ends the work; what still runs is stopped for `reason`.
+  void Clear(const std::string& reason, const Context& context);
+  /// All prompts are drawn, and all trajectories READY.
+  bool Done() const { return admission_.draws().done() && table_.AllReady(); }
+  /// Trajectories of the work, drawn or not.
+  uint64_t Total() const { return table_.all().size() + admission_.Left(table_); }
+  /// Only scores are missing.
+  bool AllGenerated() const;
+
+  // ---- Tasks.
+  /// Gives out what can be done.
+  void Dispatch(const Context& context);
+  Verdict OnGenerated(const TaskDone& event, const Context& context);
+  /// `late`: nobody answered, and the attempt is given up.
+  Verdict OnScored(const TaskDone& event, bool late, const Context& context);
+  /// The payload is lost: the response is generated again, with the same draw. Those of its group
+  /// keep what they have, for the response that comes will be the same.
+  void GenerateAnew(TrajectoryInfo& trajectory, const Context& context);
+
+  TrajectoryTable& table() { return table_; }
+  const TrajectoryTable& table() const { return table_; }
+  RoleQueues& queues() { return queues_; }
+  const RoleQueues& queues() const { return queues_; }
+  Admission& admission() { return admission_; }
+  const Admission& admission() const { return admission_; }
+  TrajectoryGenerations& generations() { return generations_; }
+  const TrajectoryGenerations& generations() const { return generations_; }
+  TrajectoryScores& scores() { return scores_; }
+  const TrajectoryScores& scores() const { return scores_; }
+  /// What `generations` and `scores` are handed.
+  TrajectoryWork Work() { return {table_, queues_, admission_}; }
+  PayloadWait& payload_wait() { return payload_wait_; }
+  const PayloadWait& payload_wait() const { return payload_wait_; }
+  const StepTimes& times() const { return times_; }
+
+ private:
+  void Enqueue(TrajectoryInfo& trajectory);
+  /// Stops a unit of work of a role, and takes it out of its queue.
+  void Withdraw(const std::string& role, uint64_t work, const std::string& reason,
+                const Context& context);
+
+  std::shared_ptr<const v1::Job> submitted_;
+  JobCoreOptions options_;
+  TrajectoryTable table_;
+  RoleQueues queues_;
+  Admission admission_;
+  TrajectoryGenerations generations_;
+  TrajectoryScores scores_;
+  PayloadWait payload_wait_;
+  StepTimes times_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCHEDULER_H_

@@ -1,0 +1,197 @@
+#include "controller/core/trajectories/trajectory_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "controller/spec/role_names.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+namespace {
+
+bool HasResponse(const TrajectoryInfo& trajectory) {
+  return trajectory.state == TrajectoryState::kScoring ||
+         trajectory.state == TrajectoryState::kReady;
+}
+
+}  // namespace
+
+TrajectoryInfo* TrajectoryTable::Find(uint64_t id) {
+  return const_cast<TrajectoryInfo*>(static_cast<const TrajectoryTable*>(this)->Find(id));
+}
+
+const TrajectoryInfo* TrajectoryTable::Find(uint64_t id) const {
+  const auto found = trajectories_.find(id);
+  return found == trajectories_.end() ? nullptr : &found->second;
+}
+
+TrajectoryInfo& TrajectoryTable::Add(TrajectoryInfo trajectory) {
+  const uint64_t id = trajectory.id;
+  return trajectories_[id] = std::move(trajectory);
+}
+
+TrajectoryInfo TrajectoryTable::Take(std::map<uint64_t, TrajectoryInfo>::iterator at) {
+  if (at->second.state == TrajectoryState::kReady) --ready_;
+  return std::move(trajectories_.extract(at).mapped());
+}
+
+void TrajectoryTable::Remove(uint64_t id) {
+  const auto found = trajectories_.find(id);
+  if (found != trajectories_.end()) Take(found);
+}
+
+std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeDraw(uint64_t draw) {
+  std::map<uint64_t, TrajectoryInfo> taken;
+  for (const TrajectoryInfo* member : DrawMembers(draw)) {
+    const uint64_t id = member->id;
+    taken.emplace(id, Take(trajectories_.find(id)));
+  }
+  taken_ += taken.size();
+  return taken;
+}
+
+std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeEvaluation() {
+  std::map<uint64_t, TrajectoryInfo> taken;
+  for (auto it = trajectories_.lower_bound(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
+       it != trajectories_.end() && PurposeOf(it->first) == v1::PURPOSE_EVAL;) {
+    const auto next = std::next(it);
+    const uint64_t id = it->first;
+    taken.emplace(id, Take(it));
+    it = next;
+  }
+  taken_ += taken.size();
+  return taken;
+}
+
+std::vector<TrajectoryInfo*> TrajectoryTable::DrawMembers(uint64_t draw) {
+  const uint32_t n = plan_.Samples(v1::PURPOSE_TRAIN);
+  std::vector<TrajectoryInfo*> members;
+  const auto add = [&](v1::Purpose purpose, uint32_t sample) {
+    if (TrajectoryInfo* found = Find(TrajectoryId(purpose, draw, sample, n))) {
+      members.push_back(found);
+    }
+  };
+  for (uint32_t sample = 0; sample < n; ++sample) add(v1::PURPOSE_TRAIN, sample);
+  if (plan_.has_baseline()) add(v1::PURPOSE_BASELINE, 0);
+  return members;
+}
+
+bool TrajectoryTable::DrawReady(uint64_t draw, size_t given_up) const {
+  const uint32_t n = plan_.Samples(v1::PURPOSE_TRAIN);
+  size_t ready = 0;
+  const auto count = [&](v1::Purpose purpose, uint32_t sample) {
+    const TrajectoryInfo* const found = Find(TrajectoryId(purpose, draw, sample, n));
+    if (found != nullptr && found->state == TrajectoryState::kReady) ++ready;
+  };
+  for (uint32_t sample = 0; sample < n; ++sample) count(v1::PURPOSE_TRAIN, sample);
+  if (plan_.has_baseline()) count(v1::PURPOSE_BASELINE, 0);
+  return ready + given_up == plan_.PerDraw();
+}
+
+void TrajectoryTable::Clear() {
+  trajectories_.clear();
+  ready_ = 0;
+}
+
+std::vector<TrajectoryInfo*> TrajectoryTable::PromptGroupOf(const TrajectoryInfo& trajectory) {
+  const uint32_t n = plan_.Samples(trajectory.purpose);
+  const uint32_t size = trajectory.purpose == v1::PURPOSE_BASELINE ? 1 : n;
+  std::vector<TrajectoryInfo*> group;
+  for (uint32_t sample = 0; sample < size; ++sample) {
+    const auto found =
+        trajectories_.find(TrajectoryId(trajectory.purpose, trajectory.draw, sample, n));
+    if (found != trajectories_.end()) group.push_back(&found->second);
+  }
+  return group;
+}
+
+std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
+    TrajectoryInfo& trajectory) {
+  std::vector<std::pair<TrajectoryInfo*, uint32_t>> next;
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    std::vector<TrajectoryInfo*> those = {&trajectory};
+    if (plan_.graph().over_group(node)) those = PromptGroupOf(trajectory);
+    // A node over the group compares responses, so it waits until all of them have its inputs.
+    const bool possible = std::all_of(those.begin(), those.end(), [&](const auto* t) {
+      return HasResponse(*t) && (plan_.graph().needs(node) & ~t->scored) == 0;
+    });
+    // A mate may lack the very score that this response made possible. `asked`: of an earlier call.
+    for (TrajectoryInfo* t : those) {
+      const bool wanted = (plan_.Wanted(*t) & ~t->scored) >> node & 1;
+      if (possible && wanted && !t->tries[node].asked) next.emplace_back(t, node);
+    }
+  }
+  return next;
+}
+
+bool TrajectoryTable::Draw(TrajectoryInfo& trajectory) {
+  trajectory.drawn = true;
+  if ((plan_.Wanted(trajectory) & ~trajectory.scored) == 0) return false;
+  trajectory.state = TrajectoryState::kScoring;
+  --ready_;
+  return true;
+}
+
+void TrajectoryTable::Undraw(TrajectoryInfo& trajectory) {
+  trajectory.drawn = false;
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    if ((plan_.graph().at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
+  }
+  trajectory.scored &= ~plan_.graph().at_draw();
+  const bool waited = trajectory.state == TrajectoryState::kScoring;
+  if (!waited || (plan_.Wanted(trajectory) & ~trajectory.scored) != 0) return;
+  trajectory.state = TrajectoryState::kReady;
+  ++ready_;
+}
+
+void TrajectoryTable::Scored(TrajectoryInfo& trajectory, uint32_t node) {
+  // Its attempts go on where they are, should it be asked again.
+  trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
+  trajectory.scored |= uint64_t{1} << node;
+  if ((plan_.Wanted(trajectory) & ~trajectory.scored) != 0) return;
+  // The reward is worked out once, when all that it sums up is there.
+  trajectory.state = TrajectoryState::kReady;
+  if (trajectory.failed == 0) trajectory.scores["reward"] = plan_.graph().Reward(trajectory.scores);
+}
+
+void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out) {
+  if (trajectory.state == TrajectoryState::kReady) --ready_;
+  // Kept is what names it and what counts its losses. The serial goes: its row is dropped.
+  TrajectoryInfo anew;
+  anew.id = trajectory.id;
+  anew.purpose = trajectory.purpose;
+  anew.draw = trajectory.draw;
+  anew.sample = trajectory.sample;
+  anew.prompt_id = trajectory.prompt_id;
+  anew.birth = trajectory.birth;
+  anew.pin = trajectory.pin;
+  anew.policy_version = version;
+  anew.incarnation = out.incarnation();
+  anew.attempt = out.NextAttempt(trajectory.attempt);
+  anew.losses = trajectory.losses;
+  for (const NodeTry& tried : trajectory.tries) {
+    // The name of a score is spent: its result is that of the payload that is lost. A worker may
+    // send it again, and an earlier controller may have counted it.
+    const bool spent = !Mutant("score-keeps-its-name");
+    anew.tries.push_back({spent ? out.NextAttempt(tried.attempt) : tried.attempt});
+  }
+  trajectory = std::move(anew);
+}
+
+TaskRef TrajectoryTable::RefOf(const std::string& role, uint64_t work) const {
+  const TrajectoryInfo& trajectory = trajectories_.at(TrajectoryOf(work));
+  return role == roles::kRollout ? GenerateRef(trajectory) : ScoreRef(trajectory, NodeOf(work));
+}
+
+std::string TrajectoryTable::OpenGroups() const {
+  std::map<uint64_t, bool> open;  // by draw
+  for (const auto& [id, trajectory] : trajectories_) {
+    open[trajectory.draw] |= trajectory.state != TrajectoryState::kReady;
+  }
+  const auto count =
+      std::count_if(open.begin(), open.end(), [](const auto& group) { return group.second; });
+  return absl::StrCat(count, " of ", open.size(), " groups");
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,92 @@
+// The trajectories of the step or the evaluation in progress.
+//
+// Owns each trajectory's record and how many are READY, and knows which score nodes can run.
+//
+//   PENDING --dispatched--> GENERATING --its response is stored--> SCORING --all nodes--> READY
+//      ^                        |                                     |                     |
+//      +-- the worker is lost --+------- its payload is lost ---------+---------------------+
+//
+// A trajectory that needs no score, as an example of kind sft, is READY at once.
+#ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_TABLE_H_
+#define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_TABLE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "baton/v1/job_service.pb.h"
+#include "controller/core/job/effect_sink.h"
+#include "controller/core/job/trajectory.h"
+#include "controller/core/trajectories/response_plan.h"
+
+namespace baton::controller {
+
+class TrajectoryTable {
+ public:
+  /// `submitted` has effective_spec and dataflow.
+  explicit TrajectoryTable(std::shared_ptr<const v1::Job> submitted)
+      : plan_(std::move(submitted)) {}
+
+  const ResponsePlan& plan() const { return plan_; }
+
+  const std::map<uint64_t, TrajectoryInfo>& all() const { return trajectories_; }
+  /// Null: there is none of that id.
+  TrajectoryInfo* Find(uint64_t id);
+  const TrajectoryInfo* Find(uint64_t id) const;
+  TrajectoryInfo& At(uint64_t id) { return trajectories_.at(id); }
+  TrajectoryInfo& Add(TrajectoryInfo trajectory);
+  /// Takes trajectories out: all training responses of a draw with their baseline; or all responses
+  /// of the evaluation.
+  std::map<uint64_t, TrajectoryInfo> TakeDraw(uint64_t draw);
+  std::map<uint64_t, TrajectoryInfo> TakeEvaluation();
+  /// How many were taken out since the step began.
+  uint64_t taken() const { return taken_; }
+  void BeginStep() { taken_ = 0; }
+  void Remove(uint64_t id);
+  void Clear();
+  uint64_t ready() const { return ready_; }
+  void CountReady() { ++ready_; }
+  bool AllReady() const { return ready_ >= trajectories_.size(); }
+  /// The training responses of a draw and their baseline, in the order of their ids; fewer, if it
+  /// is not all there.
+  std::vector<TrajectoryInfo*> DrawMembers(uint64_t draw);
+  /// All of the draw's trajectories but `given_up` of them are there, and READY.
+  bool DrawReady(uint64_t draw, size_t given_up) const;
+
+  /// The responses to the same prompt, in order, without those that were given up.
+  std::vector<TrajectoryInfo*> PromptGroupOf(const TrajectoryInfo& trajectory);
+  /// Trajectories with the node that scores each of them next, in the order of the nodes: what
+  /// became possible with `trajectory`. A node over the group scores the other responses to its
+  /// prompt as well.
+  std::vector<std::pair<TrajectoryInfo*, uint32_t>> NextScores(TrajectoryInfo& trajectory);
+  /// A batch draws the trajectory, which is READY: the nodes that run then are wanted. False: there
+  /// is none, and it is READY still.
+  bool Draw(TrajectoryInfo& trajectory);
+  /// The batch is given up: what was made at the draw is of no use, and it is READY without.
+  void Undraw(TrajectoryInfo& trajectory);
+  /// A score node is done with the trajectory.
+  void Scored(TrajectoryInfo& trajectory, uint32_t node);
+  /// It is as if the trajectory had just been drawn, under the next attempts: what was made of its
+  /// response goes with the response.
+  void Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out);
+
+  /// The task of a unit of work (WorkId) of a role.
+  TaskRef RefOf(const std::string& role, uint64_t work) const;
+  /// "3 of 64 groups": those that are not whole yet.
+  std::string OpenGroups() const;
+
+ private:
+  TrajectoryInfo Take(std::map<uint64_t, TrajectoryInfo>::iterator at);
+
+  ResponsePlan plan_;
+  std::map<uint64_t, TrajectoryInfo> trajectories_;  // by id
+  uint64_t ready_ = 0;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_TABLE_H_

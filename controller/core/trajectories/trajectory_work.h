@@ -1,0 +1,21 @@
+// What the parts that work on the trajectories share: the trajectories, the queues of the roles
+// that work on them, and which responses the work consists of. The TrajectoryScheduler owns all of
+// it.
+#ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_WORK_H_
+#define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_WORK_H_
+
+#include "controller/core/dispatch/role_queues.h"
+#include "controller/core/trajectories/admission.h"
+#include "controller/core/trajectories/trajectory_table.h"
+
+namespace baton::controller {
+
+struct TrajectoryWork {
+  TrajectoryTable& table;
+  RoleQueues& queues;
+  const Admission& admission;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_WORK_H_

@@ -1,0 +1,41 @@
+// What the parts of the work in progress are handed in a turn, and what they answer.
+#ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_WORK_CONTEXT_H_
+#define BATON_CONTROLLER_CORE_TRAJECTORIES_WORK_CONTEXT_H_
+
+#include "absl/status/status.h"
+#include "controller/core/job/effect_sink.h"
+#include "controller/core/prompts/prompt_data.h"
+#include "controller/core/trajectories/experience_buffer.h"
+#include "controller/core/weights/policy_versions.h"
+
+namespace baton::controller {
+
+/// The parts that the work is done with in a turn.
+struct WorkContext {
+  EffectSink& out;
+  ExperienceBuffer& buffer;
+  PromptData& data;
+  const PolicyVersions& versions;
+  /// The work was under way before a restart: results and workers look for its trajectories, so
+  /// all of them are made at once.
+  bool resumes = false;
+  /// Responses may be of versions that are not the newest one: the job is async.
+  bool any_version = false;
+};
+
+/// What follows from a result.
+struct WorkVerdict {
+  enum class Next {
+    kDone,          ///< The trajectory goes on.
+    kAgain,         ///< It is tried again.
+    kGroupBroken,   ///< It is tried again, and the ranks that worked on it miss one of theirs.
+    kWrongVersion,  ///< The rollout holds other weights. The caller sees to that; then Retry.
+    kFails,         ///< The job fails.
+  };
+  Next next = Next::kDone;
+  absl::Status status;  ///< Why the job fails.
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_TRAJECTORIES_WORK_CONTEXT_H_

@@ -1,0 +1,122 @@
+// The commands of groups: update, publish, to_generation, save_checkpoint.
+//
+// Owns of each group the command that not all ranks have answered, the numbers by which its ranks
+// keep commands in order, and the wait for room on a disk (RoomWait).
+//
+//   issued --sent to each rank--> sent --every rank answers--> done, and acknowledged
+//     ^                            |
+//     +---no room: the same number, a new attempt
+//
+// All ranks of a group execute its commands in the order of their numbers. A rank that has executed
+// a command already answers its stored result, so a command may be sent to it again. A new
+// epoch of the group counts from one, and drops what the old one was asked.
+#ifndef BATON_CONTROLLER_CORE_WORKERS_GROUP_COMMANDS_H_
+#define BATON_CONTROLLER_CORE_WORKERS_GROUP_COMMANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "controller/core/job/effect_sink.h"
+#include "controller/core/job/roster.h"
+#include "controller/core/workers/rank_groups.h"
+#include "controller/core/workers/room_wait.h"
+#include "controller/spec/wait_list.h"
+
+namespace baton::controller {
+
+/// A command that the ranks of a group execute in order.
+struct Command {
+  TaskKind kind = TaskKind::kUpdate;
+  uint64_t group_epoch = 0;
+  uint64_t sequence = 0;
+  uint64_t attempt = 0;
+  absl::Time issued;
+  absl::Time since;                      ///< When it was sent last.
+  std::set<uint32_t> sent;               ///< Ranks that have it, as far as is known.
+  std::map<uint32_t, TaskDone> answers;  ///< By rank; acknowledged once all ranks have answered.
+};
+
+class GroupCommands {
+ public:
+  /// What a rank's answer means for its group.
+  enum class Answer { kWaits, kNoRoom, kBreaks, kFails, kDone };
+  /// A rank that let the deadline of its group's command pass.
+  struct Overdue {
+    std::string worker;
+    TaskRef ref;
+  };
+
+  /// Of so many groups.
+  explicit GroupCommands(size_t groups = 0) : lines_(groups) {}
+  void Restore(const store::v1::JobRow& row, const RankGroups& groups);
+  /// Adds to the GroupRows of `row`, which RankGroups made.
+  void Save(store::v1::JobRow* row) const;
+
+  /// The group's command without a result; null: it has none.
+  const Command* Of(const Group& group) const;
+  /// Some group has a command without a result; of that kind.
+  bool Any() const;
+  bool Any(TaskKind kind) const;
+  /// The group's command as a task.
+  TaskRef RefOf(const Group& group, const EffectSink& out) const;
+
+  // ---- The way of a command.
+  /// Makes a command. Its ranks get it by Send.
+  void Issue(TaskKind kind, const Group& group, const EffectSink& out);
+  /// `args` has deadline, version and batch size.
+  void Send(const Group& group, const RoleSlot& slot, TaskArgs args, EffectSink& out);
+  /// A rank came back, with its group's command or without.
+  void Returned(const Group& group, uint32_t rank, bool has_command, const EffectSink& out);
+  /// A rank's answer is kept. It is acknowledged together with the others, so a controller that
+  /// restarts before the last one hears them all again.
+  Answer Take(const Group& group, uint32_t rank, const TaskDone& event);
+  /// All ranks have answered: acknowledges them, and gives what rank 0 reported.
+  std::map<std::string, double> Complete(const Group& group, EffectSink& out);
+
+  // ---- Commands that come to nothing.
+  /// Nothing was written and nothing is lost: the commands are dropped, and issued again under
+  /// their numbers once `retry` has passed.
+  void TryLater(const TaskDone& event, absl::Duration retry, EffectSink& out);
+  RoomWait& room() { return room_; }
+  const RoomWait& room() const { return room_; }
+  /// Ranks that still work on a command need not: the job no longer waits for its result.
+  void Stop(const std::string& reason, const RankGroups& groups, const Roster& roster,
+            EffectSink& out) const;
+  void DropAll(EffectSink& out);
+  /// The group begins a new epoch: its commands count from one.
+  void Restart(const Group& group, EffectSink& out);
+
+  // ---- Waits.
+  std::optional<Overdue> FindOverdue(absl::Duration limit, const RankGroups& groups,
+                                     const Roster& roster, const EffectSink& out) const;
+  void Delay(absl::Duration duration, absl::Time now);
+  /// What the group's command waits for. `not_yet`: why it cannot be sent; "": it can. `since`: of
+  /// a command that an earlier controller issued.
+  void Explain(const Group& group, const std::string& not_yet, absl::Time since,
+               const Roster& roster, absl::Duration limit, int64_t step, WaitList& waits) const;
+
+ private:
+  // The commands of one group.
+  struct Line {
+    uint64_t sequence = 0;  // of its newest command
+    // Of its newest command. The next one has it too, but for a number that is given again: to a
+    // command that is issued again, and to those of the next generation, which count from 1.
+    uint64_t attempt = 0;
+    std::optional<Command> command;
+  };
+  static void Drop(Line& line, EffectSink& out);
+
+  std::vector<Line> lines_;  // by Group::index
+  RoomWait room_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_WORKERS_GROUP_COMMANDS_H_

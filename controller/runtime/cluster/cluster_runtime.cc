@@ -1,0 +1,217 @@
+#include "controller/runtime/cluster/cluster_runtime.h"
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/job/job_state.h"
+#include "controller/runtime/cluster/cluster_session.h"
+#include "sdk/base/log.h"
+#include "sdk/base/mutant.h"
+#include "sdk/messages/times.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+
+ClusterRuntime::ClusterRuntime(const RuntimeContext* context, const ClusterOptions& options,
+                               std::unique_ptr<Executor> strand, const JobTable* jobs)
+    : context_(context),
+      options_(options),
+      jobs_(jobs),
+      strand_(std::move(strand)),
+      leases_(context->clock, options.lease),
+      core_(context->epoch, options) {}
+
+void ClusterRuntime::Expect(const JobRuntime& job) {
+  if (!IsActive(job.state())) return;
+  for (const auto& [worker, roles] : job.HeldWorkers()) {
+    core_.Expect(job.name(), worker, roles, context_->clock->Now());
+  }
+}
+
+void ClusterRuntime::Post(std::function<void()> work) {
+  strand_->Post([this, work = std::move(work)] {
+    // Read before the heartbeats are taken: what arrives in between was in time, and counts.
+    now_ = context_->clock->Now();
+    for (const auto& [session, at] : leases_.Take()) core_.OnHeartbeats(session, at);
+    if (!std::exchange(in_turn_, true)) {
+      core_.BeginTurn();
+      strand_->Post([this] {
+        in_turn_ = false;
+        Apply(core_.EndTurn());
+      });
+    }
+    work();
+  });
+}
+
+void ClusterRuntime::Need(const std::string& job, const NeedWorkers& need) {
+  Post([this, job, need] {
+    const JobTable::Entry entry = jobs_->Get(job);
+    if (entry.job == nullptr) return;
+    Apply(core_.OnNeed(job, entry.job->priority(), entry.order, IsActive(entry.job->state()),
+                       need.missing, now_, need.hints, entry.job->role_needs()));
+  });
+}
+
+void ClusterRuntime::Return(const std::string& job, const ReturnWorker& worker) {
+  Post([this, job, worker] {
+    Apply(core_.OnReturn(job, worker.worker, now_, worker.return_reason));
+  });
+}
+
+void ClusterRuntime::Leave(const std::string& job) {
+  Post([this, job] {
+    core_.OnLeave(job);
+    Apply(core_.OnTick(now_));
+  });
+}
+
+void ClusterRuntime::SetAside(const std::string& job) {
+  Post([this, job] {
+    core_.OnLeave(job);
+    std::vector<std::string> held;  // first, because a return changes the map
+    for (const auto& [id, worker] : core_.workers().all()) {
+      if (worker.job == job) held.push_back(id);
+    }
+    for (const std::string& worker : held) {
+      const uint64_t session = core_.workers().SessionOf(worker);
+      Apply(core_.OnReturn(job, worker, now_));
+      const auto at = sessions_.find(session);
+      if (at == sessions_.end()) continue;
+      // In the same turn, so that no other job is granted it before it has attached anew.
+      const std::shared_ptr<WorkerStream> stream = at->second->stream;
+      leases_.End(session);
+      directory_.Remove(worker, stream.get());
+      sessions_.erase(at);
+      Apply(core_.OnClosed(session, now_));
+      stream->Close(
+          MakeError(absl::StatusCode::kAborted, "JOB_SET_ASIDE",
+                    absl::StrCat("job '", job, "', whose roles this worker plays, is set ",
+                                 "aside; attach again")));
+    }
+    Apply(core_.OnTick(now_));
+  });
+}
+
+void ClusterRuntime::Apply(const ClusterEffects& effects) {
+  if (context_->observer != nullptr) context_->observer->OnCluster(effects);
+  for (const ClusterEffect& effect : effects) {
+    std::visit([this](const auto& e) { Do(e); }, effect);
+  }
+  // From now on the worker's messages pass: its job already knows that the worker is back.
+  for (const ClusterEffect& effect : effects) {
+    const auto* welcome = std::get_if<ClusterWelcome>(&effect);
+    if (welcome == nullptr) continue;
+    const auto it = sessions_.find(welcome->session);
+    if (it != sessions_.end()) PassHeld(*it->second, welcome->worker);
+  }
+}
+
+void ClusterRuntime::PassHeld(SessionState& session, const std::string& worker) {
+  absl::MutexLock lock(&session.mu);
+  session.worker = worker;
+  session.held_bytes = 0;
+  for (v1::WorkerMessage& message : std::exchange(session.held, {})) {
+    Session::Route(this, session, session.worker, std::move(message));
+  }
+  session.welcome = true;
+}
+
+void ClusterRuntime::Do(const ClusterWelcome& welcome) {
+  const auto it = sessions_.find(welcome.session);
+  if (it == sessions_.end()) return;
+  const std::shared_ptr<WorkerStream>& stream = it->second->stream;
+  v1::ControllerMessage message;
+  v1::Welcome* answer = message.mutable_welcome();
+  answer->set_epoch(context_->epoch);
+  answer->set_protocol(welcome.protocol);
+  *answer->mutable_lease() = ToProto(options_.lease);
+  *answer->mutable_heartbeat_interval() = ToProto(options_.heartbeat_interval);
+  for (const v1::RoleHeld& held : welcome.release) *answer->add_release() = held;
+  stream->Send(std::move(message));
+  // Only now may others send: Welcome must be the first message of a stream.
+  const auto before = directory_.Set(welcome.worker, stream);
+  if (before != nullptr && before != stream) {
+    before->Close(MakeError(absl::StatusCode::kAborted, "SESSION_REPLACED",
+                            "the worker attached again on another stream"));
+  }
+  Log(LogLevel::kInfo, "worker attached", {{"worker", welcome.worker}});
+}
+
+void ClusterRuntime::Do(const ClusterRefuse& refuse) {
+  const auto it = sessions_.find(refuse.session);
+  if (it == sessions_.end()) return;
+  Log(LogLevel::kWarn, "worker refused", {{"reason", std::string(refuse.status.message())}});
+  it->second->stream->Close(
+      MakeError(refuse.status.code(), refuse.reason, refuse.status.message()));
+}
+
+void ClusterRuntime::Do(const ClusterGrant& grant) {
+  Log(LogLevel::kInfo, "worker granted",
+      {{"worker", grant.worker}, {"job", grant.job}, {"roles", grant.roles}});
+  const auto job = jobs_->Find(grant.job);
+  if (job == nullptr) return TakeBack(grant.job, grant.worker);
+  job->Post(WorkerGranted{grant.worker, grant.roles, grant.credits});
+}
+
+// The job ended and left memory, or was deleted, while it was about to get the worker.
+void ClusterRuntime::TakeBack(const std::string& job, const std::string& worker) {
+  if (Mutant("worker-of-a-gone-job-lost")) return;
+  core_.OnLeave(job);
+  Return(job, ReturnWorker{worker});
+}
+
+void ClusterRuntime::Do(const ClusterLost& lost) {
+  const auto job = jobs_->Find(lost.job);
+  if (job != nullptr) job->Post(WorkerLost{lost.worker, lost.reason, lost.moves});
+}
+
+void ClusterRuntime::Do(const ClusterYield& yield) {
+  Log(LogLevel::kWarn, "job gives its workers back",
+      {{"job", yield.job}, {"reason", yield.reason}});
+  const auto job = jobs_->Find(yield.job);
+  if (job != nullptr) job->Post(YieldRequested{yield.reason});
+}
+
+void ClusterRuntime::Do(const ClusterBack& back) {
+  const auto job = jobs_->Find(back.job);
+  if (job == nullptr) return TakeBack(back.job, back.worker);
+  WorkerBack event;
+  event.worker = back.worker;
+  for (const v1::RoleHeld& held : back.hello.roles_held()) {
+    if (held.job() != back.job) continue;
+    event.holds[held.role()] = held.policy_version();
+  }
+  for (const v1::RunningTask& running : back.hello.running()) {
+    const auto token = DecodeToken(running.task_token());
+    if (token.has_value() && token->job == job->token_name()) event.running.push_back(token->ref);
+  }
+  for (const std::string& bytes : back.hello.unacknowledged()) {
+    const auto token = DecodeToken(bytes);
+    if (token.has_value() && token->job == job->token_name()) event.unacked.push_back(token->ref);
+  }
+  job->Post(std::move(event));
+}
+
+void ClusterRuntime::Tick() {
+  CloseSilentStreams();
+  Apply(core_.OnTick(now_));
+  ExpireExports();
+  for (const auto& [job, order] : jobs_->Below("")) {
+    if (IsActive(job->state())) job->Tick();
+  }
+}
+
+void ClusterRuntime::CloseSilentStreams() {
+  for (const auto& [id, state] : sessions_) {
+    if (state->hello_by > now_) continue;
+    absl::MutexLock lock(&state->mu);
+    if (!state->worker.empty()) continue;
+    state->stream->Close(MakeError(absl::StatusCode::kDeadlineExceeded, "NO_HELLO",
+                                   "the stream has not said Hello in time"));
+  }
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,71 @@
+// Restores the jobs of a store when a controller starts, and sets aside those that it cannot
+// restore.
+//
+// A job that kills the controller must not kill every controller after it. So the controller's
+// deaths under the work for a job are counted, in its restoration as in any later turn
+// (JobFiles::MarkWork, kRestoreTable), until the job has done another step. A job under whose work
+// it died twice, or whose rows are damaged or hold a spec that no controller accepts, is shown as
+// FAILED (QUARANTINED), and its rows and files stay as they are.
+#ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_JOB_RESTORER_H_
+#define BATON_CONTROLLER_RUNTIME_CLUSTER_JOB_RESTORER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "baton/store/v1/rows.pb.h"
+#include "controller/runtime/cluster/job_table.h"
+#include "controller/runtime/job/job_runtime.h"
+#include "controller/store/store.h"
+
+namespace baton::controller {
+
+class JobRestorer {
+ public:
+  struct Options {
+    /// Jobs to set aside, and jobs to restore again. Names are full, or of project `default`.
+    std::vector<std::string> quarantine, unquarantine;
+    /// The jobs under whose work the last controller died.
+    std::vector<std::string> died_in;
+    /// Jobs that have ended stay rows (ended_jobs.h), until Load.
+    bool leave_ended = false;
+    /// Hears of every job in the store, also of those that stay rows. Null: nothing does.
+    std::function<void(const std::string& job, int64_t order)> seen;
+  };
+
+  /// `context` outlives the jobs. `store` is the context's, or reads and writes the same rows.
+  JobRestorer(const RuntimeContext* context, store::Store* store, Options options);
+
+  /// Adds the jobs of the store to `jobs`, and returns them; none has started. NOT_FOUND: there is
+  /// no such job as the options name. Blocks on the store.
+  absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Restore(JobTable* jobs);
+
+  struct Loaded {
+    std::shared_ptr<JobRuntime> job;  ///< Not started; set aside if its rows are damaged.
+    int64_t order = 0;                ///< Of submission.
+  };
+  /// One job that stayed rows. NOT_FOUND: the store has no such job. Other errors are the store's.
+  /// Blocks. After Restore; thread-safe.
+  absl::StatusOr<Loaded> Load(const std::string& name);
+
+ private:
+  absl::Status ReadRestores();
+  absl::StatusOr<std::shared_ptr<JobRuntime>> RestoreJob(const store::Row& stored);
+  /// Null: the job has ended and stays rows.
+  absl::StatusOr<Loaded> RestoreOrSetAside(const store::Row& stored, bool leave_ended);
+  std::shared_ptr<JobRuntime> SetAside(const store::Row& stored, const std::string& reason);
+
+  const RuntimeContext* const context_;
+  store::Store& store_;
+  const Options options_;
+  std::map<std::string, store::v1::RestoreRow> restores_;  // by job
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_CLUSTER_JOB_RESTORER_H_

@@ -1,0 +1,350 @@
+// What a checking program finds is said at submit, and what it filtered is what the job reads.
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "controller/runtime/submit/contents_check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/rpc/error.h"
+#include "tests/support/controller/checker.h"
+#include "tests/support/controller/whole_controller.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class ControllerCheckTest : public WholeControllerTest {
+ protected:
+  // From here on the program answers `answer`, or does as `script` says (checker_testing.h).
+  void CheckerSays(const v1::ValidateJobResponse& answer, const std::string& script = "") {
+    checker_ = WriteChecker(folder_.path(), script, answer);
+    Start();
+  }
+  v1::JobSpec Asked() const {
+    v1::JobSpec spec;
+    std::ifstream in(folder_.path("asked"), std::ios::binary);
+    EXPECT_TRUE(spec.ParseFromIstream(&in));
+    return spec;
+  }
+  v1::ValidateJobResponse Validate(const v1::JobSpec& spec) {
+    v1::ValidateJobRequest request;
+    *request.mutable_spec() = spec;
+    return Wait<v1::ValidateJobResponse>(
+               [&](auto done) { controller_->ValidateJob(request, done); })
+        .value();
+  }
+  static v1::ValidateJobResponse Violating() {
+    v1::ValidateJobResponse answer;
+    v1::FieldViolation* violation = answer.add_violations();
+    violation->set_field("spec.data.train_files");
+    violation->set_description("train.jsonl:2: the prompt has 9 tokens, more than 4");
+    return answer;
+  }
+};
+
+// A rule that compares with nothing finds a response of nothing right, and the model learns to say
+// nothing.
+TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
+  checker_ = "";
+  Start();
+  const std::string answered = "{\"prompt\": \"1+1=\", \"answer\": \"\"}\n";
+  const std::string solved = "{\"prompt\": \"1+2=\", \"solution\": \"3\"}\n";
+  folder_.Write("solved.jsonl", answered + solved);
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->add_train_files(folder_.path("solved.jsonl"));
+  spec.mutable_data()->add_val_files(folder_.path("solved.jsonl"));
+  const v1::ValidateJobResponse checked = Validate(spec);
+  ASSERT_THAT(checked.violations(), SizeIs(2)) << "one list of training, one of evaluation";
+  for (const v1::FieldViolation& violation : checked.violations()) {
+    EXPECT_THAT(violation.description(),
+                AllOf(HasSubstr("solved.jsonl:2: `answer` is missing, and "
+                                "spec.reward.rules[0] (exact_match) reads it"),
+                      HasSubstr("`prompt`, `solution`"), HasSubstr("spec.data.answer_key")));
+  }
+  EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
+  EXPECT_EQ(checked.violations(1).field(), "spec.data.val_files");
+  EXPECT_FALSE(Create(spec, "job").ok());
+  // It is not known what a command reads, so the lines are counted.
+  spec.mutable_reward()->clear_rules();
+  spec.mutable_reward()->set_command("python3 reward.py");
+  const v1::ValidateJobResponse taken = Validate(spec);
+  ASSERT_THAT(taken.violations(), IsEmpty());
+  ASSERT_THAT(taken.data_files(), SizeIs(2));
+  EXPECT_EQ(taken.data_files(0).unanswered(), 1u);
+  EXPECT_EQ(taken.data_files(0).unanswered_keys(), "`prompt`, `solution`");
+}
+
+TEST_F(ControllerCheckTest, WhatTheProgramFindsRefusesTheJob) {
+  CheckerSays(Violating());
+  const auto refused = Create(Spec(), "job");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("train.jsonl:2: the prompt has 9"));
+  EXPECT_FALSE(Get("job").ok());
+  const v1::ValidateJobResponse checked = Validate(Spec());
+  ASSERT_THAT(checked.violations(), SizeIs(1));
+  EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
+}
+
+TEST_F(ControllerCheckTest, TheProgramIsAskedWithTheEffectiveSpecAndWholePaths) {
+  CheckerSays({});
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->set_train_files(0, "train.jsonl");
+  EXPECT_THAT(Validate(spec).violations(), IsEmpty());
+  EXPECT_THAT(Asked().data().train_files(), ElementsAre(folder_.path("train.jsonl")));
+  EXPECT_EQ(Asked().data().max_prompt_length(), 1024);
+}
+
+TEST_F(ControllerCheckTest, OtherMistakesAreToldBesideIt) {
+  CheckerSays(Violating());
+  v1::JobSpec spec = Spec();
+  spec.mutable_rollout()->set_n(0);
+  EXPECT_THAT(Validate(spec).violations(), SizeIs(2));
+  // Of data that cannot be read nothing more is asked.
+  fs::remove(folder_.path("asked"));
+  spec.mutable_data()->add_train_files("nowhere.jsonl");
+  EXPECT_THAT(Validate(spec).violations(), SizeIs(2));
+  EXPECT_FALSE(fs::exists(folder_.path("asked")));
+}
+
+TEST_F(ControllerCheckTest, AProgramThatBreaksRefusesTheJobAndSaysHow) {
+  CheckerSays({}, "echo libtorch is ill >&2; exit 9");
+  const v1::ValidateJobResponse checked = Validate(Spec());
+  ASSERT_THAT(checked.violations(), SizeIs(1));
+  EXPECT_THAT(checked.violations(0).description(),
+              AllOf(HasSubstr("exit code 9"), HasSubstr("libtorch is ill")));
+}
+
+TEST_F(ControllerCheckTest, WithoutTheProgramJobsAreTaken) {
+  checker_ = folder_.path("no-such-program");
+  Start();
+  EXPECT_THAT(Validate(Spec()).violations(), IsEmpty());
+  EXPECT_TRUE(Create(Spec(), "job").ok());
+}
+
+TEST_F(ControllerCheckTest, WithoutTheProgramNothingCanBeLeftOut) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->set_filter_overlong_prompts(true);
+  for (const std::string& checker : {std::string(), folder_.path("no-such-program")}) {
+    checker_ = checker;
+    Start();
+    const v1::ValidateJobResponse checked = Validate(spec);
+    ASSERT_THAT(checked.violations(), SizeIs(1));
+    EXPECT_EQ(checked.violations(0).field(), "spec.data.filter_overlong_prompts");
+  }
+}
+
+TEST_F(ControllerCheckTest, ACheckThatIsNotDoneInTimeRefusesTheJob) {
+  check_limit_ = absl::Milliseconds(50);
+  CheckerSays({}, "exec sleep 60");
+  v1::JobSpec spec = Spec();
+  EXPECT_THAT(std::string(Create(spec, "job").status().message()),
+              AllOf(HasSubstr("spec.model"), HasSubstr("was not done within 50ms")));
+  EXPECT_FALSE(Get("job").ok());
+  for (const bool filters : {false, true}) {
+    spec.mutable_data()->set_filter_overlong_prompts(filters);
+    const v1::ValidateJobResponse checked = Validate(spec);
+    ASSERT_THAT(checked.violations(), SizeIs(1));
+    EXPECT_EQ(checked.violations(0).field(), "spec.model");
+    EXPECT_THAT(checked.violations(0).description(), HasSubstr("was not done within 50ms"));
+    EXPECT_EQ(
+        checked.violations(0).description().find("filter_overlong_prompts") != std::string::npos,
+        filters);
+  }
+}
+
+TEST_F(ControllerCheckTest, LinesThatTheCheckHadNoTimeForAreCounted) {
+  v1::ValidateJobResponse answer;
+  answer.add_data_files()->set_list("train_files");
+  answer.mutable_data_files(0)->set_unchecked_lines(3);
+  CheckerSays(answer);
+  const auto job = Create(Spec(), "job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_THAT(job->data_files(), SizeIs(1));
+  EXPECT_EQ(job->data_files(0).unchecked_lines(), 3u);
+  EXPECT_GT(job->data_files(0).examples(), 0u);
+  EXPECT_EQ(job->effective_spec().data().train_files(0), Spec().data().train_files(0));
+}
+
+TEST_F(ControllerCheckTest, ACallerThatLeftGetsItsJobByItsRequestIdAlone) {
+  for (const std::string& checker : {std::string(), WriteChecker(folder_.path(), "")}) {
+    checker_ = checker;
+    Start();
+    const auto leave = [&](const std::string& id, const std::string& request_id) {
+      v1::CreateJobRequest request;
+      *request.mutable_spec() = Spec();
+      request.set_job_id(id);
+      request.set_request_id(request_id);
+      return Wait<v1::Job>(
+          [&](auto done) { controller_->CreateJob(request, done, [] { return true; }); });
+    };
+    const std::string suffix = checker.empty() ? "without" : "with";
+    EXPECT_TRUE(absl::IsCancelled(leave("a-" + suffix, "").status())) << suffix;
+    EXPECT_FALSE(Get("a-" + suffix).ok());
+    const auto job = leave("b-" + suffix, "r-" + suffix);
+    EXPECT_TRUE(job.ok()) << job.status();
+    EXPECT_TRUE(Create(Spec(), "b-" + suffix, "r-" + suffix).ok());
+  }
+}
+
+TEST_F(ControllerCheckTest, WhatAControllerLeftWhenItWasKilledIsRemoved) {
+  fs::create_directories(folder_.path(".checking-Ab12/train_files-0"));
+  Start();
+  EXPECT_FALSE(fs::exists(folder_.path(".checking-Ab12")));
+}
+
+TEST_F(ControllerCheckTest, NamesThatAreTooLongAreRefusedAtOnce) {
+  const auto named = Create(Spec(), std::string(64, 'a'));
+  EXPECT_EQ(ErrorReason(named.status()), "NAME_INVALID");
+  v1::CreateJobRequest request;
+  request.set_checkpoint(std::string(4097, 'a'));
+  const auto resumed = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+  EXPECT_EQ(ErrorReason(resumed.status()), "CHECKPOINT_NAME");
+}
+
+// What the program may write is what the files hold, or as much of it as the project may still
+// upload; while a check may write it, no other check of the project may.
+TEST_F(ControllerCheckTest, RoomForWhatIsFilteredIsHeldUntilTheCheckEnds) {
+  CheckerSays({},
+              "echo \"$room\" >> rooms; while [ -e hold ]; do sleep 0.01; done\n"
+              "if [ -e die ]; then kill -9 $$; fi");
+  constexpr uint64_t kFileBytes = 68, kAsked = kFileBytes + 1;  // a line's end may be missing
+  ASSERT_EQ(fs::file_size(folder_.path("train.jsonl")), kFileBytes);
+  v1::JobSpec spec = Spec();
+  const auto rooms = [this] {
+    std::ifstream in(folder_.path("rooms"));
+    return std::vector<uint64_t>(std::istream_iterator<uint64_t>(in), {});
+  };
+  const auto limit = [this](int64_t bytes) {
+    v1::Project project;
+    project.set_project("default");
+    project.set_max_upload_bytes(bytes);
+    ASSERT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
+  };
+  limit(100);
+  Validate(spec);
+  EXPECT_THAT(rooms(), ElementsAre(0));  // it filters nothing
+  spec.mutable_data()->set_filter_overlong_prompts(true);
+  folder_.Write("hold", "");
+  std::vector<std::thread> calls;
+  for (size_t i = 1; i <= 2; ++i) {
+    calls.emplace_back([&] { Validate(spec); });
+    for (const absl::Time end = absl::Now() + absl::Seconds(60);
+         rooms().size() <= i && absl::Now() < end;) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+  }
+  EXPECT_THAT(rooms(), ElementsAre(0, kAsked, 100 - kAsked));
+  EXPECT_EQ(ErrorReason(controller_->uploads()->Receive("default", "a")->Append("x")),
+            "QUOTA_UPLOADS");
+  folder_.Write("die", "");  // both do
+  fs::remove(folder_.path("hold"));
+  for (std::thread& call : calls) call.join();
+  fs::remove(folder_.path("die"));
+  Validate(spec);
+  EXPECT_EQ(rooms().back(), kAsked);
+  EXPECT_TRUE(controller_->uploads()->Receive("default", "a")->Append(std::string(100, 'x')).ok());
+}
+
+// As on a disk without room for a folder: that is no mistake of the spec.
+TEST_F(ControllerCheckTest, ACheckThatGetsNoFolderSaysSo) {
+  CheckerSays({});
+  const std::string away = folder_.path() + "-away";
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->set_train_files(0, away + "/train.jsonl");
+  v1::ValidateJobRequest request;
+  *request.mutable_spec() = spec;
+  const auto validate = [&] {
+    return Wait<v1::ValidateJobResponse>(
+               [&](auto done) { controller_->ValidateJob(request, done); })
+        .status();
+  };
+  fs::rename(folder_.path(), away);
+  const absl::Status refused = validate();
+  fs::rename(away, folder_.path());
+  fs::create_directory_symlink(folder_.path(), away);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable) << refused;
+  EXPECT_THAT(
+      std::string(refused.message()),
+      AllOf(HasSubstr("cannot make a folder in " + folder_.path()), HasSubstr("disk full")));
+  EXPECT_TRUE(validate().ok()) << validate();
+  fs::remove(away);
+}
+
+// What is filtered is copied, and the lists that changed are read again; others are not.
+TEST(ContentsCheckTest, BytesToTakeOverAreThoseOfFilteredLists) {
+  const std::string folder = ::testing::TempDir() + "filtered_bytes";
+  fs::remove_all(folder);
+  fs::create_directories(folder + "/check/train_files-0");
+  const auto write = [&](const std::string& path, size_t bytes) {
+    std::ofstream(folder + path) << std::string(bytes, 'x');
+    return folder + path;
+  };
+  v1::ValidateJobResponse answer;
+  v1::DataSpec* data = answer.mutable_effective_spec()->mutable_data();
+  data->add_train_files(write("/check/train_files-0/a", 1000));
+  data->add_train_files(write("/whole", 200));
+  data->add_val_files(write("/val", 50));
+  EXPECT_EQ(BytesToTakeOver(answer, folder + "/check"), 1000u);  // no list is said to have changed
+  answer.add_data_files()->set_list("train_files");
+  EXPECT_EQ(BytesToTakeOver(answer, folder + "/check"), 1000u);  // nothing of it is left out
+  answer.mutable_data_files(0)->set_overlong_prompts(1);
+  EXPECT_EQ(BytesToTakeOver(answer, folder + "/check"), 2200u);
+  EXPECT_EQ(BytesToTakeOver({}, ""), 0u);
+  fs::remove_all(folder);
+}
+
+TEST_F(ControllerCheckTest, WhatTheProgramFilteredIsWhatTheJobReads) {
+  v1::ValidateJobResponse answer;
+  answer.add_data_files()->set_list("train_files");
+  answer.mutable_data_files(0)->set_overlong_prompts(1);
+  // The folder is known to the program alone, so its script puts the path in.
+  const std::string script =
+      "[ -e base ] || mv answer base\n"
+      "head -n 1 train.jsonl > \"$filtered/train.jsonl\"\n"
+      "{ cat base\n"
+      // field 1 (effective_spec), in it field 3 (data), in it field 1 (train_files): the path
+      "n=$((${#filtered} + 12)); printf \"\\\\012\\\\$(printf %03o $((n + 4)))\"\n"
+      "printf \"\\\\032\\\\$(printf %03o $((n + 2)))\"; printf \"\\\\012\\\\$(printf %03o $n)\"\n"
+      "printf %s \"$filtered/train.jsonl\"; } > answer";
+  CheckerSays(answer, script);
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->set_filter_overlong_prompts(true);
+
+  const v1::ValidateJobResponse checked = Validate(spec);
+  ASSERT_THAT(checked.violations(), IsEmpty());
+  ASSERT_THAT(checked.data_files(), SizeIs(1));
+  EXPECT_EQ(checked.data_files(0).overlong_prompts(), 1u);
+  EXPECT_EQ(checked.data_files(0).examples(), 1u);
+  EXPECT_EQ(checked.effective_spec().data().train_files(0), folder_.path("train.jsonl"));
+
+  const auto job = Create(spec, "job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_THAT(job->data_files(), SizeIs(1));
+  EXPECT_EQ(job->data_files(0).overlong_prompts(), 1u);
+  EXPECT_EQ(job->spec().data().train_files(0), folder_.path("train.jsonl"));
+  const std::string kept = job->effective_spec().data().train_files(0);
+  EXPECT_THAT(kept, StartsWith("files/default/"));
+  std::ifstream in(folder_.path(kept));
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}),
+            "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
+    EXPECT_THAT(entry.path().filename().string(), ::testing::Not(StartsWith(".checking")));
+  }
+}
+
+}  // namespace
+}  // namespace baton::controller

@@ -1,0 +1,291 @@
+// Controller: jobs that go on from the folder of a checkpoint.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "controller/access/caller.h"
+#include "controller/runtime/calls/data_readers.h"
+#include "controller/runtime/controller/controller.h"
+#include "controller/runtime/files/checkpoint_choice.h"
+#include "controller/runtime/files/checkpoint_copy.h"
+#include "controller/runtime/files/checkpoint_files.h"
+#include "controller/runtime/files/data_files.h"
+#include "controller/runtime/files/folders.h"
+#include "controller/runtime/files/job_folders.h"
+#include "controller/runtime/files/saved_job.h"
+#include "controller/spec/change_spec.h"
+#include "controller/spec/learning.h"
+#include "controller/spec/replay.h"
+#include "controller/spec/role_names.h"
+#include "sdk/base/status_macros.h"
+#include "sdk/rpc/error.h"
+
+namespace baton::controller {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The name of the model in the folder of a job that begins with it.
+std::string OwnCheckpoint(const store::v1::JobRow& saved) {
+  return absl::StrCat("checkpoints/step-", saved.job().step());
+}
+
+// Replaces the path of the copy `from` by that of the checkpoint, for messages.
+absl::Status NameCheckpoint(const absl::Status& status, const fs::path& from,
+                            const fs::path& checkpoint) {
+  if (status.ok() || from.empty()) return status;
+  absl::Status out(status.code(),
+                   absl::StrReplaceAll(status.message(), {{from.string(), checkpoint.string()}}));
+  status.ForEachPayload(
+      [&out](absl::string_view type, const absl::Cord& payload) { out.SetPayload(type, payload); });
+  return out;
+}
+
+v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved) {
+  v1::Checkpoint checkpoint;
+  checkpoint.set_step(saved.job().step());
+  checkpoint.set_path(path.string());
+  checkpoint.set_policy_version(saved.job().policy_version());
+  return checkpoint;
+}
+
+}  // namespace
+
+absl::StatusOr<Origin> Controller::FindOrigin(const std::string& named,
+                                              const std::string& project) const {
+  std::string folder = named;
+  if (NamesCheckpoint(named)) {
+    BATON_ASSIGN_OR_RETURN(folder, CheckpointOf(named, project));
+  }
+  fs::path given =
+      absl::StartsWith(folder, "/") ? folder : absl::StrCat(options_.data_root, "/", folder);
+  BATON_RETURN_IF_ERROR(paths_.Check(given.string(), project));
+  std::error_code code;
+  given = fs::weakly_canonical(given, code);
+  if (code) return CheckpointFolderError(absl::StatusCode::kNotFound, folder, "cannot be read");
+  Origin origin;
+  origin.checkpoint = given;
+  if (!fs::exists(given / "job.json", code) && fs::is_directory(given / "checkpoints", code)) {
+    const auto found = FindCheckpoints(given);
+    if (found.empty()) {
+      return CheckpointFolderError(absl::StatusCode::kNotFound, given,
+                                   "holds no complete checkpoint");
+    }
+    origin.checkpoint = found.back().path;
+  }
+  BATON_RETURN_IF_ERROR(paths_.CheckFolder(origin.checkpoint.string(), project));
+  // jobs/PROJECT/JOB/checkpoints/step-N of a job that this controller does not know: its rows are
+  // lost.
+  const fs::path jobs =
+      fs::weakly_canonical(absl::StrCat(options_.data_root, "/jobs/", project), code);
+  const fs::path inside = origin.checkpoint.lexically_relative(jobs);
+  const std::string id = inside.empty() ? "" : inside.begin()->string();
+  if (!access::ValidId(id) || std::distance(inside.begin(), inside.end()) != 3) return origin;
+  if (!ended_->Exists(FullJobName(id, project))) origin.lost_job = id;
+  return origin;
+}
+
+// The lost job's own checkpoints up to this one, oldest first.
+absl::StatusOr<std::vector<v1::Checkpoint>> Controller::AdoptCheckpoints(const fs::path& folder,
+                                                                         const fs::path& chosen,
+                                                                         int64_t step) const {
+  std::vector<v1::Checkpoint> out;
+  for (const FoundCheckpoint& found : FindCheckpoints(folder)) {
+    if (found.step > step) continue;
+    const auto saved = ReadSavedJob(found.path);
+    // it stays where it is, unlisted
+    if (!saved.ok() || saved->job().step() != found.step) continue;
+    out.push_back(CheckpointAt(found.path, *saved));
+  }
+  std::error_code code;
+  if (!out.empty() && fs::equivalent(out.back().path(), chosen, code)) return out;
+  return CheckpointFolderError(absl::StatusCode::kInvalidArgument, chosen,
+                               absl::StrCat("is of step ", step, " and is not called step-", step,
+                                            "; rename it, or give the job another name"));
+}
+
+absl::Status Controller::FindSaved(Submission* submission) const {
+  const v1::CreateJobRequest& request = submission->request;
+  const std::string& project = request.project();
+  BATON_ASSIGN_OR_RETURN(submission->origin, FindOrigin(request.checkpoint(), project));
+  const std::string& lost = submission->origin.lost_job;
+  submission->adopt =
+      !lost.empty() && (request.job_id().empty() ||
+                        FullJobName(request.job_id(), project) == FullJobName(lost, project));
+  BATON_ASSIGN_OR_RETURN(submission->saved, ReadSavedJob(submission->origin.checkpoint));
+  if (Replays(submission->saved.job().dataflow())) {
+    // It would go on with recorded batches, and there are none behind its last step.
+    return MakeError(absl::StatusCode::kFailedPrecondition, "REPLAY_KIND",
+                     absl::StrCat(submission->origin.checkpoint.string(),
+                                  " is of a replay, which cannot be continued; go on from a "
+                                  "checkpoint of the job that it repeats"));
+  }
+  return absl::OkStatus();
+}
+
+// The saved job with the changes of the request.
+absl::Status Controller::ChangeSaved(const v1::JobSpec& changes, v1::Job* saved) {
+  ChangedJob changed = ChangeSpec(*saved, changes);
+  if (!changed.violations.empty()) return MakeSpecError(changed.violations);
+  *saved->mutable_spec() = std::move(changed.spec);
+  *saved->mutable_effective_spec() = std::move(changed.effective_spec);
+  *saved->mutable_dataflow() = std::move(changed.dataflow);
+  saved->set_total_steps(saved->effective_spec().trainer().total_training_steps());
+  return absl::OkStatus();
+}
+
+// The saved job with the changes of the request, ready to be checked. Errors name the checkpoint as
+// the user named it.
+absl::Status Controller::PrepareSaved(Submission* submission) {
+  absl::Status prepared = StageSaved(submission);
+  if (prepared.ok()) prepared = ChangeStaged(submission);
+  return NameCheckpoint(prepared, submission->from, submission->origin.checkpoint);
+}
+
+absl::Status Controller::ChangeStaged(Submission* submission) {
+  if (submission->request.has_changes()) {
+    v1::Job* saved = submission->saved.mutable_job();
+    const v1::JobSpec before = saved->effective_spec();
+    BATON_RETURN_IF_ERROR(ChangeSaved(submission->request.changes(), saved));
+    BeginAnewWith(before, saved->effective_spec(), submission->saved.mutable_learning());
+  }
+  const fs::path& from = submission->from;
+  const std::string& project = submission->request.project();
+  v1::JobSpec& effective = *submission->saved.mutable_job()->mutable_effective_spec();
+  if (const std::string path = effective.model().path();
+      !path.empty() && !(submission->adopt && ResolveModel(path, project).ok())) {
+    // The model that the saved job began with may be absent on this machine.
+    BATON_ASSIGN_OR_RETURN(
+        *effective.mutable_model()->mutable_path(),
+        submission->StageModel(from / roles::kActor,
+                               (submission->origin.checkpoint / roles::kActor).string()));
+  }
+  return RestoreUploads(from, project, &effective);
+}
+
+uint64_t Controller::BytesOfSaved(const Submission& submission) const {
+  const v1::JobSpec& spec = submission.saved.job().effective_spec();
+  const uint64_t data = DataBytes(options_.data_root, spec.data());
+  const auto parts = PartsOf(submission.origin.checkpoint, spec);
+  if (!parts.ok()) return data;
+  return data + BytesToCopy(submission.origin.checkpoint, *parts, options_.data_root);
+}
+
+absl::Status Controller::CopySaved(Submission* submission) {
+  const fs::path& from = submission->origin.checkpoint;
+  BATON_ASSIGN_OR_RETURN(const CheckpointParts parts,
+                         PartsOf(from, submission->saved.job().effective_spec()));
+  submission->room = nullptr;  // of an earlier try
+  const uint64_t bytes = BytesToCopy(from, parts, options_.data_root);
+  BATON_ASSIGN_OR_RETURN(submission->room, HoldJobBytes(submission->request.project(), bytes));
+  submission->room_bytes = static_cast<int64_t>(bytes);
+  return CopyCheckpoint(from, parts, submission->from, [this, submission] {
+    return gate_.closed() || (submission->gone != nullptr && submission->gone());
+  });
+}
+
+// Copies the checkpoint before any check. So the checks see the files from which the job goes on,
+// even if the checkpoint is deleted in favour of newer ones meanwhile.
+absl::Status Controller::StageSaved(Submission* submission) {
+  constexpr int kTries = 3;  // a newer checkpoint may replace the newest one
+  submission->from = submission->origin.checkpoint;
+  if (submission->adopt) return absl::OkStatus();  // its checkpoints are in place
+  BATON_ASSIGN_OR_RETURN(submission->copies_place,
+                         waiting_.EnterCopies(submission->request.project()));
+  for (int tries = 1;; ++tries) {
+    submission->from = submission->staged->Stage(OwnCheckpoint(submission->saved));
+    const absl::Status copied = CopySaved(submission);
+    if (absl::IsInvalidArgument(copied) || absl::IsDataLoss(copied)) {
+      return MakeError(copied.code(), "CHECKPOINT_FOLDER", copied.message());
+    }
+    if (!absl::IsNotFound(copied) || tries == kTries) return copied;
+    BATON_RETURN_IF_ERROR(FindSaved(submission));
+  }
+}
+
+absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Submission& submission,
+                                                             v1::Job job, int64_t order,
+                                                             const fs::path& folder) {
+  store::v1::JobRow saved = submission.saved;
+  submission.PlaceCopies(folder, saved.mutable_job()->mutable_effective_spec());
+  std::vector<v1::Checkpoint> checkpoints = {CheckpointAt(folder / OwnCheckpoint(saved), saved)};
+  if (submission.adopt) {
+    BATON_ASSIGN_OR_RETURN(
+        checkpoints, AdoptCheckpoints(folder, submission.origin.checkpoint, saved.job().step()));
+  }
+  *job.mutable_data_files() = submission.data_files;
+  for (v1::DataFilesSummary& list : *job.mutable_data_files()) {
+    // The files of the first job no longer have its overlong prompts, so its count is added.
+    for (const v1::DataFilesSummary& before : saved.job().data_files()) {
+      if (before.list() != list.list()) continue;
+      list.set_overlong_prompts(list.overlong_prompts() + before.overlong_prompts());
+    }
+  }
+  for (v1::Checkpoint& checkpoint : checkpoints) {
+    *checkpoint.mutable_create_time() = job.create_time();
+  }
+  store::v1::JobRow row = GoOnFrom(saved, job, checkpoints.back(), order);
+  for (v1::Checkpoint& kept : checkpoints) {
+    if (row.learning().has_best() && kept.step() == row.learning().best_step()) kept.set_best(true);
+  }
+  if (!submission.adopt || submission.request.has_changes()) {
+    // Another job, or one with other settings: what ended the first one does not end this one.
+    const bool has_best = std::any_of(checkpoints.begin(), checkpoints.end(),
+                                      [](const v1::Checkpoint& kept) { return kept.best(); });
+    ForgetEnding(has_best, row.mutable_learning());
+  }
+  if (!submission.adopt) row.set_worked_seconds(0);
+  *row.mutable_saved_learning() = row.learning();
+  row.mutable_checkpoints()->Assign(checkpoints.begin(), checkpoints.end());
+  return row;
+}
+
+// A job's id: the given one, that of the lost job whose folder is given, or a new one.
+absl::StatusOr<std::string> Controller::ChooseName(const v1::CreateJobRequest& request,
+                                                   const std::string& project, const char* kind,
+                                                   int64_t order, const Origin& origin) {
+  if (!request.job_id().empty()) return FreeName(request.job_id(), project, origin);
+  if (!origin.lost_job.empty()) return FreeName(origin.lost_job, project, origin);
+  while (true) {  // after the store was lost, numbers start again, and folders exist
+    auto name = FreeName(absl::StrCat(kind, "-", order), project, origin);
+    if (name.ok() || !absl::IsAlreadyExists(name.status())) return name;
+    ++order;
+  }
+}
+
+absl::StatusOr<std::string> Controller::FreeName(const std::string& id, const std::string& project,
+                                                 const Origin& origin) {
+  if (!access::ValidId(id)) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "NAME_INVALID",
+                     absl::StrCat("job id '", id, "' is not 1-63 characters of a-z, 0-9 and '-'"));
+  }
+  const std::string name = FullJobName(id, project);
+  if (ended_->Exists(name)) {
+    return MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
+                     absl::StrCat("job '", id, "' exists; choose another name, or `baton delete ",
+                                  id, "` when it is not needed any more"),
+                     {{"job", name}});
+  }
+  const fs::path folder = JobFolderOf(options_.data_root, name);
+  std::error_code code;
+  const bool taken = fs::exists(fs::symlink_status(folder, code)) && !fs::is_empty(folder, code);
+  if (!taken || origin.lost_job == id) return name;
+  const bool resumable = !FindCheckpoints(folder).empty();
+  return MakeError(absl::StatusCode::kAlreadyExists, "JOB_FOLDER",
+                   absl::StrCat("the folder ", folder.string(),
+                                " is of a job that this controller does not know",
+                                resumable ? absl::StrCat("; `baton resume --from ", folder.string(),
+                                                         "` goes on with it under its name")
+                                          : ", and holds no complete checkpoint; move it away",
+                                ", or choose another name"),
+                   {{"job", name}, {"folder", folder.string()}});
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,29 @@
+// What stands in the place of a job that is set aside: shown as FAILED (QUARANTINED), and never
+// written. Its rows and files stay as they are.
+#ifndef BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_
+#define BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "baton/store/v1/rows.pb.h"
+#include "controller/core/loop/job_core.h"
+#include "controller/runtime/job/runtime_context.h"
+
+namespace baton::controller {
+
+/// QUARANTINED: the reason, and how the job comes back.
+absl::Status SetAsideError(const std::string& job, absl::string_view reason);
+
+/// A core that has ended with `error`. Of `known`, the job's last row as far as it can be read,
+/// only fields that are merely copied are taken: others could make a core fail.
+JobCore StandIn(const std::string& job, const store::v1::JobRow& known, const absl::Status& error,
+                const RuntimeContext& context);
+
+/// How its watchers hear of its end: no row has it.
+v1::JobEvent SetAsideEvent(const JobCore& stand_in);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_

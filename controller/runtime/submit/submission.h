@@ -1,0 +1,95 @@
+// A CreateJob call, until its job exists.
+#ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_SUBMISSION_H_
+#define BATON_CONTROLLER_RUNTIME_SUBMIT_SUBMISSION_H_
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "baton/store/v1/rows.pb.h"
+#include "baton/v1/job_service.pb.h"
+#include "controller/runtime/calls/calls.h"
+#include "controller/runtime/files/job_folders.h"
+#include "controller/spec/spec.h"
+#include "google/protobuf/repeated_ptr_field.h"
+
+namespace baton::controller {
+
+/// The contents of the data lists, one entry per list that has files.
+using DataSummaries = google::protobuf::RepeatedPtrField<v1::DataFilesSummary>;
+
+/// The checkpoint that a job goes on from.
+struct Origin {
+  std::filesystem::path checkpoint;
+  /// The checkpoint is in the folder of this job, which the store does not know; or empty.
+  std::string lost_job;
+};
+
+/// Threads that serve nothing else read and copy its files. Before and after that, it is on the
+/// controller's admission strand. Used by one thread at a time.
+struct Submission {
+  v1::CreateJobRequest request;  ///< Its project is a valid id.
+  Callback<v1::Job> done;
+  CallerGone gone;
+  /// A place among its project's submissions that wait for their answers.
+  std::shared_ptr<void> place;
+  std::string uid;    ///< Of the new job.
+  absl::Status read;  ///< The problem with the files that it names.
+  /// A place among its project's submissions with files in `staged`.
+  std::shared_ptr<void> copies_place;
+  std::shared_ptr<void> room;  ///< Of its copies among the bytes of its project's jobs …
+  int64_t room_bytes = 0;      ///< … so many.
+  std::unique_ptr<StagedFolder> staged;
+  /// A model in `staged`.
+  struct Copy {
+    std::string name;    ///< In the job's folder.
+    std::string source;  ///< The folder from which it was copied.
+  };
+  std::map<std::string, Copy> copies;  ///< By folder in `staged`.
+  // With a spec.
+  CheckedSpec checked;
+  std::vector<v1::FieldViolation> violations;  ///< All problems of the spec.
+  // With either.
+  DataSummaries data_files;
+  std::set<std::string> model_features;  ///< Job.model_features.
+  // With a checkpoint.
+  Origin origin;
+  std::filesystem::path from;  ///< The checkpoint in `staged`, or its place if it is adopted.
+  bool adopt = false;  ///< The job goes on under the name and in the folder of the lost job.
+  /// The row in its job.json; once it is read, its paths are open to the project.
+  store::v1::JobRow saved;
+
+  bool from_checkpoint() const { return !request.checkpoint().empty(); }
+  /// The spec that the job would follow: the new spec, or that of the saved job.
+  v1::JobSpec* effective() {
+    return from_checkpoint() ? saved.mutable_job()->mutable_effective_spec() : &checked.effective;
+  }
+  const v1::Dataflow& dataflow() const {
+    return from_checkpoint() ? saved.job().dataflow() : checked.dataflow;
+  }
+  /// Copies the model of the folder `files` into `staged`, and answers the folder of the copy.
+  /// `source`: the path that the user knows. NOT_FOUND: the files were removed; other errors as
+  /// LinkFolder.
+  absl::StatusOr<std::string> StageModel(const std::filesystem::path& files,
+                                         const std::string& source);
+  /// Replaces paths of copies by the folders that the user knows, for messages.
+  void NameSources(std::vector<v1::FieldViolation>* violations) const;
+  void NameSources(v1::JobSpec* spec) const;
+  /// Replaces paths of copies by their future paths in the job's folder.
+  void PlaceCopies(const std::filesystem::path& folder, v1::JobSpec* spec) const;
+  /// Removes everything from the disk before the caller gets its answer.
+  void Refuse(const absl::Status& status) {
+    staged.reset();
+    copies_place.reset();
+    done(status);
+  }
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_SUBMIT_SUBMISSION_H_

@@ -1,0 +1,27 @@
+// Publishing what a test has at hand.
+#ifndef BATON_TESTS_SUPPORT_WORKERS_WEIGHTS_RELAY_H_
+#define BATON_TESTS_SUPPORT_WORKERS_WEIGHTS_RELAY_H_
+
+#include "absl/status/status.h"
+#include "absl/synchronization/notification.h"
+#include "sdk/base/status_macros.h"
+#include "tests/support/workers/policy.h"
+#include "workers/engine/model/weights_io.h"
+#include "workers/policy/weights_relay.h"
+
+namespace baton::policy {
+
+/// As one writer.
+inline absl::Status PublishImage(WeightsRelay& relay, const Publication& what,
+                                 const engine::WeightsImage& image,
+                                 const absl::Notification& cancelled = Never()) {
+  BATON_ASSIGN_OR_RETURN(const auto writer,
+                         relay.Begin(what, image.layout(), /*writers=*/1, cancelled));
+  BATON_RETURN_IF_ERROR(image.CopyTo(writer->bytes()));
+  BATON_RETURN_IF_ERROR(writer->Commit(0, relay::WholeTensors(image.layout().entries())));
+  return writer->Seal(cancelled);
+}
+
+}  // namespace baton::policy
+
+#endif  // BATON_TESTS_SUPPORT_WORKERS_WEIGHTS_RELAY_H_
