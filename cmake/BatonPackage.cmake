@@ -11,7 +11,7 @@ install(FILES ${_deploy}/systemd/baton-controller.service ${_deploy}/systemd/bat
 install(FILES ${_deploy}/systemd/baton.sysusers DESTINATION /usr/lib/sysusers.d
   RENAME baton.conf ${_service})
 install(DIRECTORY ${_deploy}/config/ DESTINATION /etc/baton ${_service})
-install(FILES README.md ARCHITECTURE.md DESTINATION /usr/share/doc/baton ${_service})
+install(FILES README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md DESTINATION /usr/share/doc/baton ${_service})
 install(DIRECTORY docs/ DESTINATION /usr/share/doc/baton ${_service})
 install(DIRECTORY examples/ DESTINATION /usr/share/doc/baton/examples ${_service}
   PATTERN "__pycache__" EXCLUDE)

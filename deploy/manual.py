@@ -174,7 +174,7 @@ def main():
     text = "" if version is None else subprocess.run(
         [version.words[0], "--version"], capture_output=True, text=True, check=True).stdout
     for page in pages:
-        (target / f"{page.name}.1").write_text(man_page(page, text.replace("baton", "").strip()))
+        (target / f"{page.name}.1").write_text(man_page(page, "".join(text.split()[1:2])))
     return 0
 
 

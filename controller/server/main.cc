@@ -26,6 +26,7 @@
 #include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shared_key.h"
+#include "sdk/base/version.h"
 
 #ifdef BATON_JEMALLOC
 // Memory that is free goes back to the machine within seconds, on a thread of jemalloc's own: after
@@ -271,6 +272,7 @@ int Run(const Flags& flags) {
 int main(int argc, char** argv) {
   Flags flags;
   CLI::App app("The controller of Baton: takes jobs over gRPC and schedules workers.");
+  app.set_version_flag("--version", baton::VersionLine("baton-controller"));
   app.add_option("--listen", flags.listen, "Address of the gRPC services")->capture_default_str();
   app.add_option("--worker-listen", flags.worker_listen,
                  "Address for workers only; default: workers use --listen too");

@@ -15,6 +15,7 @@
 #include "sdk/base/log.h"
 #include "sdk/base/private_file.h"
 #include "sdk/base/shared_key.h"
+#include "sdk/base/version.h"
 
 namespace {
 
@@ -72,6 +73,7 @@ int Fail(const absl::Status& status) {
 
 int main(int argc, char** argv) {
   CLI::App app("Holds policy versions in shared memory for the workers of this machine");
+  app.set_version_flag("--version", baton::VersionLine("baton-relay"));
   Flags flags;
   Declare(app, flags);
   CLI11_PARSE(app, argc, argv);

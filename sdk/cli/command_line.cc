@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/base/nearest.h"
+#include "sdk/base/version.h"
 #include "sdk/cli/options.h"
 
 namespace baton::cli {
@@ -72,7 +73,7 @@ int RunCommandLine(int argc, const char* const* argv) {
       "Baton trains language models by reinforcement learning from feedback.\n"
       "Start a cluster with `baton up`, submit a job with `baton submit job.yaml --watch`.");
   app.name("baton");
-  app.set_version_flag("--version", "baton 0.1.0");
+  app.set_version_flag("--version", VersionLine("baton"));
   app.require_subcommand(1);
   app.fallthrough();
   GlobalOptions options;

@@ -62,6 +62,13 @@ class Install(unittest.TestCase):
             self.assertNotIn(str(SOURCE), text, path)
             self.assertNotIn(str(BUILD), text, path)
 
+    def test_every_program_says_its_version(self):
+        lines = {run(self.prefix / "bin" / program, "--version").strip() for program in PROGRAMS}
+        versions = {line.split(" ", 1)[1] for line in lines}
+        self.assertEqual({line.split(" ")[0] for line in lines}, PROGRAMS)
+        self.assertEqual(len(versions), 1, lines)
+        self.assertRegex(versions.pop(), r"^\d+\.\d+\.\d+( \(commit [0-9a-f]{12}\))?$")
+
     def test_a_project_of_ones_own(self):
         project = self.root / "project"
         project.mkdir()

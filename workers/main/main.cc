@@ -17,6 +17,7 @@
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
+#include "sdk/base/version.h"
 #include "workers/main/check_command.h"
 #include "workers/main/check_server.h"
 #include "workers/main/device_option.h"
@@ -298,6 +299,7 @@ int RunGenerateFile(const baton::GenerateOptions& options) {
 int main(int argc, char** argv) {
   if (argc > 0 && std::string(argv[0]) == "baton") program_name = "baton";
   CLI::App app("A Baton worker: trains, samples and scores for a controller");
+  app.set_version_flag("--version", baton::VersionLine("baton-worker"));
   baton::ServeOptions serve;
   baton::GenerateOptions generate;
   CommonFlags common;
