@@ -1,4 +1,4 @@
-// SimulatedWorker: what roles do (workers/fake; with the relay, workers/trainer and rollout).
+// SimulatedWorker: what roles do (tests/fake_worker; with the relay, workers/trainer and rollout).
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -28,7 +28,8 @@ using ::testing::StartsWith;
 
 class ControllerCheckTest : public WholeControllerTest {
  protected:
-  // From here on the program answers `answer`, or does as `script` says (checker_testing.h).
+  // From here on the program answers `answer`, or does as `script` says
+  // (tests/support/controller/checker.h).
   void CheckerSays(const v1::ValidateJobResponse& answer, const std::string& script = "") {
     checker_ = WriteChecker(folder_.path(), script, answer);
     Start();
