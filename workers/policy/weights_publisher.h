@@ -26,9 +26,9 @@ namespace baton::policy {
 
 /// One thread at a time. A rank on another machine than the first cannot map its version, and a
 /// rank with another relay cannot commit: the first rank then gets each tensor from the ranks that
-/// hold it, and writes alone. So it does with the
-/// next versions; then it tries again, for the reason may be gone (a relay that started again). It
-/// tries less and less often: after 1, 2, 4 … kMostGathered versions.
+/// hold it, and writes alone. So it does with the next versions; then it tries again, for the
+/// reason may be gone (a relay that started again). It tries less and less often: after 1, 2, 4 …
+/// kMostGathered versions.
 class WeightsPublisher {
  public:
   /// Both outlive this. `dtype`: what is published; absent: that of the model.

@@ -59,8 +59,7 @@ struct EventRouter {
   JobParts& job;
   ProgressFeed& progress;
 
-  // ---- Workers and tasks
-  // --------------------------------------------------------------------------
+  // ---- Workers and tasks ------------------------------------------------------------------------
 
   void operator()(const WorkerGranted& event) { PlaceWorker(event, job); }
 
@@ -88,8 +87,7 @@ struct EventRouter {
 
   void operator()(const TaskDone& event) { RouteResult(event, job); }
 
-  // ---- What the runtime did
-  // -----------------------------------------------------------------------
+  // ---- What the runtime did ---------------------------------------------------------------------
 
   void operator()(const DataLoaded& event) {
     if (!job.data.loading() && !IsActive(job.life.state()))
@@ -123,16 +121,14 @@ struct EventRouter {
 
   void operator()(const RowsRefused& event) { job.life.Fail(event.status, job); }
 
-  // ---- Requests
-  // -----------------------------------------------------------------------------------
+  // ---- Requests ---------------------------------------------------------------------------------
 
   void operator()(const CancelRequested&) { job.life.Cancel(job); }
   void operator()(const PauseRequested&) { job.life.Pause(job); }
   void operator()(const ResumeRequested&) { job.life.Resume(job); }
   void operator()(const YieldRequested& event) { job.life.Yield(event, job); }
 
-  // ---- Time
-  // ---------------------------------------------------------------------------------------
+  // ---- Time -------------------------------------------------------------------------------------
 
   void operator()(const Tick&) {
     if (!IsActive(job.life.state())) return;

@@ -4,12 +4,14 @@
 // Groups of an async job are complete in any order, so a cursor does not say what was trained on;
 // the set of spent draws does.
 //
-//   never drawn --Open--> open: under way, complete, or in a batch --Spend--> spent: a batch
-//   consumed
-//        ^                  |                                        it, or it was given up for
-//        good
-//        +----- Reopen -----+                                                     |
-//        +------------------------- RollBack: not by the checkpoint --------------+
+// clang-format off
+//   never drawn --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good
+//      ^                   |                |
+//      +----- Reopen ------+                |
+//      +----- RollBack, if the checkpoint has not spent it
+// clang-format on
+//
+// An open draw is under way, complete, or in a batch.
 //
 // Next is the smallest draw that is neither. So after a way back the draws that are made again come
 // first, and no prompt is skipped or trained on twice.
