@@ -35,8 +35,8 @@ class EarlyResponses {
   EarlyResponses() : EarlyResponses(Bounds()) {}
 
   bool empty() const { return pieces_.empty() && results_.empty(); }
-  /// What is known of a task so far, for `more` tokens to be added; null: there is no room for
-  /// them.
+  /// The pieces of a task so far. The caller adds `more` tokens to them. Null: there is no room for
+  /// so many.
   PartialResponse* RoomFor(const Task& task, size_t more);
   /// Of copies of a result the newest counts. One that finds no room has failed with
   /// RESOURCE_EXHAUSTED: its task is tried again once the trajectories stand.
