@@ -37,13 +37,17 @@ ALLOWED = {
     "controller/core/job": "sdk/base sdk/messages controller/spec controller/cluster proto rows",
     "controller/core/prompts": "sdk/base controller/spec controller/core/job proto rows",
     "controller/core/dispatch": "sdk/base controller/spec controller/core/job controller/cluster",
-    "controller/core/weights": "sdk/base controller/spec controller/core/job controller/core/dispatch rows",
+    "controller/core/weights": "sdk/base controller/spec controller/core/job controller/core/dispatch proto rows",
     "controller/core/trajectories": "sdk/base controller/spec controller/core/job controller/core/prompts controller/core/dispatch"
                                     " controller/core/weights proto rows",
     "controller/core/workers": "sdk/base controller/spec controller/cluster controller/core/job controller/core/dispatch"
                                " controller/core/weights controller/core/trajectories proto rows",
-    "controller/core/loop": "sdk/base controller/spec controller/algorithms controller/core/job controller/core/prompts"
-                            " controller/core/weights controller/core/trajectories controller/core/workers proto rows",
+    "controller/core/steps": "sdk/base controller/spec controller/core/job controller/core/prompts controller/core/dispatch"
+                             " controller/core/weights controller/core/trajectories controller/core/workers proto rows",
+    "controller/core/views": "sdk/base controller/spec controller/core/job controller/core/prompts controller/core/weights"
+                             " controller/core/trajectories controller/core/workers controller/core/steps proto rows",
+    "controller/core/loop": "sdk/base controller/spec controller/algorithms controller/core/job controller/core/trajectories"
+                            " controller/core/workers controller/core/steps controller/core/views proto rows",
     "controller/store": "sdk/base",
     "controller/experience": "sdk/base",
     "controller/access": "sdk/base sdk/messages sdk/rpc controller/store proto rows",
@@ -227,6 +231,56 @@ def find_cycle(edges):
     return None
 
 
+FORWARD = re.compile(r"^(?:class|struct) (\w+);", re.MULTILINE)
+DEFINED = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :[^;{]*)? \{", re.MULTILINE)
+
+
+def component_of(path):
+    """A .h with its .cc."""
+    return path.rsplit(".", 1)[0]
+
+
+def component_edges(root, sources):
+    """Includes, and forward declarations of what another component of the same folder defines."""
+    edges = edges_of(sources, component_of)
+    homes, forward = {}, []
+    for path, _ in sources:
+        text = (root / path).read_text(encoding="utf-8")
+        for name in DEFINED.findall(text) if path.endswith(".h") else ():
+            homes[folder_of(path), name] = component_of(path)
+        forward += [(path, name) for name in FORWARD.findall(text)]
+    for path, name in forward:
+        home = homes.get((folder_of(path), name))
+        if home and home != component_of(path):
+            edges.setdefault(component_of(path), set()).add(home)
+    return edges
+
+
+def circles(edges):
+    """Sets of nodes that reach each other, each of two or more (Tarjan, 1972)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for target in sorted(edges.get(node, ())):
+            if target not in index:
+                visit(target)
+            if target in stack:
+                low[node] = min(low[node], low[target])
+        if low[node] == index[node]:
+            circle = set()
+            while node not in circle:
+                circle.add(stack.pop())
+            if len(circle) > 1:
+                found.append(circle)
+
+    for node in sorted(edges):
+        if node not in index:
+            visit(node)
+    return found
+
+
 def folder_of(path):
     return path.rsplit("/", 1)[0]
 
@@ -244,6 +298,11 @@ class IncludeGraph(unittest.TestCase):
         shipped = [source for source in self.sources if not is_test(source[0])]
         cycle = find_cycle(edges_of(shipped, folder_of))
         self.assertIsNone(cycle, "folders include each other: " + " -> ".join(cycle or []))
+
+    def test_circles_of_components_are_small(self):
+        shipped = [source for source in self.sources if not is_test(source[0])]
+        for circle in circles(component_edges(ROOT, shipped)):
+            self.assertLessEqual(len(circle), 3, "components include each other: " + " ".join(sorted(circle)))
 
     def test_headers_have_no_cycle(self):
         cycle = find_cycle(edges_of(self.sources, lambda path: path))

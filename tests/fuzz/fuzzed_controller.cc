@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/job_state.h"
-#include "controller/core/loop/check_row.h"
+#include "controller/core/views/check_row.h"
 #include "controller/runtime/cluster/job_restorer.h"
 #include "controller/runtime/cluster/take_over.h"
 #include "controller/spec/spec.h"

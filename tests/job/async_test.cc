@@ -362,24 +362,6 @@ TEST(AsyncJobTest, ALostPayloadOfAnotherGroupLeavesTheBatchAlone) {
   }
 }
 
-// Groups are given up while a checkpoint is completed. What the row says of both agrees.
-TEST(AsyncJobTest, TheCursorOfACheckpointIsThatOfItsDraws) {
-  for (uint64_t seed = 0; seed < 60; ++seed) {
-    Options options = Async(seed, 4);
-    options.preset = "dapo";
-    SimulatedJob job(options);
-    ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));
-    job.LoseOneOf("actor");
-    const store::v1::JobRow& row = job.row();
-    uint64_t saved = 0;
-    for (const store::v1::DrawRange& range : row.saved_spent()) {
-      saved += range.last() - range.first() + 1;
-    }
-    ASSERT_EQ(row.saved_cursor(), saved) << "seed " << seed;
-    ASSERT_LE(row.saved_cursor(), row.cursor());
-  }
-}
-
 TEST(AsyncJobTest, AJobThatEndedBeforeItBeganGoesOnWhenItIsResumed) {
   SimulatedJob job(Async(10));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));

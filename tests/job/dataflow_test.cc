@@ -248,7 +248,8 @@ TEST(InfraFailures, AJobWhoseRewardsAllFailEndsWithTheReason) {
   EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
   EXPECT_THAT(world.core().Brief().error().message(),
               ::testing::AllOf(::testing::HasSubstr("the command ended"),
-                               ::testing::HasSubstr("other prompts replaced such groups 4 times"),
+                               ::testing::HasSubstr(
+                                   "15 groups of step 1 have fewer than 2 responses with a reward"),
                                ::testing::HasSubstr("reward.error_reward")));
   EXPECT_TRUE(world.trained().empty());
 }
@@ -435,12 +436,14 @@ TEST(DataflowJobTest, DynamicSamplingDrawsUntilThereIsEnough) {
               ElementsAre(id(1, 0), id(1, 1), id(2, 0), id(2, 1), id(4, 0), id(4, 1)));
   EXPECT_THAT(world.trained().at(2),
               ElementsAre(id(7, 0), id(7, 1), id(8, 0), id(8, 1), id(10, 0), id(10, 1)));
-  EXPECT_EQ(world.core().Row().cursor(), 12u);
+  const store::v1::JobRow row = world.core().Row();
+  ASSERT_EQ(row.spent_size(), 1);
+  EXPECT_EQ(row.spent(0).last(), 11u) << "and those that the batches had no place for";
 }
 
-// The relay loses the version while the step generates with it. The batch is built before the
-// actor has published it again, and waits for that.
-TEST(DataflowJobTest, ABatchThatWaitedForItsActorIsSampledDynamicallyToo) {
+// The relay loses the version while the step generates with it: the actor publishes it again, and
+// the batch waits for that.
+TEST(DataflowJobTest, AVersionThatIsPublishedAgainChangesNoBatch) {
   SimulatedJob undisturbed = World(5, "dapo", 2);
   undisturbed.RunToEnd();
   SimulatedJob world = World(5, "dapo", 2);
@@ -456,13 +459,11 @@ TEST(DataflowJobTest, ABatchThatWaitedForItsActorIsSampledDynamicallyToo) {
   const std::vector<TaskDone> publish = world.UnderWay(TaskKind::kPublish);
   ASSERT_EQ(publish.size(), 1u);
   world.Swallow(TaskKind::kPublish);
-  while (world.core().Brief().phase() != "computing advantages") ASSERT_TRUE(world.Step());
-  for (int i = 0; i < 50 && world.Step(); ++i) {
+  for (int i = 0; i < 200 && world.Step(); ++i) {
   }
-  ASSERT_EQ(world.core().Brief().phase(), "computing advantages") << "the batch waits";
+  EXPECT_EQ(world.core().Brief().phase(), "publishing weights");
+  EXPECT_TRUE(world.UnderWay(TaskKind::kUpdate).empty());
   world.Send(publish[0]);
-  EXPECT_TRUE(world.UnderWay(TaskKind::kUpdate).empty()) << "every third group is dropped";
-  EXPECT_EQ(world.core().Brief().phase(), "generating");
   world.RunToEnd();
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
   EXPECT_EQ(world.trained(), undisturbed.trained());
@@ -471,21 +472,11 @@ TEST(DataflowJobTest, ABatchThatWaitedForItsActorIsSampledDynamicallyToo) {
 TEST(DataflowJobTest, DynamicSamplingGivesUpAtItsLimitAndSaysWhy) {
   SimulatedJob::Options options;
   options.preset = "dapo";
+  options.filter_all = true;
   SimulatedJob world(options);
-  while (world.UnderWay(TaskKind::kGenerate).empty()) world.Step();
-  int rounds = 0;
-  while (!world.ended() && world.core().state() == Job::STATE_RUNNING) {
-    BatchBuilt nothing;  // before the world's own answer
-    nothing.step = 1;
-    nothing.incarnation = 1;
-    const auto before = world.core().Brief().phase();
-    if (before == "computing advantages") ++rounds;
-    world.Send(nothing);
-    if (!world.Step()) break;
-  }
   world.RunToEnd();
   EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
-  EXPECT_EQ(rounds, 10);
+  EXPECT_EQ(world.core().step(), 0);
   EXPECT_THAT(world.core().Brief().error().message(),
               ::testing::HasSubstr("after 10 batches of 3 prompts only 0 of 3 groups"));
 }

@@ -100,7 +100,8 @@ TEST(RewardErrors, AreNotToldAgainWithinHalfAMinute) {
   }
   EXPECT_LT(world.now(), absl::UnixEpoch() + absl::Hours(1) + absl::Seconds(30));
   ASSERT_EQ(world.warnings().size(), 2u);
-  EXPECT_THAT(world.warnings()[1], HasSubstr("other prompts replace")) << "a warning of its own";
+  EXPECT_THAT(world.warnings()[1], HasSubstr("another prompt replaces it"))
+      << "a warning of its own";
 }
 
 std::string WorkerOf(SimulatedJob& world, const std::string& role) {

@@ -229,10 +229,10 @@ TEST(AsyncRulesTest, SpentIsWhatWasConsumed) {
   history.batches[1] = RowOfDraws(1, {0, 1});
   history.batches[2] = RowOfDraws(2, {3, 5});
   store::v1::JobRow row;
+  row.mutable_job()->mutable_effective_spec()->set_kind(v1::JOB_KIND_RL);
   const auto spend = [&](uint64_t first, uint64_t last) {
     row.add_spent()->set_first(first);
     row.mutable_spent()->rbegin()->set_last(last);
-    row.set_cursor(row.cursor() + last - first + 1);
   };
   spend(0, 1);
   EXPECT_EQ(SpentIsWhatWasConsumed(row, history, 1), "");

@@ -62,17 +62,14 @@ std::string ErrorsAreWithinTheRate(const controller::JobCore& core,
   const v1::JobSpec& spec = core.effective_spec();
   if (spec.kind() != v1::JOB_KIND_RL) return "";
   if (IsAsync(spec)) return AsyncErrorsAreWithinTheRate(core, batch);
-  const auto n = static_cast<uint32_t>(spec.rollout().n());
-  const auto find = [&](uint64_t draw, uint32_t sample) {
-    return core.Find(controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, n));
-  };
-  double errors = 0, all = 0;
-  for (uint64_t draw = core.BriefRow().cursor(); find(draw, 0) != nullptr; ++draw) {
-    for (uint32_t sample = 0; sample < n; ++sample, ++all) {
-      const controller::TrajectoryInfo* response = find(draw, sample);
-      errors += response == nullptr || response->error.empty() ? 0 : 1;
-    }
-  }
+  const auto n = static_cast<double>(spec.rollout().n());
+  const auto groups = static_cast<double>(spec.data().train_batch_size());
+  const auto lost = static_cast<double>(core.BriefRow().lost_groups());
+  const double all = (groups + lost) * n;
+  // Responses without a reward are not in it, and a group that is lost has too few that have one.
+  double errors = groups * n - static_cast<double>(batch.trajectories.size()) +
+                  lost * (n - static_cast<double>(LeastInGroup(spec)) + 1);
+  for (const auto& trajectory : batch.trajectories) errors += trajectory.error.empty() ? 0 : 1;
   const double rate = spec.reward().max_error_rate();
   if (errors <= rate * all + 1e-6) return "";
   return absl::StrCat("a batch is made although ", errors, " of ", all,
@@ -286,19 +283,21 @@ std::string CheckpointBelongsTogether(const CheckpointFolder& folder, const JobH
   }
   const ActorState& actor = folder.trained.at("actor");
   const ExpectedRun expected = RunOf(spec, history, step);
-  if (IsAsync(spec)) {
-    const std::string wrong = SpentIsWhatWasConsumed(folder.row, history, step);
-    if (!wrong.empty()) return absl::StrCat("in the checkpoint of step ", step, " ", wrong);
+  const std::string wrong = SpentIsWhatWasConsumed(folder.row, history, step);
+  if (!wrong.empty()) return absl::StrCat("in the checkpoint of step ", step, " ", wrong);
+  uint64_t spent = 0;
+  for (const store::v1::DrawRange& range : folder.row.spent()) {
+    spent += range.last() - range.first() + 1;
   }
   if (actor.weights == expected.weights && folder.row.job().step() == step &&
-      (IsAsync(spec) || folder.row.cursor() == expected.cursor) &&
+      (IsAsync(spec) || spent == expected.draws) &&
       actor.version == folder.row.job().policy_version()) {
     return "";
   }
   return absl::StrCat("in the checkpoint of step ", step, " the weights are of step ", actor.step,
                       ", version ", actor.version, "; the controller's of step ",
                       folder.row.job().step(), ", version ", folder.row.job().policy_version(),
-                      ", cursor ", folder.row.cursor(),
+                      ", ", spent, " draws spent",
                       actor.weights == expected.weights ? "" : "; the weights are wrong");
 }
 

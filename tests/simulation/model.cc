@@ -36,14 +36,11 @@ std::vector<Payload> GroupOf(const v1::JobSpec& spec, uint64_t weights, uint64_t
 void DrawStep(const v1::JobSpec& spec, controller::PromptMix& prompts, uint64_t weights,
               ExpectedRun& run) {
   run.batch.clear();
-  auto missing = static_cast<uint64_t>(spec.data().train_batch_size());
-  for (uint32_t rounds = 0; missing > 0; ++rounds) {
-    if (rounds > controller::JobCoreOptions().max_attempts) {
-      run.possible = false;
-      return;
-    }
+  const auto groups = static_cast<uint64_t>(spec.data().train_batch_size());
+  uint64_t missing = groups, lost = 0;
+  while (missing > 0) {
     for (uint64_t left = std::exchange(missing, 0); left > 0; --left) {
-      const uint64_t draw = run.cursor++;
+      const uint64_t draw = run.draws++;
       if (spec.kind() == v1::JOB_KIND_SFT) {
         run.batch.push_back(Example(draw, prompts.At(draw)));
         run.batch.back().id = controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
@@ -52,10 +49,13 @@ void DrawStep(const v1::JobSpec& spec, controller::PromptMix& prompts, uint64_t 
       const std::vector<Payload> group = GroupOf(spec, weights, prompts.At(draw), draw);
       if (group.size() < LeastInGroup(spec)) {
         ++missing;
+        ++lost;
       } else {
         run.batch.insert(run.batch.end(), group.begin(), group.end());
       }
     }
+    run.possible = lost < (controller::JobCoreOptions().max_attempts + 1) * groups;
+    if (!run.possible) return;
   }
 }
 

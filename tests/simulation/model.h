@@ -106,7 +106,7 @@ size_t LeastInGroup(const v1::JobSpec& spec);
 /// An undisturbed run after so many steps.
 struct ExpectedRun {
   uint64_t weights = 0;        ///< Of the role asked for.
-  uint64_t cursor = 0;         ///< Prompts drawn.
+  uint64_t draws = 0;          ///< Prompts drawn.
   std::vector<Payload> batch;  ///< Of the last step, before its filters, with ids and rewards.
   bool possible = true;        ///< False: groups without rewards are drawn anew too often.
 };

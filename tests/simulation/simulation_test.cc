@@ -141,7 +141,7 @@ TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
   JobPlan plan;
   plan.samples = 1;
   plan.error_reward = false;
-  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).cursor, 4u);
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).draws, 4u);
   plan.failing_rewards = 50;
   int more = 0;
   for (plan.seed = 1; plan.seed <= 50; ++plan.seed) {
@@ -149,14 +149,14 @@ TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
     if (!run.possible) continue;
     ASSERT_EQ(run.batch.size(), 2u);
     for (const Payload& response : run.batch) EXPECT_FALSE(RewardFails(SpecOf(plan), response));
-    more += run.cursor > 2 ? 1 : 0;
+    more += run.draws > 2 ? 1 : 0;
   }
   EXPECT_GT(more, 20);  // 3 in 4
   plan.failing_rewards = 100;
   EXPECT_FALSE(ExpectRun(SpecOf(plan), 1).possible);
   EXPECT_EQ(ExpectedWeights(SpecOf(plan), 1), 0u);
   plan.error_reward = true;
-  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).cursor, 4u);
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).draws, 4u);
 }
 
 TEST(SimulationTest, JobsEndWhereTooManyRewardsFail) {

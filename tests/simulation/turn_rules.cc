@@ -270,12 +270,7 @@ void TurnRules::OnAck(const std::string& worker, const std::string& bytes) {
 }
 
 // Nothing that the row has of the job's work has that birth number.
-bool TurnRules::WorkIsOver(const v1::JobSpec& spec, const store::v1::JobRow& row, uint64_t birth) {
-  if (!IsAsync(spec)) {
-    const store::v1::BirthsRow& work = row.births();
-    return work.first() > birth || work.step() != row.job().step() ||
-           work.incarnation() != row.incarnation();
-  }
+bool TurnRules::WorkIsOver(const store::v1::JobRow& row, uint64_t birth) {
   const auto has = [&](uint64_t first, uint64_t births) {
     return birth >= first && birth - first < births;
   };
@@ -290,7 +285,7 @@ bool TurnRules::IsStored(const Job& job, const TaskRef& ref) {
   const std::string& name = job.core->name();
   const store::v1::JobRow row = StoredRow(world_, name);
   const bool trajectory = IsTrajectoryTask(ref.kind);
-  const bool over = trajectory ? WorkIsOver(job.core->effective_spec(), row, ref.birth)
+  const bool over = trajectory ? WorkIsOver(row, ref.birth)
                                : row.incarnation() > ref.incarnation || row.job().step() > ref.step;
   if (over) return true;
   if (IsGroupCommand(ref.kind)) {

@@ -78,7 +78,7 @@ class TurnRules : public controller::TurnObserver {
   template <typename T>
   void See(const controller::JobCore& /*core*/, const T& /*effect*/) {}
   void OnAck(const std::string& worker, const std::string& token);
-  static bool WorkIsOver(const v1::JobSpec& spec, const store::v1::JobRow& row, uint64_t birth);
+  static bool WorkIsOver(const store::v1::JobRow& row, uint64_t birth);
   bool IsStored(const Job& job, const controller::TaskRef& ref);
 
   World& world_;

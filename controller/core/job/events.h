@@ -88,16 +88,12 @@ struct BatchBuilt {
   absl::Status status;
   int64_t step = 0;
   uint64_t incarnation = 0;
-  uint32_t size = 0;    ///< Trajectories left after filters.
-  uint32_t groups = 0;  ///< Prompt groups left after filters.
+  uint32_t size = 0;  ///< Trajectories left after filters.
   /// Of the responses left after filters, by id: BatchEntry.column_hashes.
   std::map<uint64_t, std::vector<uint64_t>> column_hashes;
   std::map<std::string, double> metrics;
   std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
   std::vector<TrajectoryInfo> replayed;     ///< Recorded::kReplay: the responses of the row.
-  /// Recorded::kCompare: the row has more responses, and nothing was compared. Dynamic sampling
-  /// makes a batch of several rounds, and a restart builds it round by round.
-  bool part_of_row = false;
 };
 /// The experience log cannot give these payloads back: they are damaged, or gone.
 struct PayloadLost {
@@ -256,7 +252,6 @@ struct BuildBatch {
   std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by draw.
   /// What the algorithm carries from step to step: "kl_coef", "lambda".
   std::map<std::string, double> algorithm;
-  uint32_t max_groups = 0;  ///< Later ones are left out; 0: none is.
   /// So many held-out examples go along: the model is judged on them after its update.
   uint64_t held_out = 0;
   Recorded recorded = Recorded::kNot;

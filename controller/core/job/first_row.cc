@@ -32,9 +32,7 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
   row.set_submit_order(submit_order);
   // The steps after the checkpoint are another branch: nothing of the first one may count here.
   row.set_incarnation(saved.incarnation() + 1);
-  row.set_cursor(saved.cursor());
   *row.mutable_algorithm() = saved.algorithm();
-  row.set_saved_cursor(saved.cursor());
   *row.mutable_saved_algorithm() = saved.algorithm();
   *row.mutable_spent() = saved.spent();
   *row.mutable_saved_spent() = saved.spent();

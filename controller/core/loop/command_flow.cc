@@ -4,11 +4,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/loop/batch_work.h"
-#include "controller/core/loop/job_parts.h"
+#include "controller/core/loop/checkpoint_flow.h"
+#include "controller/core/loop/life_changes.h"
+#include "controller/core/loop/policy_update.h"
 #include "controller/core/loop/publishing.h"
 #include "controller/core/loop/worker_changes.h"
-#include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
@@ -18,24 +18,11 @@ namespace {
 // what is due.
 void WaitForRoom(const TaskDone& event, JobParts& job) {
   job.commands.TryLater(event, job.options.no_room_retry, job.out);
-  // A version published again interrupts neither the work with it nor the batch of that work.
-  const bool builds = job.doing.Is(Activity::kBatch) && !Mutant("no-room-drops-batch");
-  if (!job.doing.OnResponses() && !builds) job.Switch(Activity::kNone);
+  job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
-  if (job.buffer.batch().TakeHeld())
-    UseBatch(job);  // the actor is free, and the batch needs no relay
 }
 
 }  // namespace
-
-void IssueCommand(TaskKind kind, const Group& group, Activity as, JobParts& job) {
-  job.commands.Issue(kind, group, job.out);
-  // A version that is published again does not interrupt the work with it.
-  if (!job.doing.OnResponses()) job.Switch(as);
-  // The row has the command before a rank does, so a restart waits for its answer.
-  job.out.Do(PutJob{});
-  SendCommand(group, job.Commands());
-}
 
 void OnCommandAnswer(const TaskDone& event, JobParts& job) {
   const Group& group = job.groups.all()[event.ref.target];
@@ -49,10 +36,10 @@ void OnCommandAnswer(const TaskDone& event, JobParts& job) {
       return OnGroupBroken(group, event, job);
     case GroupCommands::Answer::kFails:
       job.commands.room().End();
-      return job.life.Fail(absl::Status(event.status.code(),
-                                        absl::StrCat(MethodName(kind), " failed on worker ",
-                                                     event.worker, ": ", event.status.message())),
-                           job);
+      return Fail(absl::Status(event.status.code(),
+                               absl::StrCat(MethodName(kind), " failed on worker ", event.worker,
+                                            ": ", event.status.message())),
+                  job);
     case GroupCommands::Answer::kDone:
       break;
   }
@@ -62,12 +49,12 @@ void OnCommandAnswer(const TaskDone& event, JobParts& job) {
   if (!job.pools.empty()) SendWaitingCommands(job.Commands());
   switch (kind) {
     case TaskKind::kUpdate:
-      return job.update.OnGroupDone(group, std::move(metrics), job);
+      return OnGroupUpdated(group, std::move(metrics), job);
     case TaskKind::kPublish:
     case TaskKind::kToGeneration:
       return OnPublished(kind, job);
     case TaskKind::kSaveCheckpoint:
-      return job.save.OnGroupDone(job);
+      return OnGroupSaved(job);
     default:
       return;
   }

@@ -4,21 +4,16 @@
 // by the activity that needs it then; only its number is remembered.
 //
 //   IssueCommand --sent as pools and workers let it--> OnCommandAnswer, once per rank
-//       --the last rank has answered--> PolicyUpdate, OnPublished, CheckpointSave
+//       --the last rank has answered--> OnGroupUpdated, OnPublished, OnGroupSaved
 //       --a rank misses another one--> the group is broken      --no room--> RoomWait
 #ifndef BATON_CONTROLLER_CORE_LOOP_COMMAND_FLOW_H_
 #define BATON_CONTROLLER_CORE_LOOP_COMMAND_FLOW_H_
 
-#include "controller/core/job/activities.h"
 #include "controller/core/job/events.h"
-#include "controller/core/workers/rank_groups.h"
+#include "controller/core/steps/job_parts.h"
 
 namespace baton::controller {
 
-struct JobParts;
-
-/// Commands the group. The job is busy with `as` from here on, unless it is busy with responses.
-void IssueCommand(TaskKind kind, const Group& group, Activity as, JobParts& job);
 /// A rank's answer to its group's command, which is wanted.
 void OnCommandAnswer(const TaskDone& event, JobParts& job);
 /// A rank that lets its command's deadline pass is lost to the job.

@@ -1,23 +1,30 @@
 #include "controller/core/loop/evaluation.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
-#include "controller/core/loop/evaluation_text.h"
-#include "controller/core/loop/job_parts.h"
-#include "controller/core/loop/step_loop.h"
+#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/life_changes.h"
+#include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/step_metrics.h"
+#include "controller/core/views/evaluation_text.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
+namespace {
 
-bool EvaluationDue(const JobParts& job) {
-  return job.milestones.EvaluationDue(job.out.step(), job.data.validates());
+uint32_t SamplesOf(const JobParts& job) { return job.responses().Samples(v1::PURPOSE_EVAL); }
+
+// Rewards of an evaluation that blocks are judged as its own.
+void BeginJudging(uint64_t responses, JobParts& job) {
+  if (job.plan.evaluation_blocks) job.scheduler.BeginWork(/*evaluates=*/true, responses);
 }
 
 void TellEvaluation(int64_t step, absl::Time began,
                     const std::map<uint64_t, TrajectoryInfo>& trajectories, JobParts& job) {
-  std::map<std::string, double> metrics =
-      EvaluationMetrics(trajectories, job.scheduler.table().plan().Samples(v1::PURPOSE_EVAL),
-                        job.data.val_sources(), job.data.ValSize(job.spec().data()));
+  std::map<std::string, double> metrics = EvaluationMetrics(
+      trajectories, SamplesOf(job), job.data.val_sources(), job.data.ValSize(job.spec().data()));
   metrics["timing_s/testing"] = absl::ToDoubleSeconds(job.out.now() - began);
   job.milestones.Evaluated(step);
   job.life.HideEvaluation();
@@ -28,17 +35,74 @@ void TellEvaluation(int64_t step, absl::Time began,
   event.set_message(EvaluationText(event.metrics()));
   job.out.EmitAt(step, std::move(event));
   job.out.Do(PutMetrics{step, metrics});
-  job.life.ApplyLearning(job.milestones.NoteValues(step, metrics, /*evaluation=*/true), job);
+  ApplyLearning(job.milestones.NoteValues(step, metrics, /*evaluation=*/true), job);
   job.milestones.KeepEvaluation(step, metrics, job.out);
   job.out.Do(PutJob{});
 }
 
-void FinishEvaluation(JobParts& job) {
-  TellEvaluation(job.out.step(), job.scheduler.times().began, job.scheduler.table().all(), job);
-  job.work.Clear("", job);
-  job.Switch(Activity::kNone);
-  job.out.Do(PutJob{});
-  Advance(job);
+void DrawPrompt(JobParts& job) {
+  uint64_t birth = 0;
+  const uint64_t prompt = job.evaluation.Draw(SamplesOf(job), &birth);
+  std::vector<TrajectoryInfo> made = job.scheduler.admission().MakeDraw(
+      v1::PURPOSE_EVAL, prompt, prompt, birth, job.scheduler.table(), job.Work());
+  for (TrajectoryInfo& trajectory : made) trajectory.pin = job.evaluation.pin();
+  job.scheduler.AddDraw(std::move(made));
+  // What was stored before a restart may be all of it.
+  FinishEvaluationIfDone(job);
+}
+
+}  // namespace
+
+bool EvaluationDue(const JobParts& job) {
+  return job.milestones.EvaluationDue(job.out.step(), job.data.validates());
+}
+
+void BeginEvaluation(JobParts& job) {
+  const uint64_t responses = job.data.ValSize(job.spec().data()) * SamplesOf(job);
+  job.evaluation.Begin({job.versions.served(), job.out.step()}, job.births.Take(responses, job.out),
+                       responses, job.out.now());
+  BeginJudging(responses, job);
+}
+
+void RestoreEvaluation(JobParts& job) {
+  if (!job.evaluation.active()) return;
+  job.evaluation.GoOn(job.out.now());
+  BeginJudging(job.evaluation.left(1), job);
+  while (job.evaluation.left(SamplesOf(job)) > 0) DrawPrompt(job);
+}
+
+void CheckEvaluationPrompts(JobParts& job) {
+  if (!job.evaluation.active() || Mutant("evaluation-of-gone-prompts")) return;
+  if (job.evaluation.prompts(SamplesOf(job)) == job.data.ValSize(job.spec().data())) return;
+  DropEvaluation("its prompts have changed", job);
+}
+
+void DrawEvaluation(JobParts& job) {
+  // A response that waits for a rollout of its version makes that rollout load it first.
+  while (job.evaluation.left(SamplesOf(job)) > 0 && job.rollouts().PinnedVersion() == 0) {
+    DrawPrompt(job);
+    LoadWeights(job);
+    GiveOut(job);
+  }
+}
+
+void FinishEvaluationIfDone(JobParts& job) {
+  if (!job.evaluation.active() || job.evaluation.left(SamplesOf(job)) > 0) return;
+  TrajectoryTable& table = job.scheduler.table();
+  const auto& all = table.all();
+  for (auto it = all.lower_bound(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
+       it != all.end() && it->second.purpose == v1::PURPOSE_EVAL; ++it) {
+    if (it->second.state != TrajectoryState::kReady) return;
+  }
+  const int64_t step = job.evaluation.pin().step;
+  const absl::Time began = job.evaluation.began();
+  job.evaluation.End();
+  const std::map<uint64_t, TrajectoryInfo> trajectories = table.TakeEvaluation();
+  DropPayloads drop;
+  for (const auto& [id, trajectory] : trajectories) drop.trajectories.push_back(id);
+  job.out.Do(std::move(drop));
+  TellEvaluation(step, began, trajectories, job);
+  job.Then(Next::kAdvance);
 }
 
 bool EmitHeldOut(const std::map<std::string, double>& metrics, EffectSink& out) {

@@ -1,30 +1,32 @@
-// Evaluations: validation prompts are asked of the newest weights, and the answers are scored.
+// Evaluations: validation prompts are asked of one version of the weights, and the answers are
+// scored.
 //
-// Owns nothing: which step was evaluated last stands in Milestones. A job of kind sft evaluates
-// nothing by itself; its trainer measures held-out examples in the update, and the step tells so.
+// PinnedEvaluation has what the evaluation under way is, and Milestones which step was evaluated
+// last. One runs at a time; its responses are of one version, which one rollout keeps, or loads
+// again, until they are made. A job of kind sft evaluates nothing by itself; its trainer measures
+// held-out examples in the update, and the step tells so.
 #ifndef BATON_CONTROLLER_CORE_LOOP_EVALUATION_H_
 #define BATON_CONTROLLER_CORE_LOOP_EVALUATION_H_
 
-#include <cstdint>
 #include <map>
 #include <string>
 
-#include "absl/time/time.h"
-#include "controller/core/job/effect_sink.h"
-#include "controller/core/job/trajectory.h"
+#include "controller/core/steps/job_parts.h"
 
 namespace baton::controller {
 
-struct JobParts;
-
 /// An evaluation of the weights after the steps so far is due.
 bool EvaluationDue(const JobParts& job);
-/// All responses of the evaluation after `step`, which began then, are READY: tells what they add
-/// up to.
-void TellEvaluation(int64_t step, absl::Time began,
-                    const std::map<uint64_t, TrajectoryInfo>& trajectories, JobParts& job);
-/// All responses of the evaluation that is the job's work are READY.
-void FinishEvaluation(JobParts& job);
+/// It begins, with the newest weights that rollouts can get.
+void BeginEvaluation(JobParts& job);
+/// After a restart: makes the trajectories of all its prompts, as far as they are stored.
+void RestoreEvaluation(JobParts& job);
+/// The data are read: gives it up if they have another number of prompts than it had.
+void CheckEvaluationPrompts(JobParts& job);
+/// Draws prompts until one of them waits for a rollout of its version.
+void DrawEvaluation(JobParts& job);
+/// All prompts are drawn, and all responses READY: tells what they add up to.
+void FinishEvaluationIfDone(JobParts& job);
 /// Tells watchers what the trainer measured on held-out examples. False: nothing.
 bool EmitHeldOut(const std::map<std::string, double>& metrics, EffectSink& out);
 

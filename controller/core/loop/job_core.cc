@@ -4,15 +4,22 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/loop/batch_work.h"
+#include "controller/core/loop/batch_flow.h"
+#include "controller/core/loop/checkpoint_flow.h"
 #include "controller/core/loop/command_flow.h"
-#include "controller/core/loop/job_face.h"
-#include "controller/core/loop/job_row.h"
+#include "controller/core/loop/dispatch.h"
+#include "controller/core/loop/evaluation.h"
+#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/issue_command.h"
+#include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/lose_payloads.h"
+#include "controller/core/loop/responses.h"
+#include "controller/core/loop/restore_work.h"
 #include "controller/core/loop/results.h"
 #include "controller/core/loop/step_loop.h"
-#include "controller/core/loop/way_back.h"
 #include "controller/core/loop/worker_changes.h"
+#include "controller/core/views/job_row.h"
+#include "controller/core/views/status_view.h"
 #include "controller/core/workers/slot_views.h"
 #include "sdk/base/mutant.h"
 
@@ -31,12 +38,12 @@ void CheckOwnDeadlines(JobParts& job) {
   // A job that pauses gives its workers back already; then it forgets its data.
   if (const std::string room = job.data.HasWaitedFor(now, limit);
       !room.empty() && job.life.state() != Job::STATE_PAUSING) {
-    return job.life.Yield({absl::StrCat("it waited for ", room)}, job);
+    return Yield({absl::StrCat("it waited for ", room)}, job);
   }
   absl::Status late = job.data.CheckDeadline(now, limit);
   if (late.ok()) late = CheckBatchDeadline(job);
   if (late.ok()) late = job.save.CheckDeadline(job.out.step(), now, limit);
-  if (!late.ok()) job.life.Fail(late, job);
+  if (!late.ok()) Fail(late, job);
 }
 
 // A job that went on after a pause has responses to prompts of the files as they were before it.
@@ -94,16 +101,16 @@ struct EventRouter {
       return;  // asked for before the job ended
     const uint64_t before = job.data.train_size();
     absl::Status status = job.data.Loaded(event, job.spec().data());
-    if (status.ok()) job.async.evaluation.CheckPrompts(job);
+    if (status.ok()) CheckEvaluationPrompts(job);
     if (status.ok()) status = KnowsPrompts(job);
-    if (!status.ok()) return job.life.Fail(status, job);
+    if (!status.ok()) return Fail(status, job);
     const uint64_t now = job.data.train_size();
     if (before != 0 && before != now) {
       job.out.Warn(absl::StrCat("data.train_files have ", now, " prompts, and had ", before,
                                 " when they were read last: which prompts come next has "
                                 "changed with them"));
     }
-    Advance(job);
+    job.Then(Next::kAdvance);
   }
 
   void operator()(const DataWaits& event) { job.data.Waits(event, job.out.now()); }
@@ -114,35 +121,37 @@ struct EventRouter {
 
   void operator()(const PayloadsWait& event) {
     job.scheduler.payload_wait().Heard(event, job.out.now());
-    if (IsActive(job.life.state()) && !event.waits) job.Dispatch();
+    if (IsActive(job.life.state()) && !event.waits) job.Then(Next::kGiveOut);
   }
 
-  void operator()(const CheckpointCommitted& event) { job.save.OnCommitted(event, job); }
+  void operator()(const CheckpointCommitted& event) { OnCommitted(event, job); }
 
-  void operator()(const RowsRefused& event) { job.life.Fail(event.status, job); }
+  void operator()(const RowsRefused& event) { Fail(event.status, job); }
 
   // ---- Requests ---------------------------------------------------------------------------------
 
-  void operator()(const CancelRequested&) { job.life.Cancel(job); }
-  void operator()(const PauseRequested&) { job.life.Pause(job); }
-  void operator()(const ResumeRequested&) { job.life.Resume(job); }
-  void operator()(const YieldRequested& event) { job.life.Yield(event, job); }
+  void operator()(const CancelRequested&) { Cancel(job); }
+  void operator()(const PauseRequested&) { Pause(job); }
+  void operator()(const ResumeRequested&) { Resume(job); }
+  void operator()(const YieldRequested& event) { Yield(event, job); }
 
   // ---- Time -------------------------------------------------------------------------------------
 
   void operator()(const Tick&) {
     if (!IsActive(job.life.state())) return;
     job.milestones.Count(/*works=*/true, job.out.now());
-    if (job.commands.room().RetryDue(job.out.now()) && !job.commands.Any()) Advance(job);
+    if (job.commands.room().RetryDue(job.out.now()) && !job.commands.Any())
+      job.Then(Next::kAdvance);
     CheckSlotDeadlines(job);
     CheckOwnDeadlines(job);
     CheckGroups(job);
-    if (job.work.CheckDeadlines(job)) {
+    CheckResponseDeadlines(job);
+    if (IsActive(job.life.state())) {
       CheckCommandDeadlines(job);
       // A rollout that has nothing left to do may lack the newest weights.
-      if (job.is_async) job.LoadWeights();
+      LoadWeights(job);
       // What was taken back from workers is given to others.
-      job.Dispatch();
+      job.Then(Next::kGiveOut);
     }
     progress.Tell(job.doing.current(), ProgressOf(job), job.out);
   }
@@ -172,19 +181,10 @@ JobCore::JobCore(store::v1::JobRow row,
                  const JobCoreOptions& options)
     : job_(std::move(row), epoch, options) {
   for (const auto& [serial, trajectory] : trajectories) {
-    // Rows of earlier steps are kept for readers. The work in progress goes on with its own alone.
-    if (job_.is_async) {
-      job_.buffer.NoteFound(
-          serial, trajectory,
-          job_.async.Recalls(trajectory, job_.scheduler.table().plan().PerDraw()));
-      continue;
-    }
-    const bool current = (trajectory.incarnation() == incarnation() ||
-                          (Mutant("stale-restored") || Mutant("stale-consumed"))) &&
-                         trajectory.step() == StepOf(trajectory.purpose(), step()) && job_.is_rl();
-    const bool evaluated =
-        trajectory.purpose() == v1::PURPOSE_EVAL && job_.milestones.evaluated_step() == step();
-    job_.buffer.NoteFound(serial, trajectory, current && !evaluated);
+    // Rows of earlier steps are kept for readers. The work goes on with its own alone.
+    const bool open = IsOfOpenWork(trajectory, job_);
+    if (!open) RecallGivenUp(trajectory, job_);
+    job_.buffer.NoteFound(serial, trajectory, open);
   }
 }
 
@@ -192,7 +192,7 @@ Effects JobCore::Start(absl::Time now) {
   job_.out.Begin(now);
   job_.idle.Advance(now);
   job_.milestones.Count(/*works=*/false, now);  // the controller was away: it held no workers
-  job_.life.Begin(now);
+  job_.life.Queue(now);
   job_.Switch(Activity::kNone);
   job_.slots.Begin(now);
   if (job_.commands.Any(TaskKind::kSaveCheckpoint)) {
@@ -211,14 +211,13 @@ Effects JobCore::Start(absl::Time now) {
   if (state() == Job::STATE_QUEUED) job_.out.Do(NeedOf(job_.roster(), job_.groups));
   if (IsActive(state())) {
     if (state() == Job::STATE_STOPPING || job_.roster().AnyIn(SlotState::kReleasing)) {
-      job_.life.ReleaseAll(job_);
+      ReleaseAll(job_);
     } else {
       job_.data.Load(/*held=*/true, job_.out);
       job_.out.Do(NeedOf(job_.roster(), job_.groups));
     }
   }
-  job_.idle.Note(job_.Load());
-  return job_.out.Take();
+  return EndTurn();
 }
 
 Effects JobCore::Handle(const Event& event, absl::Time now) {
@@ -226,10 +225,20 @@ Effects JobCore::Handle(const Event& event, absl::Time now) {
   job_.idle.Advance(now);
   std::visit(EventRouter{job_, progress_}, event);
   // Tokens come often, and neither begin nor end anything.
-  if (!std::holds_alternative<TaskProgressed>(event)) {
-    job_.ahead.GiveOut(job_);  // to those that got nothing in all of this turn
-    job_.idle.Note(job_.Load());
+  if (std::holds_alternative<TaskProgressed>(event)) return job_.out.Take();
+  return EndTurn();
+}
+
+Effects JobCore::EndTurn() {
+  // What begins may be done at once: of a restarted job, all of it may be stored.
+  while (job_.next != Next::kNothing) {
+    std::exchange(job_.next, Next::kNothing) == Next::kAdvance ? Advance(job_) : Dispatch(job_);
   }
+  // To those that got nothing in all of this turn. Before the work stands, a rollout may have
+  // responses of an earlier controller.
+  if (job_.life.state() == Job::STATE_RUNNING && job_.work.begun())
+    job_.ahead.GiveOut(job_.Ahead());
+  job_.idle.Note(job_.Load());
   return job_.out.Take();
 }
 

@@ -4,10 +4,10 @@
 // world never knows more than the store.
 //
 // Owns the job's parts (job_parts.h), and routes each event to what it concerns. What follows from
-// an event is said there, not here: results.h for tasks, worker_changes.h for workers, job_life.h
-// for requests of users, batch_work.h and checkpoint_save.h for what the runtime did. Whatever is
-// next is StepLoop's (step_loop.h). docs/design/core.md lists the parts, docs/state-machines.md has
-// the table of states.
+// an event is said there, not here: results.h for tasks, worker_changes.h for workers,
+// life_changes.h for requests of users, batch_flow.h and checkpoint_flow.h for what the runtime
+// did. At the end of a turn what has become due begins (step_loop.h). docs/design/core.md lists the
+// parts, docs/state-machines.md has the table of states.
 #ifndef BATON_CONTROLLER_CORE_LOOP_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_LOOP_JOB_CORE_H_
 
@@ -24,8 +24,8 @@
 #include "controller/core/job/first_row.h"
 #include "controller/core/job/job_core_options.h"
 #include "controller/core/job/job_state.h"
-#include "controller/core/loop/job_parts.h"
-#include "controller/core/loop/progress_feed.h"
+#include "controller/core/steps/job_parts.h"
+#include "controller/core/views/progress_feed.h"
 
 namespace baton::controller {
 
@@ -46,7 +46,7 @@ class JobCore {
   store::v1::JobRow Row() const;
   store::v1::JobRow BriefRow() const;
   const std::vector<v1::Checkpoint>& checkpoints() const { return job_.milestones.checkpoints(); }
-  /// The public face; brief: without what submitted() has.
+  /// The public status; brief: without what submitted() has.
   v1::Job Describe() const;
   v1::Job Brief() const;
   /// Brief in two parts: what changes with the job's row alone, and workers and phase.
@@ -89,6 +89,9 @@ class JobCore {
   std::map<std::string, std::string> HeldWorkers() const { return job_.roster().Held(); }
 
  private:
+  /// The turn ends: begins what follows from it.
+  Effects EndTurn();
+
   JobParts job_;
   ProgressFeed progress_;
 };

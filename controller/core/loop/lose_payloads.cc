@@ -1,70 +1,91 @@
 #include "controller/core/loop/lose_payloads.h"
 
-#include <algorithm>
+#include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "controller/core/loop/job_parts.h"
-#include "controller/core/loop/step_loop.h"
-#include "controller/core/loop/way_back.h"
+#include "controller/core/loop/batch_flow.h"
+#include "controller/core/loop/life_changes.h"
+#include "controller/core/loop/rollback.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
-
 namespace {
-
-// The batch that needs the payloads has left the work (mode async).
-bool LosesTakenBatch(const PayloadLost& event, const JobParts& job) {
-  const auto& taken = job.buffer.taken();
-  return std::any_of(event.trajectories.begin(), event.trajectories.end(), [&](const auto& lost) {
-    const auto found = taken.find(lost.first);
-    return found != taken.end() && found->second.serial == lost.second;
-  });
-}
 
 // A rank may have made the step already: no rank then holds the weights that the batch was for.
 void LoseUpdate(const PayloadLost& event, JobParts& job) {
   // A disk that loses each batch would send the job back for ever.
   if (job.work.LoseBatch(job.out.step() + 1) > job.options.max_attempts &&
       !Mutant("lost-batches-without-end")) {
-    return job.life.Fail(
-        absl::DataLossError(absl::StrCat("the batch of step ", job.out.step() + 1,
-                                         " was lost again and again; check the disk of the data "
-                                         "root; the last time: ",
-                                         event.reason)),
-        job);
+    return Fail(absl::DataLossError(absl::StrCat(
+                    "the batch of step ", job.out.step() + 1,
+                    " was lost again and again; check the disk of the data root; the last time: ",
+                    event.reason)),
+                job);
   }
   RecoverTrainer("", "the batch of the trainer's update is lost", job);
 }
 
-// Of a job of mode sync the batch is the work.
-bool LosesBatch(const PayloadLost& event, const JobParts& job) {
-  return job.is_async ? LosesTakenBatch(event, job) || job.async.batch.LosesRestored(event, job)
-                      : true;
+// The trajectories whose payloads are lost; of another serial: it was generated again meanwhile. An
+// error: one is lost too often.
+absl::StatusOr<std::vector<TrajectoryInfo*>> LostTrajectories(const PayloadLost& event,
+                                                              JobParts& job) {
+  std::vector<TrajectoryInfo*> lost;
+  for (const auto& [id, serial] : event.trajectories) {
+    TrajectoryInfo* const found = job.scheduler.table().Find(id);
+    if (found == nullptr || found->serial != serial || found->location.size == 0) continue;
+    if (++found->losses > job.options.max_attempts) {
+      return absl::DataLossError(
+          absl::StrCat("the payload of ", TrajectoryName(id), " was lost ", found->losses,
+                       " times; check the disk of the data root; the last time: ", event.reason));
+    }
+    lost.push_back(found);
+  }
+  return lost;
+}
+
+// Its group is not complete any more.
+void LeaveGroup(const TrajectoryInfo& trajectory, JobParts& job) {
+  if (trajectory.purpose == v1::PURPOSE_EVAL) return;
+  if (trajectory.drawn) UndrawBatch("its batch lacks a response", job);
+  job.prompt_groups.complete.Remove(trajectory.draw);
 }
 
 }  // namespace
 
 void LosePayloads(const PayloadLost& event, JobParts& job) {
+  if (job.replays() && job.work.begun() && job.life.runs()) {
+    return Fail(absl::DataLossError(absl::StrCat("step ", job.out.step() + 1,
+                                                 " cannot be replayed: ", event.reason)),
+                job);
+  }
   const bool loses_batch = LosesBatch(event, job);
-  const bool updates = job.commands.Any(TaskKind::kUpdate);
-  if (job.is_async && loses_batch) {
+  if (loses_batch) {
     // What is lost is generated again as part of the work.
-    if (updates) {
+    if (job.commands.Any(TaskKind::kUpdate)) {
       LoseUpdate(event, job);
     } else {
-      job.async.batch.GiveBack("its batch lacks a response", job);
+      GiveBatchBack("its batch lacks a response", job);
     }
   }
-  const absl::StatusOr<bool> again = job.work.OnPayloadLost(event, job);
-  if (!again.ok()) return job.life.Fail(again.status(), job);
-  if (!*again) return;
-  if (!job.is_async && updates) return LoseUpdate(event, job);
-  if (loses_batch && job.doing.Is(Activity::kBatch)) {
-    job.buffer.batch().TakeHeld();  // another batch will be built
-    job.Switch(Activity::kGenerate);
+  // The ranks of an update read payloads too; of kind sft the data files are the payloads.
+  if (!job.work.begun() || !job.is_rl() || !IsActive(job.life.state())) return;
+  const absl::StatusOr<std::vector<TrajectoryInfo*>> lost = LostTrajectories(event, job);
+  if (!lost.ok()) return Fail(lost.status(), job);
+  if (lost->empty()) return;
+  job.out.Warn(absl::StrCat(
+      "the payload of ", TrajectoryName(lost->front()->id),
+      lost->size() > 1 ? absl::StrCat(" and of ", lost->size() - 1, " others") : std::string(),
+      " cannot be read (", event.reason, "); generated again with the same draw"));
+  for (TrajectoryInfo* trajectory : *lost) {
+    LeaveGroup(*trajectory, job);
+    job.scheduler.GenerateAnew(*trajectory, job.Work());
   }
+  // Another batch will be built.
+  if (loses_batch && job.doing.Is(Activity::kBatch)) job.Switch(Activity::kGenerate);
   job.out.Do(PutJob{});
-  Advance(job);
+  job.Then(Next::kAdvance);
 }
 
 }  // namespace baton::controller

@@ -3,13 +3,11 @@
 #define BATON_CONTROLLER_CORE_LOOP_LOSE_PAYLOADS_H_
 
 #include "controller/core/job/events.h"
+#include "controller/core/steps/job_parts.h"
 
 namespace baton::controller {
 
-struct JobParts;
-
-/// The responses are generated again. A batch that needs them is given up; if the trainer has begun
-/// its update, the trainer goes back to its checkpoint.
+/// They are generated again, with the same draws. An update that needs one is lost.
 void LosePayloads(const PayloadLost& event, JobParts& job);
 
 }  // namespace baton::controller

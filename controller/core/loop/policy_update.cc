@@ -1,63 +1,45 @@
 #include "controller/core/loop/policy_update.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/metric_names.h"
-#include "controller/core/loop/command_flow.h"
 #include "controller/core/loop/evaluation.h"
-#include "controller/core/loop/job_parts.h"
-#include "controller/core/loop/step_loop.h"
-#include "controller/core/trajectories/lost_groups.h"
+#include "controller/core/loop/group_flow.h"
+#include "controller/core/loop/issue_command.h"
+#include "controller/core/loop/life_changes.h"
+#include "controller/core/loop/worker_changes.h"
 #include "controller/core/trajectories/step_metrics.h"
 #include "controller/spec/least_responses.h"
-#include "controller/spec/role_names.h"
+#include "controller/spec/roles.h"
+#include "sdk/base/mutant.h"
 
 namespace baton::controller {
+namespace {
 
-void PolicyUpdate::Restore(const store::v1::JobRow& row) {
-  reports_ = {row.update_metrics().begin(), row.update_metrics().end()};
-}
+using Metrics = std::map<std::string, double>;
 
-void PolicyUpdate::Save(store::v1::JobRow* row) const {
-  for (const auto& [name, value] : reports_) (*row->mutable_update_metrics())[name] = value;
-}
-
-void PolicyUpdate::Begin(JobParts& job) {
-  reports_.clear();
-  // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
-  if (job.is_rl() && !job.replays()) {
-    const absl::Status put =
-        job.buffer.PutRow(job.InBatch(), LeastResponses(job.spec(), job.dataflow()),
-                          job.options.max_batch_row_bytes, job.out);
-    if (!put.ok()) return job.life.Fail(put, job);
-  }
-  if (job.buffer.batch().size() == 0) return FinishStep(/*updated=*/false, job);
-  // A critic that knows nothing yet would mislead the actor, so it learns alone for a while.
-  const bool warms_up = job.out.step() < job.spec().algorithm().critic_warmup();
-  for (const Group& group : job.groups.all()) {
-    if (!group.trains || (warms_up && group.role == roles::kActor)) continue;
-    IssueCommand(TaskKind::kUpdate, group, Activity::kUpdate, job);
-  }
-}
-
-void PolicyUpdate::OnGroupDone(const Group& group, Metrics metrics, JobParts& job) {
-  // The actor's version grows when the step is done.
-  if (group.role != roles::kActor) job.groups.MadeVersion(group);
-  dropped_names_ += DropSurplus(job.life.job().metrics(), &metrics);
-  for (const auto& [name, value] : metrics) reports_[name] = value;
-  reports_["timing_s/update_" + group.role] =
-      absl::ToDoubleSeconds(job.out.now() - job.doing.since());
-  if (job.commands.Any()) return job.out.Do(PutJob{});  // another group is still at it
-  FinishStep(job.out.step() >= job.spec().algorithm().critic_warmup(), job);
+// The smallest serial of the trajectories that the job works with.
+uint64_t OldestSerial(const JobParts& job) {
+  uint64_t oldest = ExperienceBuffer::kNoSerial;
+  const auto look = [&](const std::map<uint64_t, TrajectoryInfo>& trajectories) {
+    for (const auto& [id, trajectory] : trajectories) {
+      if (trajectory.serial != 0) oldest = std::min(oldest, trajectory.serial);
+    }
+  };
+  look(job.scheduler.table().all());
+  look(job.buffer.taken());
+  return oldest;
 }
 
 // What workers named beyond the limits is dropped; all other metrics are the controller's own.
-void PolicyUpdate::DropSurplusOf(Metrics* metrics, JobParts& job) {
+void DropSurplusOf(Metrics* metrics, JobParts& job) {
   const size_t dropped = DropSurplus(job.life.job().metrics(), metrics) +
                          job.scheduler.scores().TakeDroppedNames() +
-                         std::exchange(dropped_names_, 0);
+                         std::exchange(job.reports.dropped_names, 0);
   if (dropped == 0) return;
   (*metrics)["training/dropped_metrics"] = static_cast<double>(dropped);
   // Once per job is enough: the count goes on as a metric.
@@ -71,14 +53,8 @@ void PolicyUpdate::DropSurplusOf(Metrics* metrics, JobParts& job) {
                             "training/dropped_metrics"));
 }
 
-PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
-  const StepTimes& times = job.is_async ? job.async.batch.times() : job.scheduler.times();
-  const StepDraws& draws = job.scheduler.admission().draws();
-  Metrics metrics = job.is_rl() ? ResponseMetrics(job.InBatch(), times) : Metrics();
-  if (job.data.prompts().files() > 0) metrics.merge(FileShares(job.InBatch(), job.data.prompts()));
-  for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;
-  for (const auto& [name, value] : std::exchange(reports_, {})) metrics[name] = value;
-  DropSurplusOf(&metrics, job);
+void AddTimes(JobParts& job, Metrics& metrics) {
+  const StepTimes& times = job.batch.times;
   const double seconds = absl::ToDoubleSeconds(job.out.now() - times.began);
   metrics["timing_s/step"] = seconds;
   metrics["perf/time_per_step"] = seconds;
@@ -87,38 +63,84 @@ PolicyUpdate::Metrics PolicyUpdate::StepMetrics(JobParts& job) {
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
-  if (job.is_async) {
-    metrics.merge(job.async.Metrics(job));
-    // The trainer's wait for its batch says nothing of how fast rollouts are.
-    double tokens = 0;
-    for (const auto& [id, trajectory] : job.InBatch()) tokens += trajectory.tokens;
-    if (seconds > 0) metrics["perf/rollout_tokens_per_second"] = tokens / seconds;
+  if (!job.plan.many_versions || seconds <= 0) return;
+  // The trainer's wait for its batch says nothing of how fast rollouts are.
+  double tokens = 0;
+  for (const auto& [id, trajectory] : job.buffer.taken()) tokens += trajectory.tokens;
+  metrics["perf/rollout_tokens_per_second"] = tokens / seconds;
+}
+
+Metrics StepMetrics(JobParts& job) {
+  const ExperienceBuffer::Trajectories& taken = job.buffer.taken();
+  Metrics metrics = job.is_rl() ? ResponseMetrics(taken, job.batch.times) : Metrics();
+  if (job.data.prompts().files() > 0) metrics.merge(FileShares(taken, job.data.prompts()));
+  for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;
+  for (const auto& [name, value] : std::exchange(job.reports.metrics, {})) metrics[name] = value;
+  DropSurplusOf(&metrics, job);
+  AddTimes(job, metrics);
+  AddGroupMetrics(job, metrics);
+  if (job.is_rl()) {
+    metrics["reward/infra_failed"] += static_cast<double>(job.prompt_groups.unrewarded);
   }
   metrics.merge(job.idle.Shares());
   metrics.merge(job.scheduler.generations().speculation().Take());
   metrics.merge(job.ahead.TakeMetrics());
-  if (draws.rounds() > 1) metrics["train/num_gen_batches"] = draws.rounds();
-  if (draws.replaced() > 0) {
-    metrics["train/groups_drawn_anew"] = static_cast<double>(draws.replaced());
-  }
   return metrics;
 }
 
-void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
+// The draws of the batch are spent, and with them those of its round that it had no place for.
+void SpendBatch(JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  for (const uint64_t draw : std::exchange(job.batch.taken, {})) {
+    if (Mutant("group-consumed-twice")) {
+      groups.draws.Reopen(draw);
+    } else {
+      groups.draws.Spend(draw);
+    }
+  }
+  if (!job.plan.rounds) return;
+  for (const uint64_t draw : groups.complete.First(groups.complete.size())) {
+    job.scheduler.SpendDraw(draw, job.Work());
+    groups.draws.Spend(draw);
+  }
+  groups.complete.Clear();
+}
+
+// The next step begins.
+void BeginNextStep(const Metrics& metrics, JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  const auto took = metrics.find("timing_s/step"), idle = metrics.find("idle/trainer");
+  groups.pace.NoteStep(absl::Seconds(took->second), idle == metrics.end() ? 0 : idle->second,
+                       job.out.now());
+  groups.EndStep();
+  job.outdated.refresh.EndStep();
+  job.buffer.EndBatch(job.out);
+  job.scheduler.BeginWork(/*evaluates=*/false, job.GroupsPerBatch() * job.responses().PerDraw());
+  job.batch.times.began = job.out.now();
+  BeginKeptStep(job);
+  job.scheduler.queues().ForEach([&](const std::string& role, RoleQueue& queue) {
+    DrainSlow(queue.stragglers, role, role == roles::kRollout ? "token" : "response", job);
+  });
+}
+
+void FinishStep(bool updated, JobParts& job) {
   Metrics metrics = StepMetrics(job);
+  // Batches of prompts, with dynamic sampling.
+  const uint64_t drawn = job.batch.taken.size() + job.prompt_groups.complete.size() +
+                         job.prompt_groups.filtered + job.prompt_groups.lost;
+  const uint64_t rounds = drawn / std::max<uint64_t>(1, GenBatchSize(job.spec()));
+  if (job.plan.rounds && job.spec().algorithm().dynamic_sampling() && rounds > 1) {
+    metrics["train/num_gen_batches"] = static_cast<double>(rounds);
+  }
   job.idle.BeginStep();
   // From here on the step counts: it has its number, its prompts and its algorithm's state.
   job.out.StepDone();
-  if (job.is_async) {
-    job.async.batch.Consume(job);
-  } else {
-    job.scheduler.admission().draws().Consume();
-  }
+  SpendBatch(job);
   job.buffer.Consume();
   if (updated) job.versions.Updated(job.out);
   const int64_t step = job.out.step();
   metrics["training/global_step"] = static_cast<double>(step);
-  metrics["training/epoch"] = static_cast<double>(job.Cursor()) /
+  metrics["training/epoch"] = static_cast<double>(job.prompt_groups.draws.spent()) /
                               static_cast<double>(std::max<uint64_t>(1, job.data.train_size()));
   job.life.ShowMetrics(metrics);
   v1::JobEvent event;
@@ -128,16 +150,49 @@ void PolicyUpdate::FinishStep(bool updated, JobParts& job) {
   job.out.Do(PutMetrics{step, metrics});
   const bool evaluated = !job.is_rl() && EmitHeldOut(metrics, job.out);
   const bool learns = !job.is_rl() || step > job.spec().algorithm().critic_warmup();
-  job.life.ApplyLearning(job.milestones.NoteStep({step, learns, updated, metrics}), job);
-  job.life.ApplyLearning(job.milestones.NoteValues(step, metrics, evaluated), job);
-  if (job.is_async) {
-    job.async.EndStep(metrics, job);
-  } else {
-    job.work.Clear("", job);
-  }
+  ApplyLearning(job.milestones.NoteStep({step, learns, updated, metrics}), job);
+  ApplyLearning(job.milestones.NoteValues(step, metrics, evaluated), job);
+  BeginNextStep(metrics, job);
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
-  Advance(job);
+  job.Then(Next::kAdvance);
+}
+
+}  // namespace
+
+void BeginKeptStep(JobParts& job) {
+  if (job.replays()) return;  // its batches were there before it
+  job.buffer.BeginStep(job.options.kept_steps, KeepsAllExperience(job.spec()), OldestSerial(job),
+                       job.out);
+}
+
+void BeginUpdate(JobParts& job) {
+  job.reports.metrics.clear();
+  // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
+  if (job.is_rl() && !job.replays()) {
+    const absl::Status put =
+        job.buffer.PutRow(job.buffer.taken(), LeastResponses(job.spec(), job.dataflow()),
+                          job.options.max_batch_row_bytes, job.out);
+    if (!put.ok()) return Fail(put, job);
+  }
+  if (job.buffer.batch().size() == 0) return FinishStep(/*updated=*/false, job);
+  // A critic that knows nothing yet would mislead the actor, so it learns alone for a while.
+  const bool warms_up = job.out.step() < job.spec().algorithm().critic_warmup();
+  for (const Group& group : job.groups.all()) {
+    if (!group.trains || (warms_up && group.role == roles::kActor)) continue;
+    IssueCommand(TaskKind::kUpdate, group, Activity::kUpdate, job);
+  }
+}
+
+void OnGroupUpdated(const Group& group, Metrics metrics, JobParts& job) {
+  // The actor's version grows when the step is done.
+  if (group.role != roles::kActor) job.groups.MadeVersion(group);
+  job.reports.dropped_names += DropSurplus(job.life.job().metrics(), &metrics);
+  for (const auto& [name, value] : metrics) job.reports.metrics[name] = value;
+  job.reports.metrics["timing_s/update_" + group.role] =
+      absl::ToDoubleSeconds(job.out.now() - job.doing.since());
+  if (job.commands.Any()) return job.out.Do(PutJob{});  // another group is still at it
+  FinishStep(job.out.step() >= job.spec().algorithm().critic_warmup(), job);
 }
 
 }  // namespace baton::controller

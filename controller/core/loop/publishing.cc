@@ -1,10 +1,6 @@
 #include "controller/core/loop/publishing.h"
 
-#include "controller/core/loop/batch_work.h"
-#include "controller/core/loop/command_flow.h"
-#include "controller/core/loop/job_parts.h"
-#include "controller/core/loop/step_loop.h"
-#include "sdk/base/mutant.h"
+#include "controller/core/loop/issue_command.h"
 
 namespace baton::controller {
 
@@ -24,14 +20,9 @@ void OnPublished(TaskKind kind, JobParts& job) {
   } else {
     job.versions.SyncedInPlace(job.out.now());
   }
-  // A version that the relay lost is published again while responses are made with it.
-  if (job.doing.Is(Activity::kPublish)) job.Switch(Activity::kNone);
+  job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
-  // The batch may have come while the actor published: its update has waited for this.
-  if (kind == TaskKind::kPublish && job.buffer.batch().TakeHeld()) {
-    return Mutant("held-batch-too-small") ? job.update.Begin(job) : UseBatch(job);
-  }
-  Advance(job);
+  job.Then(Next::kAdvance);
 }
 
 }  // namespace baton::controller

@@ -6,11 +6,9 @@
 #ifndef BATON_CONTROLLER_CORE_LOOP_PUBLISHING_H_
 #define BATON_CONTROLLER_CORE_LOOP_PUBLISHING_H_
 
-#include "controller/core/job/task.h"
+#include "controller/core/steps/job_parts.h"
 
 namespace baton::controller {
-
-struct JobParts;
 
 /// Rollouts cannot get the newest weights yet.
 bool PublishDue(const JobParts& job);

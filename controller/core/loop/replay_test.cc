@@ -183,7 +183,6 @@ class ReplayTest : public ::testing::Test {
     built.step = ask.step;
     built.incarnation = ask.incarnation;
     built.size = 2;
-    built.groups = 1;
     for (uint32_t sample = 0; sample < 2; ++sample) {
       TrajectoryInfo info;
       info.id = TrajectoryId(v1::PURPOSE_TRAIN, 5, sample, 2);

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/loop/command_flow.h"
-#include "controller/core/loop/job_parts.h"
+#include "controller/core/loop/responses.h"
 #include "controller/core/loop/worker_changes.h"
 #include "controller/core/workers/slot_views.h"
 
@@ -40,13 +40,15 @@ void RouteResult(const TaskDone& event, JobParts& job) {
       // Not acknowledged: a controller that restarts before the trajectories stand hears it again.
       if (!job.work.begun()) return job.work.early().NoteResult(event);
       if (event.ref.kind == TaskKind::kGenerate) {
-        job.work.OnGenerated(event, job);
+        OnGenerated(event, job);
       } else {
-        job.work.OnScored(event, /*late=*/false, job);
+        OnScored(event, /*late=*/false, job);
       }
       break;
     case TaskKind::kRunAhead:
-      if (job.Wants(event.worker, event.ref)) job.ahead.OnDone(event, job);
+      if (job.Wants(event.worker, event.ref)) {
+        job.ahead.OnDone(event, job.rollouts(), job.out.now());
+      }
       break;
     case TaskKind::kUpdate:
     case TaskKind::kPublish:

@@ -7,10 +7,9 @@
 #define BATON_CONTROLLER_CORE_LOOP_RESULTS_H_
 
 #include "controller/core/job/events.h"
+#include "controller/core/steps/job_parts.h"
 
 namespace baton::controller {
-
-struct JobParts;
 
 void RouteResult(const TaskDone& event, JobParts& job);
 

@@ -1,71 +1,120 @@
 #include "controller/core/loop/step_loop.h"
 
-#include "controller/core/loop/async_loop.h"
+#include "absl/strings/match.h"
+#include "controller/core/loop/batch_flow.h"
+#include "controller/core/loop/checkpoint_flow.h"
+#include "controller/core/loop/dispatch.h"
 #include "controller/core/loop/evaluation.h"
-#include "controller/core/loop/job_parts.h"
+#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/publishing.h"
+#include "controller/core/loop/restore_work.h"
 #include "controller/core/workers/slot_views.h"
 
 namespace baton::controller {
 
 using Job = v1::Job;
 
+namespace {
+
+// The data are read, and the roles have the workers that the job needs to go on.
 bool SetUpDone(const JobParts& job) {
   const Job::State state = job.life.state();
   const bool goes_on = state == Job::STATE_RUNNING || state == Job::STATE_PAUSING;
   return job.data.loaded() && AreSetUp(job.roster(), job.groups, goes_on);
 }
 
-namespace {
+// What the next step may depend on: whether the job ends, and which checkpoint is its best.
+bool AwaitsEvaluations(const v1::TrainerSpec& trainer) {
+  return absl::StartsWith(trainer.keep_best(), "val") ||
+         absl::StartsWith(trainer.early_stop().metric(), "val");
+}
 
-// An activity is under way: responses, a batch, a command, or a checkpoint. What can begin
-// meanwhile begins.
-void GoOn(JobParts& job) {
-  const bool room = !job.commands.room().Waits(job.out.now());
-  if (job.doing.OnResponses() && PublishDue(job) && !job.commands.Any() && room && SetUpDone(job)) {
-    Publish(job);  // the relay lost the version that the work goes on with
+// The trainer waits, and goes on with what it waits for since.
+void Wait(Activity activity, JobParts& job) {
+  if (!job.doing.Is(activity)) job.Switch(activity);
+}
+
+// The trainer is free. True: it waits for the evaluation that is under way.
+bool TendEvaluation(bool pausing, JobParts& job) {
+  const int64_t step = job.out.step();
+  const auto evaluates_this = [&] {
+    return job.evaluation.active() && job.evaluation.pin().step == step;
+  };
+  const bool due = EvaluationDue(job) && !evaluates_this();
+  // One at a time: a second one would need a second version that rollouts keep.
+  if (due && !job.evaluation.active() && !pausing) BeginEvaluation(job);
+  if (!job.evaluation.active()) return false;
+  return job.plan.evaluation_blocks || (due && !evaluates_this()) || pausing ||
+         job.milestones.AtEnd(step) || AwaitsEvaluations(job.spec().trainer());
+}
+
+// Between two steps. True: the trainer is busy, or the job is over.
+bool TendMilestones(JobParts& job) {
+  const int64_t step = job.out.step();
+  if (!job.milestones.AtEnd(step)) job.milestones.EndWhenOutOfTime();
+  const bool pausing = job.life.state() == Job::STATE_PAUSING;
+  if (TendEvaluation(pausing, job)) {
+    Wait(Activity::kEvaluate, job);
+    return true;
   }
-  job.LoadWeights();
-  job.Dispatch();
+  // After the evaluation: whether a step is the best one is known by then.
+  if (job.milestones.SaveDue(step, pausing)) {
+    job.Switch(Activity::kNone);
+    BeginSave(job);
+    return true;
+  }
+  if (job.milestones.AtEnd(step) && !EvaluationDue(job)) {
+    Finish(job);
+    return true;
+  }
+  if (pausing) ReleaseAll(job);
+  return pausing;
+}
+
+void TendTrainer(JobParts& job) {
+  if (job.commands.room().Waits(job.out.now())) return;
+  if (job.life.state() == Job::STATE_STARTING || job.life.state() == Job::STATE_RECOVERING) {
+    Trigger(JobTrigger::kSetUp, job);
+  }
+  if (PublishDue(job)) {
+    job.Switch(Activity::kNone);
+    return Publish(job);
+  }
+  if (!job.StepUnderWay() && TendMilestones(job)) return;
+  BeginRound(job);
+  if (!job.life.runs()) return;
+  if (TakeBatch(job)) return BuildBatchOf(job);
+  if (job.life.runs()) Wait(Activity::kGenerate, job);
+}
+
+bool TrainerWorks(const JobParts& job) {
+  return job.doing.Is(Activity::kBatch) || job.commands.Any() || job.save.committing();
 }
 
 }  // namespace
 
 void Advance(JobParts& job) {
-  if (!IsActive(job.life.state()) || job.life.state() == Job::STATE_STOPPING) return;
+  if (!job.life.runs()) return;
   job.milestones.Count(/*works=*/true, job.out.now());
-  if (job.is_async) return AdvanceAsync(job);
-  if (job.restored && !job.work.begun() && job.commands.Any(TaskKind::kUpdate)) {
-    // A restart in the middle of an update: its batch is rebuilt from the READY rows.
-    if (SetUpDone(job)) job.work.Begin(Activity::kGenerate, job);
-    return;
+  if (!job.work.begun()) {
+    if (!job.data.loaded()) return job.Switch(Activity::kSetUp);
+    RestoreWork(job);
+    if (!job.life.runs()) return;
   }
-  const bool busy = job.doing.OnResponses() || job.doing.Is(Activity::kBatch) ||
-                    job.commands.Any() || job.save.committing();
-  if (busy) return GoOn(job);
-  if (!SetUpDone(job)) return job.Switch(Activity::kSetUp);
-  if (job.commands.room().Waits(job.out.now())) return;
-  if (job.life.state() == Job::STATE_STARTING || job.life.state() == Job::STATE_RECOVERING) {
-    job.life.Trigger(JobTrigger::kSetUp, job);
+  const bool update_restored = job.commands.Any(TaskKind::kUpdate) &&
+                               !job.doing.Is(Activity::kUpdate) && !job.doing.Is(Activity::kBatch);
+  if (!SetUpDone(job)) {
+    if (!TrainerWorks(job)) Wait(Activity::kSetUp, job);
+  } else if (update_restored) {
+    // A restart in the middle of an update: its batch is made of the same responses.
+    if (TakeRestoredBatch(job)) BuildBatchOf(job);
+  } else if (!TrainerWorks(job)) {
+    TendTrainer(job);
   }
-  // Everything else needs the newest weights where they are sampled.
-  if (PublishDue(job)) return Publish(job);
-  job.LoadWeights();
-  Milestones& milestones = job.milestones;
-  const int64_t step = job.out.step();
-  // A step or an evaluation that a restart interrupted is finished first.
-  if (!milestones.AtEnd(step) && !job.work.UnderWay(job.buffer)) milestones.EndWhenOutOfTime();
-  const bool pausing = job.life.state() == Job::STATE_PAUSING;  // what is due is done afterwards
-  const bool evaluates = EvaluationDue(job);
-  // An evaluation that a restart interrupted goes on even if the job pauses: its rows are there.
-  if (evaluates && (!pausing || job.buffer.found().Has(v1::PURPOSE_EVAL))) {
-    return job.work.Begin(Activity::kEvaluate, job);
-  }
-  // After the evaluation: whether a step is the best one is known by then.
-  if (milestones.SaveDue(step, pausing)) return job.save.Begin(job);
-  if (milestones.AtEnd(step) && !evaluates) return job.life.Finish(job);
-  if (pausing && !job.buffer.found().Has(v1::PURPOSE_TRAIN)) return job.life.ReleaseAll(job);
-  job.work.Begin(Activity::kGenerate, job);
+  if (!job.life.runs()) return;
+  LoadWeights(job);
+  Dispatch(job);
 }
 
 }  // namespace baton::controller

@@ -1,23 +1,23 @@
 // What a job does next.
 //
-// Owns nothing, and plans nothing. `Advance` looks at what is true (which version is published,
-// which step was evaluated, which was saved) and begins the first activity that is due:
+// Plans nothing. `Advance` looks at what is true (which version is published, which step was
+// evaluated, which was saved) and begins the first activity that is due:
 //
-//   set up? -> publish? -> evaluate? -> save? -> at the end? -> pausing? -> generate
+//   trainer:  set up? -> publish? -> evaluate? -> save? -> at the end? -> pausing? -> a batch?
+//   rollouts: take the newest weights when idle; begin prompt groups as StepPlan says
 //
-// It is called whenever something may have become true. So a restart and a way back need no paths
-// of their own: what they left undone is due.
+// It is called whenever something may have become true. So a restart and a rollback need no paths
+// of their own: what they left undone is due. Of a synchronous job the trainer waits for an
+// evaluation and for the responses of its step; of an asynchronous one rollouts go on beside it,
+// and it waits for them only while no batch is complete.
 #ifndef BATON_CONTROLLER_CORE_LOOP_STEP_LOOP_H_
 #define BATON_CONTROLLER_CORE_LOOP_STEP_LOOP_H_
 
+#include "controller/core/steps/job_parts.h"
+
 namespace baton::controller {
 
-struct JobParts;
-
 void Advance(JobParts& job);
-
-/// The data are read, and the roles have the workers that the job needs to go on.
-bool SetUpDone(const JobParts& job);
 
 }  // namespace baton::controller
 

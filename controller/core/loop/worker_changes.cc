@@ -1,13 +1,14 @@
 #include "controller/core/loop/worker_changes.h"
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "controller/core/job/task_failure.h"
-#include "controller/core/loop/job_parts.h"
-#include "controller/core/loop/step_loop.h"
-#include "controller/core/loop/way_back.h"
+#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/life_changes.h"
+#include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/running_tasks.h"
 #include "controller/core/workers/slot_views.h"
 #include "controller/core/workers/worker_return.h"
@@ -16,6 +17,37 @@
 namespace baton::controller {
 
 using Job = v1::Job;
+
+namespace {
+
+// Stops tasks that the job no longer needs.
+void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running, JobParts& job) {
+  for (const TaskRef& ref : running) {
+    if (IsTrajectoryTask(ref.kind) && !job.Wants(worker, ref)) {
+      job.out.Do(StopTask{worker, ref, "it is not wanted any more"});
+    }
+  }
+}
+
+// A worker came back that plays a role of the work. `first_time`: since a controller began.
+void ResumeResponses(const WorkerBack& event, bool first_time, JobParts& job) {
+  if (first_time) {
+    job.work.early().NoteTasks(event);
+    if (job.work.begun()) AdoptRunning(job);
+  } else if (job.work.begun()) {
+    StopUnwanted(event.worker, event.running, job);
+    job.scheduler.generations().RepeatRecalls(event.worker, job.scheduler.Work(), job.Work());
+  }
+}
+
+}  // namespace
+
+void AdoptRunning(JobParts& job) {
+  for (const EarlyReports::Running& running : job.work.early().TakeTasks()) {
+    AdoptTask(job.scheduler, running.worker, running.ref, job.roster().hybrid(), job.Work());
+    StopUnwanted(running.worker, {running.ref}, job);
+  }
+}
 
 void PlaceWorker(const WorkerGranted& event, JobParts& job) {
   const Job::State state = job.life.state();
@@ -29,10 +61,10 @@ void PlaceWorker(const WorkerGranted& event, JobParts& job) {
   if (state == Job::STATE_QUEUED) {
     // The first worker: from here on the job holds something, so it reads its data.
     job.life.NoteStart(job.out.now());
-    job.life.Trigger(JobTrigger::kWorkersGranted, job);
+    Trigger(JobTrigger::kWorkersGranted, job);
     // A job that goes on has responses, whose prompts it needs at once.
     const bool goes_on =
-        job.out.step() > 0 || job.scheduler.Total() > 0 || !job.buffer.found().empty();
+        job.out.step() > 0 || !job.prompt_groups.draws.open().empty() || job.evaluation.active();
     if (!job.data.loaded() && !job.data.loading()) job.data.Load(goes_on, job.out);
     job.Switch(Activity::kSetUp);
   }
@@ -60,15 +92,13 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
     ResumeWork(*slot, event, first_time, job.Roles());
   }
   if (!ready) return;
-  if (works) job.work.OnWorkerBack(event, first_time, job);
+  if (works) ResumeResponses(event, first_time, job);
   // Now it is known what it runs: a command of a shared pool waits for that.
   for (const RoleSlot* slot : job.roster().Of(event.worker)) {
     SendMissedCommand(*slot, job.Commands());
   }
-  job.ahead.OnWorkerBack(event, job);
-  job.LoadWeights();
-  job.Dispatch();
-  Advance(job);  // it may have been the last that was waited for
+  job.ahead.OnWorkerBack(event, job.out);
+  job.Then(Next::kAdvance);  // it may have been the last that was waited for
 }
 
 // ---- Roles --------------------------------------------------------------------------------------
@@ -78,11 +108,11 @@ void OnRoleTask(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
     // Whatever it answers: there is no second way to leave a role.
     job.slots.Leave(slot, job.versions, job.out);
     job.out.Do(PutJob{});
-    return job.life.CheckReleased(job);
+    return CheckReleased(job);
   }
   const absl::StatusOr<bool> plays = OnRoleTaken(event, slot, job.Roles());
-  if (!plays.ok()) return job.life.Fail(plays.status(), job);
-  if (*plays) Advance(job);
+  if (!plays.ok()) return Fail(plays.status(), job);
+  if (*plays) job.Then(Next::kAdvance);
 }
 
 void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
@@ -91,9 +121,9 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
     job.slots.ForgetFailures(slot);
     job.versions.replicas().Loaded(index);
     // A newer version may have been published while it loaded this one.
-    job.LoadWeights();
+    LoadWeights(job);
     job.versions.NoteWhenAllHold(job.roster(), job.out.now());
-    return job.Dispatch();
+    return job.Then(Next::kGiveOut);
   }
   const uint64_t version = job.versions.replicas().Of(index).loading;
   job.versions.replicas().StopLoading(index);
@@ -101,26 +131,24 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
                             ": ", event.status.message()));
   if (FailureOf(event) == TaskFailure::kNotFound) {
     // The relay lost the version, by a restart or for want of room.
-    if (job.async.evaluation.pinned().pin().version == version &&
-        version != job.versions.served()) {
-      job.out.Warn(absl::StrCat(job.async.evaluation.pinned().name(),
-                                " is given up: the relay no longer has its weights"));
-      job.async.evaluation.Drop("the relay no longer has its weights", job);
+    if (job.evaluation.pin().version == version && version != job.versions.newest()) {
+      job.out.Warn(
+          absl::StrCat(job.evaluation.name(), " is given up: the relay no longer has its weights"));
+      DropEvaluation("the relay no longer has its weights", job);
     }
     // It is not wanted any more: a newer one came meanwhile.
     const uint64_t served = job.versions.served();
-    if (job.is_async && served != 0 && version != served) return Advance(job);
+    if (served != 0 && version != served) return job.Then(Next::kAdvance);
     job.versions.Unpublish();  // the actor publishes it again
   }
   if (job.slots.CountFailure(slot) >= job.options.max_attempts) {
-    return job.life.Fail(
-        absl::Status(
-            event.status.code(),
-            absl::StrCat("worker ", slot.worker, " failed ", slot.failures,
-                         " times to load the weights; the last: ", event.status.message())),
-        job);
+    return Fail(absl::Status(
+                    event.status.code(),
+                    absl::StrCat("worker ", slot.worker, " failed ", slot.failures,
+                                 " times to load the weights; the last: ", event.status.message())),
+                job);
   }
-  Advance(job);
+  job.Then(Next::kAdvance);
 }
 
 // ---- Workers that go ----------------------------------------------------------------------------
@@ -134,7 +162,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
   // A job that gives its workers back has nothing left that the loss could harm.
   if (loss->releasing || job.life.state() == Job::STATE_STOPPING) {
     job.out.Do(PutJob{});
-    return job.life.CheckReleased(job);
+    return CheckReleased(job);
   }
   job.out.Warn(absl::StrCat("lost ", loss->worker_slot, " worker ", worker, ": ", reason));
   for (const std::string& role : loss->roles) {
@@ -150,7 +178,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
     job.out.Do(NeedOf(job.roster(), job.groups));
   }
   job.out.Do(PutJob{});
-  job.Dispatch();
+  job.Then(Next::kGiveOut);
 }
 
 void Evict(const std::string& worker, const std::string& reason, JobParts& job) {
@@ -180,7 +208,7 @@ void DrainSlow(StragglerDetector& stragglers, const std::string& role, const std
 
 void OnGroupBroken(const Group& group, const TaskDone& event, JobParts& job) {
   const absl::Status status = BreakGroup(group, event, job.Roles());
-  if (!status.ok()) job.life.Fail(status, job);
+  if (!status.ok()) Fail(status, job);
 }
 
 // A rank may notice the loss of another one before the lease of that one ends. By now the lease has
@@ -214,7 +242,7 @@ void CheckSlotDeadlines(JobParts& job) {
                                 " within ", absl::FormatDuration(job.options.release_deadline),
                                 "; the job gives it back anyway"));
       job.slots.Leave(slot, job.versions, job.out, ReturnReason::kStuck);
-      job.life.CheckReleased(job);
+      CheckReleased(job);
       continue;
     }
     const std::string worker = slot.worker;

@@ -10,19 +10,17 @@
 #include <string>
 
 #include "controller/core/job/events.h"
-#include "controller/core/job/straggler_detector.h"
-#include "controller/core/workers/rank_groups.h"
-#include "controller/core/workers/worker_slots.h"
+#include "controller/core/steps/job_parts.h"
 
 namespace baton::controller {
-
-struct JobParts;
 
 /// The queue gives the job a worker. One that it does not need goes back.
 void PlaceWorker(const WorkerGranted& event, JobParts& job);
 /// A worker attaches again within its lease.
 void TakeBackWorker(const WorkerBack& event, JobParts& job);
 
+/// Workers that came back before the work stood told what they run; it stays with them.
+void AdoptRunning(JobParts& job);
 /// The answer to assign_role or release_role, which the slot awaits.
 void OnRoleTask(const TaskDone& event, const RoleSlot& slot, JobParts& job);
 /// The answer to load_weights, which the slot awaits.
@@ -32,7 +30,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job);
 void LoseWorker(const std::string& worker, const std::string& reason, bool moves, JobParts& job);
 /// A worker that lives but let a deadline pass, or does not hold what it took on.
 void Evict(const std::string& worker, const std::string& reason, JobParts& job);
-/// All responses of the work are READY: a worker of `role` that has been slower than its peers for
+/// A step is done: a worker of `role` that has been slower than its peers for
 /// long has to go. `unit`: what `pace` is measured by, for people.
 void DrainSlow(StragglerDetector& stragglers, const std::string& role, const std::string& unit,
                JobParts& job);

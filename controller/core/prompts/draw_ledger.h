@@ -1,8 +1,8 @@
-// Which draws of an async job are open, and which are spent.
+// Which draws of a job are open, and which are spent.
 //
 // Owns both sets. A draw is a prompt's group of responses (prompt_source.h says which prompt).
-// Groups of an async job are complete in any order, so a cursor does not say what was trained on;
-// the set of spent draws does.
+// Groups may be complete in any order, so a cursor does not say what was trained on; the set of
+// spent draws does.
 //
 // clang-format off
 //   never drawn --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good
@@ -92,11 +92,7 @@ class DrawLedger {
 
   /// A checkpoint is being completed; it is complete.
   void Cut() { cut_ = spent_; }
-  /// Returns how many draws it has spent.
-  uint64_t Saved() {
-    saved_ = cut_;
-    return saved_.size();
-  }
+  void Saved() { saved_ = cut_; }
   /// The job goes back to its newest checkpoint. What is open stays so.
   void RollBack();
 

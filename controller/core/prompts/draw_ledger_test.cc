@@ -4,7 +4,8 @@
 #include <random>
 #include <set>
 
-#include "controller/core/loop/async_admission.h"
+#include "controller/core/prompts/birth_numbers.h"
+#include "controller/core/steps/admission_pace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -140,7 +141,20 @@ TEST(DrawLedgerTest, WhatIsClosedIsDrawnAnew) {
 
 // A group that begins with weights that are `behind` updates old, and has `ahead` groups before it,
 // is consumed by update ahead / batch + 1 from now.
-TEST(AsyncAdmissionTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
+TEST(BirthNumbersTest, NoNumberIsTakenTwice) {
+  EffectSink out;
+  BirthNumbers births;
+  EXPECT_EQ(births.Take(3, out), 1u) << "0 names nothing";
+  store::v1::JobRow row;
+  births.Save(&row);
+  BirthNumbers restarted;
+  restarted.Restore(row);
+  EXPECT_EQ(restarted.Take(2, out), 4u);
+  EXPECT_EQ(restarted.Take(1, out), 6u);
+  EXPECT_EQ(out.Take().size(), 3u) << "each time the job's row is put";
+}
+
+TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_TRUE(MayBegin({0, 4, 3, 0}));
   EXPECT_FALSE(MayBegin({0, 4, 4, 0})) << "the next batch is of newer weights";
   EXPECT_FALSE(MayBegin({0, 4, 0, 1})) << "so is this one";

@@ -105,7 +105,7 @@ TEST(PromptHistoryTest, ABufferKnowsWhatItPutsAndFindsUntilTheStepIsOld) {
   buffer.NoteFound(7, ToRow(Said(7, 4), 1, 1), /*current=*/false);
   EXPECT_THAT(SerialsOf(buffer.history(), Said(0, 4)), ElementsAre(7));
   for (int64_t step = 0; step < 3; ++step) {
-    buffer.BeginStep(/*most=*/2, /*keeps_all=*/false, out);
+    buffer.BeginStep(/*most=*/2, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
     TrajectoryInfo put = Said(0, 4);
     buffer.PutNew(put, out);
     out.StepDone();

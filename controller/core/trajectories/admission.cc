@@ -4,47 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/replay.h"
-#include "controller/spec/roles.h"
-#include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
 
-void Admission::Begin(bool evaluates, const WorkContext& context) {
-  const v1::JobSpec& spec = submitted_->effective_spec();
-  evaluates_ = evaluates;
-  births_.Begin(evaluates, context.out);
-  if (evaluates) {
-    draws_.BeginEvaluation(context.data.ValSize(spec.data()));
-  } else {
-    // The responses of a replay are recorded: none is drawn.
-    draws_.BeginStep(Replays(submitted_->dataflow()) ? 0 : GenBatchSize(spec));
-  }
-}
-
-void Admission::End() {
-  draws_.Stop();
-  evaluates_ = false;
-}
-
-void Admission::TakeNumbers(const TrajectoryTable& table, EffectSink& out) {
-  // Examples of kind sft have no tasks, so nothing names them.
-  if (is_rl()) births_.Take((draws_.end() - draws_.first()) * PerDraw(table), out);
-}
-
 uint64_t Admission::Judged(const TrajectoryTable& table) const {
-  const uint64_t work = table.all().size() + table.taken() + Left(table);
-  const v1::JobSpec& spec = submitted_->effective_spec();
-  if (!IsAsync(spec, submitted_->dataflow())) return work;
-  // At first there are few, and one that fails would be a large share of them.
-  return std::max<uint64_t>(
-      work, static_cast<uint64_t>(spec.data().train_batch_size()) * table.plan().PerDraw());
-}
-
-uint64_t Admission::PerDraw(const TrajectoryTable& table) const {
-  if (evaluates_) return table.plan().Samples(v1::PURPOSE_EVAL);
-  return table.plan().Samples(v1::PURPOSE_TRAIN) + (is_rl() && table.plan().has_baseline() ? 1 : 0);
+  return std::max<uint64_t>(responses_, table.all().size() + table.taken());
 }
 
 std::string Admission::WorkName(const EffectSink& out) const {
@@ -52,33 +17,19 @@ std::string Admission::WorkName(const EffectSink& out) const {
                     : absl::StrCat("step ", out.step() + 1);
 }
 
-std::vector<TrajectoryInfo> Admission::MakeNext(const TrajectoryTable& table,
-                                                const WorkContext& context) {
+std::vector<TrajectoryInfo> Admission::MakeDraw(v1::Purpose purpose, uint64_t draw, uint64_t prompt,
+                                                uint64_t birth, const TrajectoryTable& table,
+                                                const WorkContext& context) const {
   std::vector<TrajectoryInfo> made;
-  const uint64_t draw = draws_.next();
-  const uint64_t prompt = evaluates_ ? draw : context.data.PromptOf(draw);
-  if (!is_rl()) {  // an example is a trajectory born READY
+  if (!is_rl()) {
     TrajectoryInfo example;
     example.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
     example.draw = draw;
     example.prompt_id = prompt;
     example.state = TrajectoryState::kReady;
     made.push_back(std::move(example));
-    draws_.Made();
     return made;
   }
-  // A trajectory's number follows from its place, so a restarted controller gives it the same one.
-  const uint64_t birth = births_.At((draw - draws_.first()) * PerDraw(table));
-  made = MakeDraw(evaluates_ ? v1::PURPOSE_EVAL : v1::PURPOSE_TRAIN, draw, prompt, birth, table,
-                  context);
-  draws_.Made();
-  return made;
-}
-
-std::vector<TrajectoryInfo> Admission::MakeDraw(v1::Purpose purpose, uint64_t draw, uint64_t prompt,
-                                                uint64_t birth, const TrajectoryTable& table,
-                                                const WorkContext& context) const {
-  std::vector<TrajectoryInfo> made;
   const uint32_t n = table.plan().Samples(purpose);
   if (table.plan().has_baseline() && purpose == v1::PURPOSE_TRAIN) {
     made.push_back(Make(v1::PURPOSE_BASELINE, draw, 0, prompt, birth++, table, context));
@@ -104,11 +55,7 @@ TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t samp
   trajectory.policy_version = context.versions.newest();
   trajectory.incarnation = context.out.incarnation();
   auto kept = context.buffer.found().Recall(trajectory, table.plan().Wanted(trajectory));
-  // A response of other weights is generated again: what a batch of mode sync consumes was sampled
-  // by exactly the weights that the step begins with.
-  const bool fresh = kept.has_value() && (context.any_version ||
-                                          context.versions.WhyStale(*kept, context.out).empty() ||
-                                          (Mutant("stale-restored") || Mutant("stale-consumed")));
+  const bool fresh = kept.has_value();
   if (fresh) {
     trajectory = *std::move(kept);
     // A score of a response that was lost may still be under way.

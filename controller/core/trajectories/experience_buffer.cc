@@ -1,6 +1,7 @@
 #include "controller/core/trajectories/experience_buffer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -39,10 +40,6 @@ BuildBatch AskForBatch(const v1::JobSpec& spec, const ExperienceBuffer::Metrics&
   batch.step = out.step() + 1;
   batch.incarnation = out.incarnation();
   batch.algorithm = algorithm;
-  // Dynamic sampling draws more groups than a step needs; the first ones that teach are taken.
-  if (spec.algorithm().dynamic_sampling()) {
-    batch.max_groups = static_cast<uint32_t>(spec.data().train_batch_size());
-  }
   return batch;
 }
 
@@ -79,6 +76,7 @@ void ExperienceBuffer::NoteFound(uint64_t serial, const store::v1::TrajectoryRow
   const TrajectoryInfo found = FromRow(row, serial, /*wanted=*/0);
   earlier_.Note(found);
   history_.Note(found);
+  if (row.purpose() == v1::PURPOSE_EVAL) evaluations_[serial] = row.step();
   if (!current) return;
   if (Mutant("ready-lost-at-restart") && found_.empty() && serial % 2 == 0) return;
   found_.Add(serial, row);
@@ -94,35 +92,38 @@ void ExperienceBuffer::PutNew(TrajectoryInfo& trajectory, EffectSink& out) {
 void ExperienceBuffer::Put(const TrajectoryInfo& trajectory, EffectSink& out) {
   Need(trajectory);
   const int64_t done = trajectory.pin.version != 0 ? trajectory.pin.step : out.step();
+  if (trajectory.purpose == v1::PURPOSE_EVAL) evaluations_[trajectory.serial] = done;
   out.Do(PutTrajectory{trajectory.serial, StepOf(trajectory.purpose, done), out.incarnation(),
                        trajectory});
 }
 
-void ExperienceBuffer::Drop(const TrajectoryInfo& trajectory, EffectSink& out) const {
+void ExperienceBuffer::Drop(const TrajectoryInfo& trajectory, EffectSink& out) {
+  evaluations_.erase(trajectory.serial);
   out.Do(DropTrajectories{trajectory.serial, trajectory.serial + 1});
   out.Do(DropPayloads{{trajectory.id}});
 }
 
 void ExperienceBuffer::DropFound(v1::Purpose purpose, EffectSink& out) {
   for (const uint64_t serial : found_.Take(purpose)) {
+    evaluations_.erase(serial);
     out.Do(DropTrajectories{serial, serial + 1});
   }
 }
 
-void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, EffectSink& out,
-                                 std::optional<uint64_t> oldest) {
+void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, uint64_t oldest, EffectSink& out) {
   const int64_t next = out.step() + 1;
-  // The evaluation before a step, and a step that is begun again, count with the step.
+  // A step that is begun again has its row.
   if (kept_.empty() || kept_.back().step != next) kept_.push_back({next, next_serial_, {}});
-  while (kept_.size() > most && kept_[1].first_serial <= oldest.value_or(kNoSerial)) {
+  while (kept_.size() > most && kept_[1].first_serial <= oldest) {
     out.Do(DropTrajectories{kept_[0].first_serial, kept_[1].first_serial});
     if (!keeps_all) out.Do(DropBatches{kept_[0].step, kept_[1].step});
     kept_.erase(kept_.begin());
     earlier_.Retire(kept_.front().first_serial);
     if (!Mutant("history-never-ends")) history_.Retire(kept_.front().first_serial);
+    evaluations_.erase(evaluations_.begin(), evaluations_.lower_bound(kept_.front().first_serial));
   }
   // What is put from here on has a larger serial, so this holds until the next step begins.
-  if (oldest.has_value()) oldest_serial_ = std::min(*oldest, next_serial_);
+  oldest_serial_ = std::min(oldest, next_serial_);
   // At every step: a controller may have died before it deleted what its rows let go.
   if (!keeps_all) DropFiles(out);
   out.Do(PutJob{});
@@ -153,28 +154,10 @@ void ExperienceBuffer::DropFiles(EffectSink& out) const {
   if (drop.end > 1) out.Do(std::move(drop));
 }
 
-void ExperienceBuffer::RollBack(Metrics algorithm, bool keeps_all, EffectSink& out) {
-  algorithm_ = std::move(algorithm);
-  // The step in progress may have its batch already.
-  if (!kept_.empty() && kept_.back().step > out.step() && !Mutant("batch-outlives-rollback")) {
-    // Steps before the kept ones have no row left: a way back may be millions of steps long.
-    const int64_t first = keeps_all ? 1 : kept_.front().step;
-    out.Do(DropBatches{std::max(out.step() + 1, first), kept_.back().step + 1});
-  }
-  uint64_t end = next_serial_;  // each row is dropped once
-  while (!kept_.empty() && kept_.back().step > out.step() &&
-         !(Mutant("stale-restored") || Mutant("stale-consumed"))) {
-    out.Do(DropTrajectories{kept_.back().first_serial, end});
-    if (!Mutant("rollback-drops-rows-again")) end = kept_.back().first_serial;
-    kept_.pop_back();
-  }
-  if (!keeps_all) DropFiles(out);
-}
-
 // What the steps that are redone put stays with the step in progress: the rows of the work are
 // among it, and the files that hold their payloads.
-void ExperienceBuffer::RollBackKeeping(const Trajectories& live, Metrics algorithm, bool keeps_all,
-                                       EffectSink& out) {
+void ExperienceBuffer::RollBack(const Trajectories& live, Metrics algorithm, bool keeps_all,
+                                EffectSink& out) {
   KeptStep next{out.step() + 1, next_serial_, {}};
   std::vector<KeptStep> before = kept_;
   while (!before.empty() && before.back().step > out.step()) {
@@ -182,33 +165,40 @@ void ExperienceBuffer::RollBackKeeping(const Trajectories& live, Metrics algorit
     next.files.Add(before.back().files);
     before.pop_back();
   }
+  std::set<uint64_t> spared = found_.Serials();
+  for (const auto& [id, trajectory] : live) {
+    if (trajectory.serial != 0) spared.insert(trajectory.serial);
+  }
   // Rows of the work may be older than all steps that are kept.
   uint64_t first = next.first_serial;
-  if (before.empty()) {
-    for (const auto& [id, trajectory] : live) {
-      if (trajectory.serial != 0) first = std::min(first, trajectory.serial);
-    }
-    const std::set<uint64_t> found = found_.Serials();
-    if (!found.empty()) first = std::min(first, *found.begin());
+  if (before.empty() && !spared.empty()) first = std::min(first, *spared.begin());
+  for (const auto& [serial, step] : evaluations_) {
+    if (step <= out.step() && !Mutant("rollback-drops-evaluations")) spared.insert(serial);
   }
-  const int64_t end = kept_.empty() ? 0 : kept_.back().step + 1;
-  const int64_t begin = kept_.empty() ? 0 : (keeps_all ? 1 : kept_.front().step);
   algorithm_ = std::move(algorithm);
-  if (end > out.step() + 1) out.Do(DropBatches{std::max(out.step() + 1, begin), end});
-  DropOthers(next.first_serial, live, out);
+  // The step in progress may have its batch already. Steps before the kept ones have no row left: a
+  // rollback may be millions of steps long.
+  if (!kept_.empty() && kept_.back().step > out.step() && !Mutant("batch-outlives-rollback")) {
+    const int64_t oldest = keeps_all ? 1 : kept_.front().step;
+    out.Do(DropBatches{std::max(out.step() + 1, oldest), kept_.back().step + 1});
+  }
+  DropOthers(next.first_serial, spared, out);
+  if (spared.lower_bound(next.first_serial) == spared.end()) next.files = {};
+  for (auto it = evaluations_.lower_bound(next.first_serial); it != evaluations_.end();) {
+    it = spared.count(it->first) > 0 ? std::next(it) : evaluations_.erase(it);
+  }
   next.first_serial = first;
   before.push_back(std::move(next));
   kept_ = std::move(before);
   if (!keeps_all) DropFiles(out);
 }
 
-void ExperienceBuffer::DropOthers(uint64_t first, const Trajectories& live, EffectSink& out) const {
-  std::set<uint64_t> serials = found_.Serials();
-  for (const auto& [id, trajectory] : live) serials.insert(trajectory.serial);
+void ExperienceBuffer::DropOthers(uint64_t first, const std::set<uint64_t>& spared,
+                                  EffectSink& out) const {
   uint64_t begin = first;
-  for (auto it = serials.lower_bound(first); it != serials.end(); ++it) {
+  for (auto it = spared.lower_bound(first); it != spared.end(); ++it) {
     if (*it > begin) out.Do(DropTrajectories{begin, *it});
-    begin = *it + 1;
+    if (!Mutant("rollback-drops-rows-again")) begin = *it + 1;
   }
   if (next_serial_ > begin) out.Do(DropTrajectories{begin, next_serial_});
 }

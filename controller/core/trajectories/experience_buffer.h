@@ -9,8 +9,8 @@
 //     |                  +--------- a rollback ------------+--> dropped: its draws are made again
 //     +-- a restart: its row is there
 //
-// In mode async the batch takes its trajectories out of the work, which goes on beside the update;
-// a rollback gives them back, and they are READY again.
+// The batch takes its trajectories out of the work, which may go on beside the update; when it is
+// given up they go back, and are READY again.
 //
 // A row outlives its trajectory: experience of the last steps can be read, and its payload lies in
 // the experience log until the step is retired. A file of the log goes when no kept step needs it:
@@ -20,25 +20,117 @@
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_EXPERIENCE_BUFFER_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_EXPERIENCE_BUFFER_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/job/effect_sink.h"
+#include "controller/core/job/events.h"
 #include "controller/core/job/file_ranges.h"
 #include "controller/core/job/trajectory.h"
 #include "controller/core/prompts/earlier_responses.h"
 #include "controller/core/prompts/prompt_history.h"
-#include "controller/core/trajectories/found_rows.h"
-#include "controller/core/trajectories/standing_batch.h"
 
 namespace baton::controller {
+
+/// The rows of trajectories that a restarted controller found, until the work in progress has taken
+/// them in: what is READY in the store is not generated again.
+class FoundRows {
+ public:
+  void Add(uint64_t serial, store::v1::TrajectoryRow row) {
+    const uint64_t id = row.id();
+    rows_[id] = {serial, std::move(row)};
+  }
+  void Clear() { rows_.clear(); }
+  bool empty() const { return rows_.empty(); }
+
+  /// The response to `drawn` that an earlier controller stored; nothing: there is none, or it was
+  /// the answer to another prompt. `wanted`: the score nodes that make it READY.
+  std::optional<TrajectoryInfo> Recall(const TrajectoryInfo& drawn, uint64_t wanted) const {
+    const auto found = rows_.find(drawn.id);
+    if (found == rows_.end()) return std::nullopt;
+    const auto& [serial, row] = found->second;
+    // The data may have changed while the controller was away: this draw is another prompt then.
+    const bool same = row.purpose() == drawn.purpose && row.draw() == drawn.draw &&
+                      row.sample() == drawn.sample && row.prompt_id() == drawn.prompt_id;
+    if (!same) return std::nullopt;
+    return FromRow(row, serial, wanted);
+  }
+  /// Some row is of that purpose.
+  bool Has(v1::Purpose purpose) const {
+    return std::any_of(rows_.begin(), rows_.end(),
+                       [&](const auto& found) { return found.second.row.purpose() == purpose; });
+  }
+  /// Forgets the rows of that purpose. Returns their serials.
+  std::vector<uint64_t> Take(v1::Purpose purpose) {
+    std::vector<uint64_t> serials;
+    for (auto it = rows_.begin(); it != rows_.end();) {
+      if (it->second.row.purpose() != purpose) {
+        ++it;
+        continue;
+      }
+      serials.push_back(it->second.serial);
+      it = rows_.erase(it);
+    }
+    return serials;
+  }
+  std::set<uint64_t> Serials() const {
+    std::set<uint64_t> serials;
+    for (const auto& [id, found] : rows_) serials.insert(found.serial);
+    return serials;
+  }
+
+ private:
+  struct Row {
+    uint64_t serial = 0;
+    store::v1::TrajectoryRow row;
+  };
+  std::map<uint64_t, Row> rows_;  // by id
+};
+
+/// The batch of the step in progress, once it is built.
+///
+/// Owns what the runtime said of it (BatchBuilt).
+///
+///   none --Built--> stands --the update leaves--> trained on --Clear: the step ends--> none
+class StandingBatch {
+ public:
+  void Built(BatchBuilt event, absl::Time now) {
+    event_ = std::move(event);
+    at_ = now;
+  }
+  /// The step ends, or the batch is given up. Its size and its metrics are known until the next one
+  /// stands.
+  void Clear() {
+    event_.column_hashes.clear();
+    event_.algorithm.clear();
+  }
+
+  /// Responses in it.
+  uint32_t size() const { return event_.size; }
+  absl::Time built_at() const { return at_; }
+  const std::map<std::string, double>& metrics() const { return event_.metrics; }
+  /// Of each response in it, by id.
+  const std::map<uint64_t, std::vector<uint64_t>>& column_hashes() const {
+    return event_.column_hashes;
+  }
+  /// What the algorithm carries on from its step. It is taken once: the step is done.
+  std::map<std::string, double> TakeAlgorithm() { return std::exchange(event_.algorithm, {}); }
+
+ private:
+  BatchBuilt event_;
+  absl::Time at_;
+};
 
 /// Bytes of the payloads that the work in progress holds, by how far their trajectories are.
 struct PayloadBytes {
@@ -77,24 +169,21 @@ class ExperienceBuffer {
   /// The row of a response changed.
   void Put(const TrajectoryInfo& trajectory, EffectSink& out);
   /// The response is lost: its row and its payload are dropped.
-  void Drop(const TrajectoryInfo& trajectory, EffectSink& out) const;
+  void Drop(const TrajectoryInfo& trajectory, EffectSink& out);
 
   // ---- Steps.
-  /// The next step or evaluation begins. Steps beyond the newest `most` are retired; with
-  /// `keeps_all` their payloads and batches stay. `oldest`, of an async job: the smallest serial of
-  /// the trajectories in the work; steps whose rows may be among these are not retired.
-  void BeginStep(size_t most, bool keeps_all, EffectSink& out,
-                 std::optional<uint64_t> oldest = std::nullopt);
-  /// The job went back: rows of later steps are dropped, and `algorithm` is what it was.
+  /// The next step begins. Steps beyond the newest `most` are retired; with `keeps_all` their
+  /// payloads and batches stay. `oldest`: the smallest serial of the trajectories in the work;
+  /// steps whose rows may be among these are not retired.
+  void BeginStep(size_t most, bool keeps_all, uint64_t oldest, EffectSink& out);
+  /// The job went back: rows of later steps are dropped, and `algorithm` is what it was. Rows of
+  /// the work, `live`, stay, and so do those of evaluations of steps that are not undone.
   /// `keeps_all` as for BeginStep.
-  void RollBack(Metrics algorithm, bool keeps_all, EffectSink& out);
-  /// The same of an async job: rows of the work, `live`, stay.
-  void RollBackKeeping(const Trajectories& live, Metrics algorithm, bool keeps_all,
-                       EffectSink& out);
+  void RollBack(const Trajectories& live, Metrics algorithm, bool keeps_all, EffectSink& out);
   /// The work in progress ends, consumed or not: its payloads are not needed in memory any more.
   void EndWork(const Trajectories& trajectories, EffectSink& out);
 
-  // ---- What a batch of an async job takes out of the work.
+  // ---- What a batch takes out of the work.
   void Take(Trajectories group) { taken_.merge(group); }
   /// The batch is given up: its trajectories go back.
   Trajectories GiveBack();
@@ -136,14 +225,15 @@ class ExperienceBuffer {
   /// Deletes the files that no kept step needs.
   void DropFiles(EffectSink& out) const;
 
-  /// Forgets the rows from `first` on that `live` does not have.
-  void DropOthers(uint64_t first, const Trajectories& live, EffectSink& out) const;
+  /// Forgets the rows from `first` on, but for those.
+  void DropOthers(uint64_t first, const std::set<uint64_t>& spared, EffectSink& out) const;
 
   uint64_t next_serial_ = 1;
-  uint64_t oldest_serial_ = 0;  // of the work of an async job, as of when the step began; 0: none
-  std::vector<KeptStep> kept_;  // oldest first
-  uint32_t newest_file_ = 0;    // of the experience log, as far as rows of this controller say
-  FoundRows found_;             // until the work in progress ends
+  uint64_t oldest_serial_ = 0;               // of the work, as of when the step began; 0: none
+  std::map<uint64_t, int64_t> evaluations_;  // rows of evaluations: the step of each serial
+  std::vector<KeptStep> kept_;               // oldest first
+  uint32_t newest_file_ = 0;  // of the experience log, as far as rows of this controller say
+  FoundRows found_;           // until the work in progress ends
   EarlierResponses earlier_;
   PromptHistory history_;
   Metrics algorithm_;

@@ -48,7 +48,7 @@ TEST(ExperienceBufferTest, AsManyStepsAreKeptAsAreAskedFor) {
   ExperienceBuffer buffer;
   constexpr size_t kMost = 3;
   for (int64_t step = 0; step < 5; ++step) {
-    buffer.BeginStep(kMost, /*keeps_all=*/false, out);
+    buffer.BeginStep(kMost, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
     store::v1::JobRow row;
     buffer.Save(&row);
     EXPECT_EQ(row.kept_steps_size(), std::min<int>(static_cast<int>(step) + 1, kMost));
@@ -95,13 +95,13 @@ TEST(ExperienceBufferTest, BytesAreCountedByHowFarTheirTrajectoriesAre) {
 TEST(ExperienceBufferTest, AnEvaluationBelongsToTheStepAfterIt) {
   EffectSink out = SinkAt(kEpoch, 4);
   ExperienceBuffer buffer;
-  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
   TrajectoryInfo evaluated = ReadyOf(0, 0, 1);
   evaluated.purpose = v1::PURPOSE_EVAL;
   evaluated.location.file = 3;
   buffer.PutNew(evaluated, out);
   EXPECT_EQ(TakeAll<PutTrajectory>(out).at(0).step, 4) << "it measures the steps that are done";
-  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
   TrajectoryInfo trained = ReadyOf(0, 0, 1);
   trained.location.file = 5;
   buffer.PutNew(trained, out);
@@ -119,25 +119,25 @@ TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (int step = 0; step < 3; ++step) {
-    buffer.BeginStep(50, /*keeps_all=*/false, out);
+    buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
     TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
     buffer.PutNew(trajectory, out);
     out.StepDone();
   }
   out.Take();
   out.RollBack(1);
-  buffer.RollBack({{"kl_coef", 0.25}}, /*keeps_all=*/false, out);
-  EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(3u, 4u), std::make_pair(2u, 3u)));
+  buffer.RollBack({}, {{"kl_coef", 0.25}}, /*keeps_all=*/false, out);
+  EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(2u, 4u)));
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.25);
 }
 
-// Of an async job: what is under way or READY goes on, with its rows and the files of its payloads.
+// What is under way or READY goes on, with its rows and the files of its payloads.
 TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   std::vector<TrajectoryInfo> all;
   for (uint64_t step = 0; step < 3; ++step) {
-    buffer.BeginStep(50, /*keeps_all=*/false, out, ExperienceBuffer::kNoSerial);
+    buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
     for (uint32_t sample = 0; sample < 2; ++sample) {
       all.push_back(ReadyOf(step, sample, 1));
       all.back().location.file = static_cast<uint32_t>(all.size());
@@ -147,7 +147,7 @@ TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
   }
   out.Take();
   out.RollBack(1);
-  buffer.RollBackKeeping(ById({all[1], all[4]}), {}, /*keeps_all=*/false, out);
+  buffer.RollBack(ById({all[1], all[4]}), {}, /*keeps_all=*/false, out);
   const Effects effects = out.Take();
   std::vector<std::pair<uint64_t, uint64_t>> dropped;
   for (const Effect& effect : effects) {
@@ -166,11 +166,34 @@ TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
   EXPECT_EQ(row.kept_steps(1).first_serial(), 3u);
 }
 
+// An evaluation that ended while later steps were under way stays, if its own step does.
+TEST(ExperienceBufferTest, ARollbackKeepsTheRowsOfEvaluationsThatCount) {
+  EffectSink out = SinkAt(kEpoch, 3);
+  ExperienceBuffer buffer;
+  buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
+  std::vector<TrajectoryInfo> all;
+  for (const int64_t measured : {2, 3}) {
+    all.push_back(ReadyOf(0, 0, 1));
+    all.back().purpose = v1::PURPOSE_EVAL;
+    all.back().pin = {7, measured};
+    buffer.PutNew(all.back(), out);
+  }
+  all.push_back(ReadyOf(0, 0, 1));
+  buffer.PutNew(all.back(), out);
+  out.Take();
+  out.RollBack(2);
+  buffer.RollBack({}, {}, /*keeps_all=*/false, out);
+  EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(2u, 4u))) << "all but that of step 2";
+  out.RollBack(1);
+  buffer.RollBack({}, {}, /*keeps_all=*/false, out);
+  EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(1u, 4u)));
+}
+
 TEST(ExperienceBufferTest, StepsWhoseRowsTheWorkNeedsAreNotRetired) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (int step = 0; step < 4; ++step) {
-    buffer.BeginStep(1, /*keeps_all=*/false, out, /*oldest=*/1);
+    buffer.BeginStep(1, /*keeps_all=*/false, /*oldest=*/1, out);
     TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
     buffer.PutNew(trajectory, out);
     out.StepDone();
@@ -179,7 +202,7 @@ TEST(ExperienceBufferTest, StepsWhoseRowsTheWorkNeedsAreNotRetired) {
   store::v1::JobRow row;
   buffer.Save(&row);
   EXPECT_EQ(row.oldest_serial(), 1u);
-  buffer.BeginStep(1, /*keeps_all=*/false, out, /*oldest=*/4);
+  buffer.BeginStep(1, /*keeps_all=*/false, /*oldest=*/4, out);
   EXPECT_THAT(DroppedIn(out),
               ElementsAre(std::make_pair(1u, 2u), std::make_pair(2u, 3u), std::make_pair(3u, 4u)));
 }
@@ -190,7 +213,7 @@ TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (int step = 0; step < 3; ++step) {
-    buffer.BeginStep(50, /*keeps_all=*/false, out);
+    buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
     for (uint32_t sample = 0; sample < 10; ++sample) {
       TrajectoryInfo trajectory = ReadyOf(0, sample, 1);
       buffer.PutNew(trajectory, out);
@@ -199,7 +222,7 @@ TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
   }
   out.Take();
   out.RollBack(0);
-  buffer.RollBack({}, /*keeps_all=*/false, out);
+  buffer.RollBack({}, {}, /*keeps_all=*/false, out);
   uint64_t rows = 0;
   for (const auto& [begin, end] : DroppedIn(out)) rows += end - begin;
   EXPECT_EQ(rows, 30u);
@@ -227,7 +250,7 @@ TEST(ExperienceBufferTest, ABatchGoesWithItsExperience) {
     EffectSink out = SinkAt(kEpoch);
     ExperienceBuffer buffer;
     for (uint32_t step = 0; step < 3; ++step) {
-      buffer.BeginStep(2, keeps_all, out);
+      buffer.BeginStep(2, keeps_all, ExperienceBuffer::kNoSerial, out);
       TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
       trajectory.location.file = step + 1;
       buffer.PutNew(trajectory, out);
@@ -273,7 +296,7 @@ TEST(ExperienceBufferTest, AFileGoesWhenNoKeptStepNeedsIt) {
   ExperienceBuffer buffer;
   const std::vector<std::vector<uint32_t>> dropped = {{}, {}, {}, {}, {2}, {1, 2, 3}};
   for (uint32_t step = 1; step <= dropped.size(); ++step) {
-    buffer.BeginStep(3, /*keeps_all=*/false, out);
+    buffer.BeginStep(3, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
     EXPECT_EQ(FilesDroppedIn(out), dropped[step - 1]) << "step " << step;
     PutStep(step, buffer, out);
     TrajectoryInfo late = ReadyOf(step, 1, 1);
@@ -286,7 +309,7 @@ TEST(ExperienceBufferTest, AFileGoesWhenNoKeptStepNeedsIt) {
 TEST(ExperienceBufferTest, AStepNeedsTheFilesOfItsColumns) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
-  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
   TrajectoryInfo trajectory = ReadyOf(0, 0, 1);
   trajectory.location.file = 2;
   buffer.PutNew(trajectory, out);
@@ -294,7 +317,7 @@ TEST(ExperienceBufferTest, AStepNeedsTheFilesOfItsColumns) {
   buffer.Put(trajectory, out);
   PutStep(6, buffer, out);
   out.StepDone();
-  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
   EXPECT_THAT(FilesDroppedIn(out), ElementsAre(1, 3, 5));
 }
 
@@ -303,13 +326,13 @@ TEST(ExperienceBufferTest, AWayBackLetsTheFilesOfItsStepsGo) {
     EffectSink out = SinkAt(kEpoch);
     ExperienceBuffer buffer;
     for (uint32_t step = 1; step <= 3; ++step) {
-      buffer.BeginStep(50, keeps_all, out);
+      buffer.BeginStep(50, keeps_all, ExperienceBuffer::kNoSerial, out);
       PutStep(step, buffer, out);
       out.StepDone();
     }
     out.Take();
     out.RollBack(1);
-    buffer.RollBack({}, keeps_all, out);
+    buffer.RollBack({}, {}, keeps_all, out);
     // File 3 is the newest that a row names: what has no row yet may lie there.
     const std::vector<uint32_t> dropped = FilesDroppedIn(out);
     if (keeps_all) EXPECT_THAT(dropped, ::testing::IsEmpty());
@@ -323,7 +346,7 @@ TEST(ExperienceBufferTest, ARestartLetsTheSameFilesGo) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (uint32_t step = 1; step <= 9; ++step) {
-    buffer.BeginStep(3, /*keeps_all=*/false, out);
+    buffer.BeginStep(3, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
     store::v1::JobRow row;
     buffer.Save(&row);
     PutStep(step, buffer, out);
@@ -334,7 +357,7 @@ TEST(ExperienceBufferTest, ARestartLetsTheSameFilesGo) {
     found.set_file(step);
     restarted.NoteFound(step, found, /*current=*/false);
     EffectSink again = SinkAt(kEpoch, step);
-    restarted.BeginStep(3, /*keeps_all=*/false, again);
+    restarted.BeginStep(3, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, again);
     // Of the two newest steps, and of the one that begins, nothing goes.
     std::vector<uint32_t> expected;
     for (uint32_t file = 1; file + 2 <= step; ++file) expected.push_back(file);
@@ -346,7 +369,7 @@ TEST(ExperienceBufferTest, ARestartLetsTheSameFilesGo) {
 TEST(ExperienceBufferTest, ABatchWhoseRowIsTooLargeIsNotPut) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
-  buffer.BeginStep(50, /*keeps_all=*/false, out);
+  buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
   out.Take();
   std::vector<TrajectoryInfo> all = {ReadyOf(0, 0, 1), ReadyOf(0, 1, 0)};
   all[0].finish_reason = std::string(1000, 'x');
@@ -363,15 +386,16 @@ TEST(ExperienceBufferTest, AWayBackDropsTheBatchesAboveIt) {
     EffectSink out = SinkAt(kEpoch);
     ExperienceBuffer buffer;
     for (int step = 0; step < 6; ++step) {
-      buffer.BeginStep(2, keeps_all, out);
+      buffer.BeginStep(2, keeps_all, ExperienceBuffer::kNoSerial, out);
       if (step < 5) out.StepDone();  // the sixth step is in progress
     }
     out.Take();
     out.RollBack(2);
-    buffer.RollBack({}, keeps_all, out);
+    buffer.RollBack({}, {}, keeps_all, out);
     EXPECT_THAT(BatchesDroppedIn(out), ElementsAre(std::make_pair(keeps_all ? 3 : 5, 7)));
-    buffer.RollBack({}, keeps_all, out);
-    EXPECT_THAT(BatchesDroppedIn(out), IsEmpty()) << "none was begun since";
+    buffer.RollBack({}, {}, keeps_all, out);
+    EXPECT_THAT(BatchesDroppedIn(out), ElementsAre(std::make_pair(3, 4)))
+        << "the step in progress may have one";
   }
 }
 
@@ -439,15 +463,12 @@ TEST(ExperienceBufferTest, ABatchLeavesOutWhatHasNoRewardAndGroupsThatLackTooMan
   v1::JobSpec spec;
   buffer.Build(ById(all), spec, /*least=*/1, /*held_out=*/0, Recorded::kNot, out);
   EXPECT_EQ(TakeAll<BuildBatch>(out).at(0).trajectories.size(), 5u);
-  spec.mutable_algorithm()->set_dynamic_sampling(true);
-  spec.mutable_data()->set_train_batch_size(8);
   buffer.Build(ById(all), spec, /*least=*/2, /*held_out=*/4, Recorded::kCompare, out);
   const BuildBatch batch = TakeAll<BuildBatch>(out).at(0);
   std::vector<uint64_t> draws;
   for (const TrajectoryInfo& trajectory : batch.trajectories) draws.push_back(trajectory.draw);
   EXPECT_THAT(draws, ElementsAre(0, 0, 2, 2));
   EXPECT_EQ(batch.step, 3);
-  EXPECT_EQ(batch.max_groups, 8u);
   EXPECT_EQ(batch.held_out, 4u);
 }
 
@@ -460,20 +481,15 @@ TEST(ExperienceBufferTest, WhatABatchCarriesOnCountsWhenItIsConsumed) {
   built.algorithm["kl_coef"] = 0.1;
   buffer.batch().Built(built, kEpoch);
   EXPECT_THAT(buffer.algorithm(), IsEmpty());
-  buffer.batch().Hold();
-  EXPECT_TRUE(buffer.batch().TakeHeld());
-  EXPECT_FALSE(buffer.batch().TakeHeld());
   buffer.Consume();
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.1);
   built.algorithm["kl_coef"] = 0.9;
   built.column_hashes = {{ReadyOf(0, 0, 1).id, {11}}};
   buffer.batch().Built(built, kEpoch);
-  buffer.batch().Hold();
   buffer.EndWork(ById({ReadyOf(0, 0, 1)}), out);
   EXPECT_EQ(TakeAll<DropPayloads>(out).size(), 1u);
   buffer.Consume();
   EXPECT_THAT(buffer.algorithm(), IsEmpty()) << "that batch was never trained on";
-  EXPECT_FALSE(buffer.batch().held()) << "a batch that is given up waits for nobody";
   EXPECT_THAT(buffer.batch().column_hashes(), IsEmpty()) << "the next work has other responses";
 }
 

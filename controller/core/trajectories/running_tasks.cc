@@ -34,20 +34,16 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
     // With other data files the draw may be of another prompt.
     if (ref.prompt != trajectory->prompt_id && !Mutant("adopted-for-another-prompt")) return;
     const PolicyVersions& versions = context.versions;
-    if (context.any_version) {
-      const uint64_t pin = trajectory->pin.version;
-      if (ref.version == 0 || (pin != 0 && ref.version != pin)) return;
-    } else if (ref.version != versions.newest() || (hybrid && !versions.published())) {
-      return;
-    }
+    const uint64_t pin = trajectory->pin.version;
+    if (ref.version == 0 || (pin != 0 && ref.version != pin)) return;
+    const bool stale = ref.version != versions.newest() || (hybrid && !versions.published());
+    if (stale && !context.many_versions) return;
     if (trajectory->attempt != out.attempt_base()) return;  // this controller began it itself
     if (!scheduler.queues().rollouts().tasks.Adopt(trajectory->id, worker, out.now())) return;
     trajectory->attempt = ref.attempt;
     trajectory->state = TrajectoryState::kGenerating;
-    if (context.any_version) {
-      trajectory->policy_version = ref.version;
-      trajectory->incarnation = versions.IncarnationOf(ref.version);
-    }
+    trajectory->policy_version = ref.version;
+    trajectory->incarnation = versions.IncarnationOf(ref.version);
   }
   if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
   if (ref.target >= trajectory->tries.size()) return;

@@ -46,13 +46,7 @@ void TrajectoryGenerations::Start(const TaskScheduler::Assignment& assignment, c
   TrajectoryInfo& trajectory = work.table.At(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
   // A response is of one version: tokens of other weights are not gone on with.
-  if (context.any_version) {
-    TakeVersion(trajectory, work.queues.rollouts().tasks.version(assignment.worker), context);
-  } else {
-    if (!context.versions.WhyStale(trajectory, context.out).empty()) trajectory.tokens = 0;
-    trajectory.policy_version = context.versions.newest();
-    trajectory.incarnation = context.out.incarnation();
-  }
+  TakeVersion(trajectory, work.queues.rollouts().tasks.version(assignment.worker), context);
   StartTask task;
   task.worker = assignment.worker;
   task.ref = GenerateRef(trajectory);

@@ -21,22 +21,10 @@ TrajectoryScheduler::TrajectoryScheduler(std::shared_ptr<const v1::Job> submitte
 
 // ---- The work in progress -----------------------------------------------------------------------
 
-void TrajectoryScheduler::Begin(bool evaluates, const Context& context) {
-  const absl::Time now = context.out.now();
-  admission_.Begin(evaluates, context);
-  times_ = {now, now, now};
-  table_.Clear();
+void TrajectoryScheduler::BeginWork(bool evaluates, uint64_t responses) {
+  admission_.BeginWork(evaluates, responses);
   scores_.errors().Begin();
-  DrawMore(context);
-}
-
-void TrajectoryScheduler::DrawMore(const Context& context) {
-  admission_.TakeNumbers(table_, context.out);
-  while (!admission_.draws().done()) {
-    // The rest is made when rollouts have taken these.
-    if (!context.resumes && queues_.rollouts().tasks.queued() >= options_.drawn_ahead) return;
-    AddDraw(admission_.MakeNext(table_, context));
-  }
+  table_.BeginStep();
 }
 
 void TrajectoryScheduler::AddDraw(std::vector<TrajectoryInfo> made) {
@@ -102,11 +90,16 @@ void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
   for (const TrajectoryInfo* trajectory : dropped) table_.Remove(trajectory->id);
 }
 
+void TrajectoryScheduler::SpendDraw(uint64_t draw, const Context& context) {
+  DropPayloads drop;
+  for (const auto& [id, trajectory] : table_.TakeDraw(draw)) drop.trajectories.push_back(id);
+  context.out.Do(std::move(drop));
+}
+
 bool TrajectoryScheduler::AllGenerated() const {
   const bool rl = submitted_->effective_spec().kind() == v1::JOB_KIND_RL;
   const TaskScheduler& rollouts = queues_.rollouts().tasks;
-  return rl && !table_.all().empty() && admission_.draws().done() && rollouts.queued() == 0 &&
-         rollouts.running().empty();
+  return rl && !table_.all().empty() && rollouts.queued() == 0 && rollouts.running().empty();
 }
 
 // Whatever can be done next with it is queued, or it is READY.
@@ -126,7 +119,6 @@ void TrajectoryScheduler::Clear(const std::string& reason, const Context& contex
   });
   context.buffer.EndWork(table_.all(), context.out);
   table_.Clear();
-  admission_.End();
   scores_.errors().Begin();
 }
 
@@ -135,14 +127,10 @@ void TrajectoryScheduler::Clear(const std::string& reason, const Context& contex
 void TrajectoryScheduler::Dispatch(const Context& context) {
   TaskScheduler& rollouts = queues_.rollouts().tasks;
   const absl::Time now = context.out.now();
-  const auto generate = [&] {
-    if (payload_wait_.waits()) return;
-    while (auto assignment = rollouts.Next(now)) generations_.Start(*assignment, Work(), context);
-  };
-  generate();
-  if (!admission_.draws().done()) {
-    DrawMore(context);
-    generate();
+  while (!payload_wait_.waits()) {
+    const auto assignment = rollouts.Next(now);
+    if (!assignment.has_value()) break;
+    generations_.Start(*assignment, Work(), context);
   }
   for (auto& [role, queue] : queues_.scorers()) {
     while (auto assignment = queue.tasks.Next(now)) {
@@ -155,7 +143,7 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
                                                               const Context& context) {
   const Verdict verdict = generations_.OnGenerated(event, Work(), context);
   if (verdict.next == Next::kDone) {
-    times_.generated = context.out.now();
+    generated_at_ = context.out.now();
     Enqueue(table_.At(event.ref.subject));
   }
   return verdict;
@@ -163,9 +151,7 @@ TrajectoryScheduler::Verdict TrajectoryScheduler::OnGenerated(const TaskDone& ev
 
 TrajectoryScheduler::Verdict TrajectoryScheduler::OnScored(const TaskDone& event, bool late,
                                                            const Context& context) {
-  const Verdict verdict = scores_.OnScored(event, late, Work(), context);
-  if (verdict.next == Next::kDone) times_.scored = context.out.now();
-  return verdict;
+  return scores_.OnScored(event, late, Work(), context);
 }
 
 void TrajectoryScheduler::GenerateAnew(TrajectoryInfo& trajectory, const Context& context) {

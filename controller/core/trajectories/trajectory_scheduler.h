@@ -1,9 +1,9 @@
-// The work in progress: has each response of a step or an evaluation generated and scored.
+// The work in progress: has each response of the open prompt groups and of the evaluation generated
+// and scored.
 //
 // Owns the trajectories (TrajectoryTable draws their states), the queue of each role that works on
-// them, which responses the work consists of (Admission), how they are made
-// (TrajectoryGenerations) and scored (TrajectoryScores), and the wait for the experience log
-// (PayloadWait).
+// them, how they are begun (Admission), made (TrajectoryGenerations) and scored (TrajectoryScores),
+// and the wait for the experience log (PayloadWait).
 //
 //   admitted --> TrajectoryGenerations --> stored --> TrajectoryScores --> READY
 //
@@ -19,12 +19,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/dispatch/payload_wait.h"
 #include "controller/core/dispatch/role_queues.h"
 #include "controller/core/job/job_core_options.h"
 #include "controller/core/trajectories/admission.h"
-#include "controller/core/trajectories/step_metrics.h"
 #include "controller/core/trajectories/trajectory_generations.h"
 #include "controller/core/trajectories/trajectory_scores.h"
 #include "controller/core/trajectories/trajectory_table.h"
@@ -41,10 +41,10 @@ class TrajectoryScheduler {
   TrajectoryScheduler(std::shared_ptr<const v1::Job> submitted, const JobCoreOptions& options);
 
   // ---- The work in progress.
-  void Begin(bool evaluates, const Context& context);
-  /// Makes trajectories of draws that are not made yet.
-  void DrawMore(const Context& context);
-  /// Adds the trajectories of a draw of an async job: what can be done next with each is queued.
+  /// A step or an evaluation begins, of at least so many responses: errors of rewards are counted
+  /// anew.
+  void BeginWork(bool evaluates, uint64_t responses);
+  /// Adds the trajectories of a draw: what can be done next with each is queued.
   void AddDraw(std::vector<TrajectoryInfo> made);
   /// A batch draws these, which are READY: scores that are made at the draw are queued. False:
   /// there are none.
@@ -52,17 +52,16 @@ class TrajectoryScheduler {
   /// The batch is given up: such scores are stopped for `reason` and forgotten.
   void Undraw(const std::vector<TrajectoryInfo*>& drawn, const std::string& reason,
               const Context& context);
+  /// Takes a draw out of the work that no batch consumes: its responses are not needed in memory
+  /// any more. All of them are READY, and their rows are kept as long as those of the step.
+  void SpendDraw(uint64_t draw, const Context& context);
   /// Takes trajectories out of the work and forgets their responses; what still runs of them is
   /// stopped for `reason`.
   void DropAll(const std::vector<TrajectoryInfo*>& dropped, const std::string& reason,
                const Context& context);
   /// Ends the work; what still runs is stopped for `reason`.
   void Clear(const std::string& reason, const Context& context);
-  /// All prompts are drawn, and all trajectories READY.
-  bool Done() const { return admission_.draws().done() && table_.AllReady(); }
-  /// Trajectories of the work, drawn or not.
-  uint64_t Total() const { return table_.all().size() + admission_.Left(table_); }
-  /// Only scores are missing.
+  /// Nothing is left to generate: what is missing are scores.
   bool AllGenerated() const;
 
   // ---- Tasks.
@@ -89,7 +88,8 @@ class TrajectoryScheduler {
   TrajectoryWork Work() { return {table_, queues_, admission_}; }
   PayloadWait& payload_wait() { return payload_wait_; }
   const PayloadWait& payload_wait() const { return payload_wait_; }
-  const StepTimes& times() const { return times_; }
+  /// When the last response came.
+  absl::Time generated_at() const { return generated_at_; }
 
  private:
   void Enqueue(TrajectoryInfo& trajectory);
@@ -105,7 +105,7 @@ class TrajectoryScheduler {
   TrajectoryGenerations generations_;
   TrajectoryScores scores_;
   PayloadWait payload_wait_;
-  StepTimes times_;
+  absl::Time generated_at_;
 };
 
 }  // namespace baton::controller

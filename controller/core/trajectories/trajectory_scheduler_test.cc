@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/prompts/birth_numbers.h"
 #include "controller/core/trajectories/running_tasks.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -33,23 +34,30 @@ struct OneStep {
     for (const char* worker : {"g0", "g1"}) {
       scheduler.queues().Of("rollout").AddWorker(worker, 4);
       scheduler.queues().Of("rollout").SetEnabled(worker, true);
+      scheduler.queues().Of("rollout").SetVersion(worker, versions.newest());
     }
     for (const char* worker : {"s0", "s1"}) {
       scheduler.queues().Of("reward").AddWorker(worker, 8);
       scheduler.queues().Of("reward").SetEnabled(worker, true);
     }
   }
-  TrajectoryScheduler::Context Context() {
-    return {out, buffer, data, versions, /*resumes=*/false, any_version};
-  }
+  TrajectoryScheduler::Context Context() { return {out, buffer, data, versions, many_versions}; }
   std::vector<StartTask> Dispatch() {
     scheduler.Dispatch(Context());
     return TakeAll<StartTask>(out);
   }
   // The tasks of a step that has begun.
   std::vector<StartTask> Begin() {
-    scheduler.Begin(/*evaluates=*/false, Context());
+    Draw(2);
     return Dispatch();
+  }
+  void Draw(uint64_t groups) {
+    scheduler.BeginWork(/*evaluates=*/false, groups * 2);
+    for (uint64_t draw = 0; draw < groups; ++draw) {
+      const uint64_t birth = births.Take(scheduler.table().plan().PerDraw(), out);
+      scheduler.AddDraw(scheduler.admission().MakeDraw(v1::PURPOSE_TRAIN, draw, data.PromptOf(draw),
+                                                       birth, scheduler.table(), Context()));
+    }
   }
   static TaskDone Answer(const StartTask& task, absl::Status status = absl::OkStatus()) {
     TaskDone done;
@@ -82,11 +90,12 @@ struct OneStep {
   }
 
   JobCoreOptions options;
-  bool any_version = false;
+  bool many_versions = false;
   EffectSink out = SinkAt(kZero);
   ExperienceBuffer buffer;
   PromptData data;
   PolicyVersions versions;
+  BirthNumbers births;
   TrajectoryScheduler scheduler;
   TrajectoryScheduler::Verdict verdict;
 };
@@ -109,7 +118,6 @@ TEST(TrajectorySchedulerTest, EachResponseIsGeneratedThenScoredThenReady) {
   OneStep world;
   const std::vector<StartTask> tasks = world.Begin();
   ASSERT_EQ(tasks.size(), 4u);
-  EXPECT_EQ(world.scheduler.Total(), 4u);
   for (const StartTask& task : tasks) {
     EXPECT_TRUE(IsWanted(world.scheduler, task.worker, task.ref));
     EXPECT_EQ(world.Generated(task), Next::kDone);
@@ -119,10 +127,10 @@ TEST(TrajectorySchedulerTest, EachResponseIsGeneratedThenScoredThenReady) {
   const std::vector<StartTask> scores = world.Dispatch();
   ASSERT_EQ(scores.size(), 4u);
   for (const StartTask& task : scores) {
-    EXPECT_FALSE(world.scheduler.Done());
+    EXPECT_FALSE(world.scheduler.table().AllReady());
     EXPECT_EQ(world.Scored(task), Next::kDone);
   }
-  EXPECT_TRUE(world.scheduler.Done());
+  EXPECT_TRUE(world.scheduler.table().AllReady());
   EXPECT_EQ(world.scheduler.table().all().begin()->second.scores.at("reward"), 0.5);
 }
 
@@ -250,7 +258,7 @@ TEST(TrajectorySchedulerTest, ThePaceOfARolloutIsTheTimeOfItsStepsAtEqualLoad) {
 // says so. That is no failure, and what the older weights drew is a draft.
 TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {
   OneStep world("algorithm { mode: 'async' } schedule { refresh: 'auto' }");
-  world.any_version = true;
+  world.many_versions = true;
   TaskScheduler& rollouts = world.scheduler.queues().Of("rollout");
   rollouts.SetVersion("g0", 1);
   rollouts.SetVersion("g1", 1);
@@ -406,7 +414,7 @@ TEST(TrajectorySchedulerTest, ScoresFollowTheirInputsThreeDeep) {
 
 TEST(TrajectorySchedulerTest, WhatAWorkerRunsAfterARestartStaysItsOwnUnlessItIsStale) {
   OneStep world;
-  world.scheduler.Begin(/*evaluates=*/false, world.Context());
+  world.Draw(2);
   TaskRef running;
   running.kind = TaskKind::kGenerate;
   running.subject = world.scheduler.table().all().begin()->first;
@@ -432,7 +440,7 @@ TEST(TrajectorySchedulerTest, WhatAWorkerRunsAfterARestartStaysItsOwnUnlessItIsS
 
 TEST(TrajectorySchedulerTest, AFailureThatAnEarlierControllerMayHaveCountedIsNotCountedAgain) {
   OneStep world;
-  world.scheduler.Begin(/*evaluates=*/false, world.Context());
+  world.Draw(2);
   StartTask task;
   task.worker = "g0";
   task.ref.kind = TaskKind::kGenerate;
@@ -478,9 +486,6 @@ TEST(TrajectorySchedulerTest, EndingTheWorkStopsWhatRunsAndForgetsTheRest) {
   ASSERT_EQ(stopped.size(), 4u);
   EXPECT_EQ(stopped[0].reason, "the job stops");
   EXPECT_TRUE(world.scheduler.table().all().empty());
-  EXPECT_TRUE(world.scheduler.admission().draws().done());
-  EXPECT_EQ(world.scheduler.admission().draws().cursor(), 0u)
-      << "the step is not done: it draws the same";
 }
 
 TEST(RewardErrorsTest, TheFirstErrorIsToldAtOnceAndLaterOnesAtTimes) {
@@ -495,29 +500,6 @@ TEST(RewardErrorsTest, TheFirstErrorIsToldAtOnceAndLaterOnesAtTimes) {
   out.Begin(kZero + absl::Seconds(31));
   EXPECT_TRUE(errors.Failed("train-3", "step 2", 100, out).ok());
   EXPECT_EQ(TakeAll<EmitEvent>(out).size(), 1u);
-}
-
-TEST(StepDrawsTest, TheCursorMovesWithStepsThatAreDone) {
-  StepDraws draws;
-  draws.BeginStep(2);
-  for (; !draws.done();) draws.Made();
-  draws.Replace(1);  // one group lacks rewards
-  EXPECT_EQ(draws.left(), 1u);
-  EXPECT_EQ(draws.next(), 2u);
-  draws.Made();
-  draws.Stop();
-  draws.BeginStep(2);
-  EXPECT_EQ(draws.next(), 0u) << "a step that is begun again draws the same";
-  draws.Made();
-  draws.Made();
-  draws.Consume();
-  EXPECT_EQ(draws.cursor(), 2u);
-  draws.BeginEvaluation(5);
-  EXPECT_EQ(draws.left(), 5u);
-  draws.Stop();
-  draws.RollBack(0);
-  draws.BeginStep(2);
-  EXPECT_EQ(draws.next(), 0u);
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ class TrajectoryTable {
   std::map<uint64_t, TrajectoryInfo> TakeEvaluation();
   /// How many were taken out since the step began.
   uint64_t taken() const { return taken_; }
+  /// One was taken out before a restart.
+  void CountTaken() { ++taken_; }
   void BeginStep() { taken_ = 0; }
   void Remove(uint64_t id);
   void Clear();

@@ -16,11 +16,8 @@ struct WorkContext {
   ExperienceBuffer& buffer;
   PromptData& data;
   const PolicyVersions& versions;
-  /// The work was under way before a restart: results and workers look for its trajectories, so
-  /// all of them are made at once.
-  bool resumes = false;
-  /// Responses may be of versions that are not the newest one: the job is async.
-  bool any_version = false;
+  /// Responses may be of versions that are not the newest one (StepPlan).
+  bool many_versions = false;
 };
 
 /// What follows from a result.

@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
-#include "controller/core/loop/check_row.h"
+#include "controller/core/views/check_row.h"
 #include "controller/runtime/cluster/job_order.h"
 #include "controller/runtime/controller/controller.h"
 #include "controller/runtime/files/data_files.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
-#include "controller/core/loop/check_row.h"
+#include "controller/core/views/check_row.h"
 #include "controller/runtime/controller/controller.h"
 #include "controller/runtime/files/job_folders.h"
 #include "controller/runtime/files/replay_files.h"

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/loop/check_row.h"
+#include "controller/core/views/check_row.h"
 #include "controller/runtime/files/job_folders.h"
 #include "controller/runtime/files/json_file.h"
 #include "sdk/rpc/error.h"

@@ -154,16 +154,11 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
   out.event.metrics = advantages.metrics;
   out.event.algorithm = {{"kl_coef", advantages.state.kl_coef},
                          {"log_lambda", advantages.state.log_lambda}};
-  std::set<uint64_t> groups;
   out.entries.reserve(
       static_cast<size_t>(std::count(advantages.kept.begin(), advantages.kept.end(), true)));
   for (size_t i = 0; i < taken_.size(); ++i) {
     if (!advantages.kept[i]) continue;
     const TrajectoryInfo& info = ask.trajectories[i];
-    if (ask.max_groups > 0 && groups.size() >= ask.max_groups && groups.count(info.draw) == 0) {
-      continue;
-    }
-    groups.insert(info.draw);
     BatchEntry& entry = out.entries.emplace_back(std::move(taken_[i]->entry));
     v1::Trajectory trajectory;
     trajectory.set_step(static_cast<uint64_t>(ask.step));
@@ -183,7 +178,6 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
     for (const v1::Column* column : ByName(trajectory)) hashes.push_back(HashOf(*column));
     entry.added = std::make_shared<const PackedPayload>(trajectory);
   }
-  out.event.groups = static_cast<uint32_t>(groups.size());
   out.event.size = static_cast<uint32_t>(out.entries.size());
   return out;
 }
@@ -197,7 +191,7 @@ BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads) {
     added.set_step(static_cast<uint64_t>(ask.step));
     entry.added = std::make_shared<const PackedPayload>(added);
   }
-  out.event.size = out.event.groups = static_cast<uint32_t>(out.entries.size());
+  out.event.size = static_cast<uint32_t>(out.entries.size());
   return out;
 }
 

@@ -157,9 +157,9 @@ bool JobRuntime::Building::AddExamples() {
   return false;
 }
 
-// The texts that are imitated as well come last. A part of a row's batch is not trained on.
+// The texts that are imitated as well come last.
 void JobRuntime::Building::AddTexts(absl::StatusOr<BuiltBatch> made) {
-  if (made.ok() && !made->event.part_of_row && !made->entries.empty() && texts != nullptr) {
+  if (made.ok() && !made->entries.empty() && texts != nullptr) {
     pretraining.emplace(job->submitted_->effective_spec().data(), texts, ask.step);
   }
   built.emplace(std::move(made));
@@ -181,8 +181,6 @@ void JobRuntime::TakeBatch(const BuildBatch& effect, absl::StatusOr<BuiltBatch> 
             built = std::move(built)]() mutable {
     if (IsTerminal(core_.state())) return;
     if (!built.ok()) return Run(BatchBuilt{built.status(), step, incarnation});
-    // The ranks of an update must not get a part of their batch for the whole.
-    if (built->event.part_of_row) return Run(built->event);
     batch_.id = BatchId(step, incarnation);
     batch_.capability = Capability(batch_.id);
     // With the texts.

@@ -97,11 +97,6 @@ void AskFor(const store::v1::BatchRow& row, BuildBatch* ask) {
 
 absl::Status CompareWithRow(const store::v1::BatchRow& row, const BuildBatch& ask,
                             BuiltBatch* built) {
-  if (ask.recorded == Recorded::kCompare &&
-      ask.trajectories.size() < static_cast<size_t>(row.entries_size())) {
-    built->event.part_of_row = true;
-    return absl::OkStatus();
-  }
   if (static_cast<size_t>(row.entries_size()) != ask.trajectories.size()) {
     return absl::DataLossError(absl::StrCat("the batch of step ", ask.step, " has ",
                                             ask.trajectories.size(), " responses, recorded are ",

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/loop/check_row.h"
 #include "controller/core/loop/job_core.h"
+#include "controller/core/views/check_row.h"
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/tables.h"
 #include "sdk/base/status_macros.h"

@@ -1,0 +1,162 @@
+#include "controller/core/loop/batch_flow.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "controller/core/loop/group_flow.h"
+#include "controller/core/loop/life_changes.h"
+#include "controller/core/loop/policy_update.h"
+#include "controller/core/loop/results.h"
+#include "controller/spec/least_responses.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+namespace {
+
+// Whatever was checked before: nothing that is too old is trained on.
+absl::Status CheckStaleness(const std::vector<uint64_t>& draws, JobParts& job) {
+  for (const uint64_t draw : draws) {
+    for (const TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
+      if (!job.IsStale(*member) || Mutant("stale-group-trained")) continue;
+      return absl::InternalError(absl::StrCat("not consumed: ", TrajectoryName(member->id),
+                                              " is of version ", member->policy_version,
+                                              ", too old for version ", job.versions.newest()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool DrawBatch(JobParts& job) {
+  job.batch.restored.clear();  // a batch that was built, and that no update had begun with
+  DropStaleGroups(job);
+  std::vector<uint64_t> chosen = SampleGroups(job);
+  if (chosen.size() < job.GroupsPerBatch()) return false;
+  if (absl::Status stale = CheckStaleness(chosen, job); !stale.ok()) {
+    Fail(stale, job);
+    return false;
+  }
+  for (const uint64_t draw : chosen) {
+    job.prompt_groups.complete.Remove(draw);
+    job.scheduler.Draw(job.scheduler.table().DrawMembers(draw));
+  }
+  job.batch.drawn = std::move(chosen);
+  job.batch.scored = 0;
+  return true;
+}
+
+void TakeOut(std::vector<uint64_t> draws, JobParts& job) {
+  for (const uint64_t draw : draws) job.buffer.Take(job.scheduler.table().TakeDraw(draw));
+  job.batch.taken = std::move(draws);
+  job.batch.times.generated = std::max(job.batch.times.began, job.scheduler.generated_at());
+  job.batch.times.scored = job.out.now();
+}
+
+void UseBatch(JobParts& job) {
+  if (!job.commands.Any(TaskKind::kUpdate)) return BeginUpdate(job);
+  // Restored: a rank may have its update, have done it, or never have seen it.
+  job.Switch(Activity::kUpdate);
+  job.work.early().Replay(/*commands=*/true,
+                          [&](const TaskDone& early) { RouteResult(early, job); });
+  SendWaitingCommands(job.Commands());
+}
+
+}  // namespace
+
+bool TakeBatch(JobParts& job) {
+  if (job.replays()) return true;  // the responses are those of its row
+  if (job.batch.drawn.empty() && !DrawBatch(job)) return false;
+  StepBatch& batch = job.batch;
+  while (batch.scored < batch.drawn.size() && job.IsWhole(batch.drawn[batch.scored])) {
+    ++batch.scored;
+  }
+  if (batch.scored < batch.drawn.size()) return false;
+  TakeOut(std::exchange(batch.drawn, {}), job);
+  return true;
+}
+
+bool TakeRestoredBatch(JobParts& job) {
+  if (!job.HasRestoredBatch()) return false;
+  for (const uint64_t draw : job.batch.restored) job.prompt_groups.complete.Remove(draw);
+  TakeOut(std::exchange(job.batch.restored, {}), job);
+  return true;
+}
+
+void RecallDrawn(const JobParts& job, TrajectoryInfo& trajectory) {
+  const ScoreGraph& graph = job.responses().graph();
+  if (graph.at_draw() == 0 || trajectory.serial == 0) return;
+  // What was made at a draw counts for the batch that its update has begun with, and for no other.
+  const bool kept = job.commands.Any(TaskKind::kUpdate) &&
+                    absl::c_binary_search(job.batch.restored, trajectory.draw);
+  if (kept) {
+    trajectory.drawn = true;
+    const bool ready = (job.responses().Wanted(trajectory) & ~trajectory.scored) == 0;
+    trajectory.state = ready ? TrajectoryState::kReady : TrajectoryState::kScoring;
+    return;
+  }
+  for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
+    if ((graph.at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
+  }
+  trajectory.scored &= ~graph.at_draw();
+}
+
+bool LosesBatch(const PayloadLost& event, const JobParts& job) {
+  const auto& taken = job.buffer.taken();
+  return absl::c_any_of(event.trajectories, [&](const auto& lost) {
+    const auto in_batch = taken.find(lost.first);
+    if (in_batch != taken.end() && in_batch->second.serial == lost.second) return true;
+    // A restarted controller has not taken it yet.
+    if (!job.commands.Any(TaskKind::kUpdate)) return false;
+    const TrajectoryInfo* const found = job.scheduler.table().Find(lost.first);
+    return found != nullptr && found->serial == lost.second && found->purpose != v1::PURPOSE_EVAL &&
+           absl::c_linear_search(job.batch.restored, found->draw);
+  });
+}
+
+void BuildBatchOf(JobParts& job) {
+  job.Switch(Activity::kBatch);
+  if (job.replays()) {
+    // Nothing is drawn, generated or scored: the runtime makes the batch of the row of the step.
+    job.batch.times = {job.out.now(), job.out.now(), job.out.now()};
+    return job.buffer.Replay(job.spec(), job.out);
+  }
+  const int64_t step = job.out.step();
+  // What generates nothing is judged by the worker that trains it.
+  const bool judged =
+      !job.is_rl() && job.milestones.EvaluatesAfter(step + 1, step, job.data.validates());
+  // An update that a restart interrupted: its batch has a row.
+  const bool has_row = job.is_rl() && job.commands.Any(TaskKind::kUpdate);
+  job.buffer.Build(job.buffer.taken(), job.spec(), LeastResponses(job.spec(), job.dataflow()),
+                   judged ? job.data.ValSize(job.spec().data()) : 0,
+                   has_row ? Recorded::kCompare : Recorded::kNot, job.out);
+}
+
+void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
+  // The job went back meanwhile, or a payload of the batch was lost: another one will be built.
+  if (event.incarnation != job.out.incarnation() || event.step != job.out.step() + 1 ||
+      !job.doing.Is(Activity::kBatch)) {
+    return;
+  }
+  if (!event.status.ok()) return Fail(event.status, job);
+  job.buffer.batch().Built(event, job.out.now());
+  // The responses of a replay: from here on the step is like any other.
+  for (const TrajectoryInfo& trajectory : event.replayed) {
+    job.buffer.Take({{trajectory.id, trajectory}});
+  }
+  UseBatch(job);
+}
+
+absl::Status CheckBatchDeadline(const JobParts& job) {
+  const absl::Duration limit = job.options.setup_deadline;
+  if (!job.doing.Is(Activity::kBatch) || job.out.now() - job.doing.since() <= limit) {
+    return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat("the batch of step ", job.out.step() + 1, " was not built within ",
+                   absl::FormatDuration(limit), "; check the disk of the data root"));
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,24 @@
+// Writing a checkpoint. Milestones says when one is due, and which checkpoints are kept.
+//
+//   --BeginSave: a command to each group--> the ranks write their parts --all are done--> the
+//   controller completes it: its own part, then the name --OnCommitted--> it is listed
+//
+// Until it is listed a rollback leads to the one before it. A rollback while it is being completed
+// forgets it: by then it is of an incarnation that is gone.
+#ifndef BATON_CONTROLLER_CORE_LOOP_CHECKPOINT_FLOW_H_
+#define BATON_CONTROLLER_CORE_LOOP_CHECKPOINT_FLOW_H_
+
+#include "controller/core/job/events.h"
+#include "controller/core/steps/job_parts.h"
+
+namespace baton::controller {
+
+/// A checkpoint has a part of every role that trains.
+void BeginSave(JobParts& job);
+/// All ranks of a group have written theirs.
+void OnGroupSaved(JobParts& job);
+void OnCommitted(const CheckpointCommitted& event, JobParts& job);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_LOOP_CHECKPOINT_FLOW_H_

@@ -1,0 +1,107 @@
+#include "controller/core/loop/dispatch.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "controller/core/loop/evaluation.h"
+#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/group_flow.h"
+#include "controller/core/loop/life_changes.h"
+#include "controller/spec/roles.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr uint64_t kMostWindow = 256;  // draws among which the longest is chosen
+
+// A long response that begins last in its batch is the one that the batch waits for. Each window of
+// draws is begun whole before the next one, so no prompt is put off for good. (The order is LPT,
+// longest processing time first: Graham, "Bounds on Multiprocessing Timing Anomalies", 1969.)
+uint64_t ChooseDraw(JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  if (!job.schedule.longest_first) return groups.draws.Next();
+  uint64_t chosen = groups.draws.Next();
+  double longest = -1;
+  for (const uint64_t draw : groups.draws.Window(std::min(job.GroupsPerBatch(), kMostWindow))) {
+    const double length = groups.lengths.Expected(job.data.PromptOf(draw));
+    if (length <= longest) continue;
+    longest = length;
+    chosen = draw;
+  }
+  return chosen;
+}
+
+// Makes the trajectories of an open draw.
+void MakeGroup(uint64_t draw, JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  groups.late.NoteBegun(draw, job.out.now());
+  job.scheduler.AddDraw(job.scheduler.admission().MakeDraw(
+      v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), groups.draws.open().at(draw),
+      job.scheduler.table(), job.Work()));
+  NoteGroupReady(draw, job);  // examples of kind sft are READY
+}
+
+// The groups of a round that is open: the rest is made when rollouts have taken these.
+void MakeRound(JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  while (!groups.unmade.empty() && job.rollouts().queued() < job.options.drawn_ahead) {
+    const uint64_t draw = groups.unmade.front();
+    groups.unmade.pop_front();
+    MakeGroup(draw, job);
+    if (groups.unmade.empty() || job.rollouts().queued() >= job.options.drawn_ahead) GiveOut(job);
+  }
+}
+
+// Groups that begin beside the trainer's work, while a rollout has room for them.
+void BeginGroups(JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  if (job.versions.served() == 0) return;
+  while (job.rollouts().HasRoom(0) && MayBeginGroup(job)) {
+    const uint64_t draw = ChooseDraw(job);
+    groups.draws.Open(draw, job.births.Take(job.responses().PerDraw(), job.out));
+    MakeGroup(draw, job);
+    GiveOut(job);
+  }
+  const bool bounded = job.rollouts().HasRoom(0) && job.life.state() == v1::Job::STATE_RUNNING;
+  groups.paced = bounded && MayBeginWithin(job.schedule.max_staleness, job);
+  if (groups.paced) groups.pace.NoteHeldBack();
+  if (!bounded) {
+    groups.bounded_since = absl::InfinitePast();
+  } else if (groups.bounded_since == absl::InfinitePast()) {
+    groups.bounded_since = job.out.now();
+  }
+}
+
+}  // namespace
+
+void BeginRound(JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  const uint64_t complete = groups.complete.size(), batch = job.GroupsPerBatch();
+  const bool open = complete < groups.draws.open().size();  // some of them are not judged yet
+  if (!job.plan.rounds || job.replays() || open || complete >= batch) return;
+  if (absl::Status few = CheckFilteredGroups(job); !few.ok()) return Fail(few, job);
+  const bool first = complete == 0 && groups.lost == 0 && groups.filtered == 0;
+  const bool whole = first || job.spec().algorithm().dynamic_sampling();
+  const uint64_t count = whole ? GenBatchSize(job.spec()) : batch - complete;
+  const uint32_t per_draw = job.responses().PerDraw();
+  if (first) {
+    job.batch.times.began = job.out.now();
+    job.scheduler.BeginWork(/*evaluates=*/false, count * per_draw);
+  }
+  uint64_t birth = job.births.Take(count * per_draw, job.out);
+  for (uint64_t i = 0; i < count; ++i, birth += per_draw) {
+    const uint64_t draw = groups.draws.Next();
+    groups.draws.Open(draw, birth);
+    groups.unmade.push_back(draw);
+  }
+}
+
+void Dispatch(JobParts& job) {
+  GiveOut(job);
+  // Draws that an earlier controller began come first: their tasks may run.
+  if (!job.work.begun() || !job.data.loaded()) return;
+  DrawEvaluation(job);
+  job.plan.rounds ? MakeRound(job) : BeginGroups(job);
+}
+
+}  // namespace baton::controller

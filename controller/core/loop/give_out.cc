@@ -1,0 +1,103 @@
+#include "controller/core/loop/give_out.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "controller/spec/role_names.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+namespace {
+
+// Recalls all responses of the worker, if that pays.
+void RecallOutdated(const std::string& worker, uint64_t updates, JobParts& job) {
+  OutdatedReplica replica;
+  std::vector<uint64_t> responses;
+  for (const auto& [id, running] : job.rollouts().running()) {
+    if (running.worker != worker) continue;
+    const TrajectoryInfo& trajectory = job.scheduler.table().At(id);
+    // The evaluation asks these very weights.
+    if (trajectory.pin.version != 0 || running.recalled != absl::InfinitePast()) return;
+    // It would never end if each version took back as much as it had drawn.
+    const bool grown = trajectory.tokens >= 2 * trajectory.drafted;
+    if (!grown && !Mutant("refreshed-without-end")) return;
+    responses.push_back(id);
+    replica.tokens.push_back(trajectory.tokens);
+  }
+  replica.updates = std::max<uint64_t>(1, updates);
+  replica.places = static_cast<uint64_t>(
+      std::min(job.rollouts().Places(worker), std::max(1, job.spec().rollout().max_num_seqs())));
+  replica.fixed_rows = job.scheduler.generations().step_cost().FixedRows();
+  if (!job.outdated.refresh.Pays(replica)) return;
+  for (const uint64_t id : responses) {
+    job.scheduler.generations().Recall(id, kMadeAgain, job.scheduler.Work(), job.Work());
+  }
+  job.outdated.refresh.NoteRecalled(responses.size());
+}
+
+void RecallOutdated(JobParts& job) {
+  const uint64_t served = job.versions.served();
+  if (!job.outdated.refreshes || served == 0 || !job.work.begun()) return;
+  // A rollout that may not begin anything afterwards gives up nothing when it waits.
+  if (!MayBeginGroup(job)) return;
+  for (const RoleSlot& slot : job.roster().slots()) {
+    if (slot.role != roles::kRollout || !slot.ready()) continue;
+    const auto index = static_cast<uint64_t>(job.roster().IndexOf(slot));
+    const ReplicaWeights::Replica& replica = job.versions.replicas().Of(index);
+    const int load = job.rollouts().load(slot.worker);
+    if (replica.loading != 0 || replica.version == 0 || replica.version == served || load == 0) {
+      continue;
+    }
+    if (!job.outdated.Asks(index, served, load)) continue;
+    const auto updates = Staleness(job.versions.known(), replica.version, served);
+    if (updates.has_value()) RecallOutdated(slot.worker, *updates, job);
+  }
+}
+
+}  // namespace
+
+void LoadWeights(JobParts& job) {
+  if (!job.plan.many_versions && !job.versions.published()) return;
+  // A rollout may still make responses that an earlier controller asked for. Until they are taken
+  // in, it seems idle, and no response may be of two versions.
+  if (!job.work.begun() && !Mutant("weights-before-early-work")) return;
+  // Loading needs the rollouts' turn, which may be free by now.
+  job.pools.TakeTurns(job.View(), job.scheduler.queues(), job.out.now());
+  RecallOutdated(job);
+  job.slots.LoadWeights(job.pools.HasTurn(roles::kRollout, job.View()), job.versions,
+                        job.rollouts(), job.out);
+}
+
+void GiveOut(JobParts& job) {
+  // Rollouts whose turn has just come may lack the newest weights.
+  if (job.pools.TakeTurns(job.View(), job.scheduler.queues(), job.out.now())) LoadWeights(job);
+  // Without shared pools no command ever waits.
+  if (!job.pools.empty()) SendWaitingCommands(job.Commands());
+  // A job that goes on after a pause has responses to make, whose prompts it must know.
+  if (job.data.loaded() || Mutant("tasks-before-data")) job.scheduler.Dispatch(job.Work());
+}
+
+bool MayBeginGroup(JobParts& job) {
+  return MayBeginWithin(
+      std::min(job.schedule.max_staleness, job.prompt_groups.pace.Updates(job.out.now())), job);
+}
+
+bool MayBeginWithin(uint64_t staleness, JobParts& job) {
+  if (job.life.state() != v1::Job::STATE_RUNNING && job.life.state() != v1::Job::STATE_RECOVERING) {
+    return false;
+  }
+  DrawLedger& draws = job.prompt_groups.draws;
+  const uint64_t batch = job.GroupsPerBatch();
+  const auto steps_left =
+      static_cast<uint64_t>(std::max<int64_t>(0, job.life.job().total_steps() - job.out.step()));
+  // A draw that is made again, after a rollback, comes before those that are open, and in_order the
+  // next batch waits for it. They would wait for each other if they were ahead of it.
+  const uint64_t ahead =
+      job.schedule.in_order ? draws.OpenBefore(draws.Next()) : draws.open().size();
+  if (ahead >= steps_left * batch || job.milestones.AtEnd(job.out.step())) return false;
+  return MayBegin({staleness, batch, ahead, job.versions.Behind(job.versions.served())});
+}
+
+}  // namespace baton::controller

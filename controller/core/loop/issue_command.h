@@ -1,0 +1,20 @@
+// A command to all ranks of a group.
+#ifndef BATON_CONTROLLER_CORE_LOOP_ISSUE_COMMAND_H_
+#define BATON_CONTROLLER_CORE_LOOP_ISSUE_COMMAND_H_
+
+#include "controller/core/steps/job_parts.h"
+
+namespace baton::controller {
+
+/// Commands the group, as pools and workers let it. The job is busy with `as` from here on.
+inline void IssueCommand(TaskKind kind, const Group& group, Activity as, JobParts& job) {
+  job.commands.Issue(kind, group, job.out);
+  job.Switch(as);
+  // The row has the command before a rank does, so a restart waits for its answer.
+  job.out.Do(PutJob{});
+  SendCommand(group, job.Commands());
+}
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_LOOP_ISSUE_COMMAND_H_

@@ -1,0 +1,71 @@
+#include "controller/core/loop/restore_work.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "controller/core/loop/batch_flow.h"
+#include "controller/core/loop/evaluation.h"
+#include "controller/core/loop/group_flow.h"
+#include "controller/core/loop/policy_update.h"
+#include "controller/core/loop/results.h"
+#include "controller/core/loop/worker_changes.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+namespace {
+
+void RestoreGroup(uint64_t draw, uint64_t birth, JobParts& job) {
+  std::vector<TrajectoryInfo> made = job.scheduler.admission().MakeDraw(
+      v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), birth, job.scheduler.table(), job.Work());
+  const std::set<uint32_t> given_up = job.prompt_groups.draws.given_up(draw);
+  made.erase(std::remove_if(made.begin(), made.end(),
+                            [&](const TrajectoryInfo& trajectory) {
+                              return trajectory.purpose == v1::PURPOSE_TRAIN &&
+                                     given_up.count(trajectory.sample) > 0;
+                            }),
+             made.end());
+  for (TrajectoryInfo& trajectory : made) RecallDrawn(job, trajectory);
+  job.scheduler.AddDraw(std::move(made));
+}
+
+}  // namespace
+
+bool IsOfOpenWork(const store::v1::TrajectoryRow& row, const JobParts& job) {
+  if (row.purpose() == v1::PURPOSE_EVAL) {
+    return job.evaluation.active() && job.evaluation.Has(row.birth());
+  }
+  return job.prompt_groups.draws.Has(row.draw(), row.birth(), job.responses().PerDraw()) ||
+         Mutant("spent-response-recalled");
+}
+
+void RecallGivenUp(const store::v1::TrajectoryRow& row, JobParts& job) {
+  const bool of_step = row.step() == job.out.step() + 1 &&
+                       row.incarnation() == job.out.incarnation() &&
+                       row.purpose() != v1::PURPOSE_EVAL;
+  if (!of_step || Mutant("given-up-errors-forgotten")) return;
+  const TrajectoryInfo given_up = FromRow(row, /*serial=*/0, /*wanted=*/0);
+  job.scheduler.scores().errors().Recall(given_up);
+  job.scheduler.table().CountTaken();
+  if (given_up.failed != 0) ++job.prompt_groups.unrewarded;
+}
+
+void RestoreWork(JobParts& job) {
+  job.work.Begin();
+  const absl::Time now = job.out.now();
+  job.batch.times = {now, now, now};
+  job.prompt_groups.late.Stand(now);
+  for (const auto& [draw, birth] : job.prompt_groups.draws.open()) RestoreGroup(draw, birth, job);
+  RestoreEvaluation(job);
+  job.buffer.found().Clear();
+  BeginKeptStep(job);
+  JudgeRestoredGroups(job);
+  // Before anything is given out: a task that a worker still runs is not begun a second time.
+  AdoptRunning(job);
+  job.work.early().Replay(/*commands=*/false,
+                          [&](const TaskDone& early) { RouteResult(early, job); });
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,88 @@
+#include "controller/core/loop/rollback.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "controller/spec/roles.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+void DropGroup(uint64_t draw, const std::string& reason, JobParts& job) {
+  job.scheduler.DropAll(job.scheduler.table().DrawMembers(draw), reason, job.Work());
+  job.prompt_groups.complete.Remove(draw);
+  job.prompt_groups.late.End(draw);
+}
+
+void UndrawBatch(const std::string& reason, JobParts& job) {
+  for (const uint64_t draw : job.batch.drawn) {
+    job.scheduler.Undraw(job.scheduler.table().DrawMembers(draw), reason, job.Work());
+  }
+  job.prompt_groups.complete.AddFirst(job.batch.drawn);
+  job.batch.drawn.clear();
+}
+
+void GiveBatchBack(const std::string& reason, JobParts& job) {
+  for (auto& [id, trajectory] : job.buffer.GiveBack()) {
+    job.scheduler.table().Add(std::move(trajectory));
+    job.scheduler.table().CountReady();
+  }
+  // Of a batch that a restart has not taken yet, what was made at its draw is of no use either.
+  StepBatch& batch = job.batch;
+  batch.drawn.insert(batch.drawn.end(), batch.taken.begin(), batch.taken.end());
+  batch.taken.clear();
+  for (const uint64_t draw : std::exchange(batch.restored, {})) {
+    if (job.prompt_groups.complete.Has(draw)) batch.drawn.push_back(draw);
+  }
+  std::sort(batch.drawn.begin(), batch.drawn.end());
+  UndrawBatch(reason, job);
+}
+
+void DropEvaluation(const std::string& reason, JobParts& job) {
+  std::vector<TrajectoryInfo*> members;
+  for (const auto& [id, trajectory] : job.scheduler.table().all()) {
+    if (trajectory.purpose == v1::PURPOSE_EVAL) members.push_back(job.scheduler.table().Find(id));
+  }
+  job.scheduler.DropAll(members, reason, job.Work());
+  if (!Mutant("found-evaluation-stays")) job.buffer.DropFound(v1::PURPOSE_EVAL, job.out);
+  job.evaluation.End();
+  job.out.Do(PutJob{});
+}
+
+void CloseWork(const std::string& reason, JobParts& job) {
+  if (job.evaluation.active()) DropEvaluation(reason, job);
+  job.scheduler.Clear(reason, job.Work());
+  job.prompt_groups.CloseAll();
+  job.batch.Clear();
+  job.work.early().Drop(reason, job.out);
+}
+
+int64_t RollBack(JobParts& job) {
+  const std::string reason = "the trainer restarts from its checkpoint";
+  // Tasks and commands name the old step, so they are stopped before the step changes.
+  if (job.plan.keeps_groups || Mutant("work-outlives-rollback")) {
+    GiveBatchBack(reason, job);
+    const bool undone = job.evaluation.pin().step > job.milestones.way_back();
+    if (job.evaluation.active() && undone) DropEvaluation(reason, job);
+  } else {
+    CloseWork(reason, job);
+  }
+  job.commands.Stop(reason, job.groups, job.roster(), job.out);
+  const int64_t lost_steps = job.out.step() - job.milestones.way_back();
+  job.out.RollBack(job.milestones.way_back());
+  job.commands.DropAll(job.out);
+  job.reports.metrics.clear();
+  job.save.End();
+  job.commands.room().End();
+  job.prompt_groups.lost = job.prompt_groups.filtered = 0;
+  job.prompt_groups.draws.RollBack();
+  job.buffer.RollBack(job.scheduler.table().all(), job.milestones.RollBack().algorithm,
+                      KeepsAllExperience(job.spec()), job.out);
+  // Rollouts go on meanwhile with the weights that they have, where these may be learned from.
+  if (!job.plan.many_versions) job.versions.Unpublish();
+  return lost_steps;
+}
+
+}  // namespace baton::controller

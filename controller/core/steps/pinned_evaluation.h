@@ -1,0 +1,70 @@
+// The evaluation under way: validation prompts are asked of one version of the weights.
+//
+// Owns which weights it asks, and how far it has drawn its prompts. It is pinned: its responses are
+// of one version, even while the trainer makes newer ones.
+//
+//   none --Begin--> prompts are drawn as rollouts have room --all READY--> none
+//     ^                               |
+//     +-- the version is lost, or the job goes back before it: it is due again
+#ifndef BATON_CONTROLLER_CORE_STEPS_PINNED_EVALUATION_H_
+#define BATON_CONTROLLER_CORE_STEPS_PINNED_EVALUATION_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "baton/store/v1/rows.pb.h"
+#include "controller/core/job/trajectory.h"
+
+namespace baton::controller {
+
+class PinnedEvaluation {
+ public:
+  void Restore(const store::v1::JobRow& row) { row_ = row.evaluation(); }
+  /// Sets evaluation.
+  void Save(store::v1::JobRow* row) const {
+    if (active()) *row->mutable_evaluation() = row_;
+  }
+
+  void Begin(Pin pin, uint64_t first_birth, uint64_t births, absl::Time now) {
+    row_.set_version(pin.version);
+    row_.set_step(pin.step);
+    row_.set_first_birth(first_birth);
+    row_.set_births(births);
+    next_ = 0;
+    began_ = now;
+  }
+  void End() { row_.Clear(); }
+
+  bool active() const { return row_.version() != 0; }
+  Pin pin() const { return {row_.version(), row_.step()}; }
+  bool Has(uint64_t birth) const {
+    return birth >= row_.first_birth() && birth - row_.first_birth() < row_.births();
+  }
+
+  /// How many prompts are not drawn yet. Each prompt gets `samples` responses.
+  uint64_t left(uint32_t samples) const { return active() ? prompts(samples) - next_ : 0; }
+  /// How many it has in all.
+  uint64_t prompts(uint32_t samples) const { return row_.births() / samples; }
+  /// The next prompt; left() is not 0. Sets the first birth number of its responses.
+  uint64_t Draw(uint32_t samples, uint64_t* birth) {
+    *birth = row_.first_birth() + next_ * samples;
+    return next_++;
+  }
+
+  /// When it began, or when a controller went on with it.
+  absl::Time began() const { return began_; }
+  void GoOn(absl::Time now) { began_ = now; }
+  std::string name() const { return absl::StrCat("the evaluation of step ", row_.step()); }
+
+ private:
+  store::v1::EvaluationRow row_;  // version 0: there is none
+  uint64_t next_ = 0;             // prompt
+  absl::Time began_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_STEPS_PINNED_EVALUATION_H_

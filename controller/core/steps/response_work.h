@@ -1,0 +1,45 @@
+// Whether the trajectories of the work stand, and what workers told a restarted controller before
+// that (EarlyReports).
+//
+//   a restart --the data are read: trajectories are made of what is open--> stands
+//       ^                                                                     |
+//       +-- the job ends: all work is given up -------------------------------+
+//
+// Responses that are stored are taken as they are, and what workers still run or have just finished
+// finds its place.
+#ifndef BATON_CONTROLLER_CORE_STEPS_RESPONSE_WORK_H_
+#define BATON_CONTROLLER_CORE_STEPS_RESPONSE_WORK_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "controller/core/steps/early_reports.h"
+
+namespace baton::controller {
+
+class ResponseWork {
+ public:
+  /// The trajectories of all that is open stand.
+  bool begun() const { return begun_; }
+  void Begin() { begun_ = true; }
+  void End() { begun_ = false; }
+  EarlyReports& early() { return early_; }
+  const EarlyReports& early() const { return early_; }
+
+  /// The batch of the update to `step` is lost: how often that happened without getting past it.
+  uint32_t LoseBatch(int64_t step) {
+    if (step > lost_at_) lost_batches_ = 0;
+    lost_at_ = std::max(lost_at_, step);
+    return ++lost_batches_;
+  }
+
+ private:
+  bool begun_ = false;
+  uint32_t lost_batches_ = 0;  // of updates …
+  int64_t lost_at_ = 0;        // … without getting past this step
+  EarlyReports early_;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_STEPS_RESPONSE_WORK_H_

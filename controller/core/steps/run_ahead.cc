@@ -1,0 +1,237 @@
+#include "controller/core/steps/run_ahead.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "controller/spec/check_speculation.h"
+#include "controller/spec/role_names.h"
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+namespace {
+
+constexpr uint64_t kMostUpcoming = 256;  // draws
+constexpr int kMostAtOnce = 16;          // tasks that a worker gets in one turn
+constexpr absl::Duration kFirstRest = absl::Seconds(1);
+constexpr int kMostDoublings = 6;  // of a rest
+
+uint64_t DrawsAhead(const v1::JobSpec& spec) {
+  return std::min(kMostUpcoming, static_cast<uint64_t>(std::max(1, spec.data().gen_batch_size())));
+}
+
+}  // namespace
+
+RunAhead::RunAhead(const v1::JobSpec& spec)
+    : on_(RunsAhead(spec)),
+      samples_(static_cast<uint32_t>(std::max(1, spec.rollout().n()))),
+      window_(DrawsAhead(spec)),
+      places_(std::max(1, spec.rollout().max_num_seqs())),
+      longest_(static_cast<uint32_t>(std::max(0, spec.data().max_response_length()))) {}
+
+// ---- What comes next ----------------------------------------------------------------------------
+
+std::vector<uint64_t> RunAhead::DrawsToCome(const AheadContext& job) const {
+  std::vector<uint64_t> draws;
+  if (job.groups_left == 0) return draws;
+  if (Mutant("ahead-of-this-step")) {
+    for (const auto& [draw, birth] : job.draws.open()) draws.push_back(draw);
+  }
+  for (const uint64_t draw : job.draws.Upcoming(std::min(window_, job.groups_left))) {
+    draws.push_back(draw);
+  }
+  return draws;
+}
+
+// Keeps of each draw what was begun, as long as it is to come. Where its prompt was last is asked
+// here alone: what is given out meanwhile moves only other prompts.
+void RunAhead::Look(const AheadContext& job) {
+  const auto now = std::make_pair(job.groups_left, job.draws.changes());
+  if (looked_ == now) return;
+  looked_ = now;
+  std::map<uint64_t, Upcoming> upcoming;
+  at_home_.clear();
+  for (const uint64_t draw : DrawsToCome(job)) {
+    Upcoming& of_draw = upcoming[draw];
+    const auto known = upcoming_.find(draw);
+    if (known != upcoming_.end()) {
+      of_draw = std::move(known->second);
+    } else {
+      of_draw.prompt_id = job.data.PromptOf(draw);
+    }
+    of_draw.home = job.rollouts.homes().Of(TrainPromptKey(of_draw.prompt_id));
+    if (job.rollouts.Places(of_draw.home) == 0) of_draw.home.clear();  // it has left
+    if (!of_draw.home.empty()) ++at_home_[of_draw.home];
+  }
+  upcoming_ = std::move(upcoming);
+  const auto& slots = job.roster.slots();
+  const auto workers = static_cast<uint64_t>(std::count_if(
+      slots.begin(), slots.end(), [](const RoleSlot& s) { return s.role == roles::kRollout; }));
+  share_ = (upcoming_.size() + workers - 1) / std::max<uint64_t>(1, workers);
+  for (auto& [name, worker] : workers_) worker.sated = false;
+}
+
+// ---- Giving out ---------------------------------------------------------------------------------
+
+// The first response that the worker may be given. A prompt stays where it was last, and of the
+// others a worker gets its share: it will get no more of those that are made in earnest.
+std::optional<AheadResponse> RunAhead::Pick(const std::string& worker) {
+  for (auto& [draw, of_draw] : upcoming_) {
+    if (of_draw.again.empty() && of_draw.next >= samples_) continue;
+    if (of_draw.home != worker && (!of_draw.home.empty() || at_home_[worker] >= share_)) continue;
+    if (of_draw.home.empty()) {
+      of_draw.home = worker;
+      ++at_home_[worker];
+    }
+    AheadResponse response{draw, of_draw.next, of_draw.prompt_id};
+    if (of_draw.again.empty()) {
+      ++of_draw.next;
+    } else {
+      response.sample = of_draw.again.back();
+      of_draw.again.pop_back();
+    }
+    return response;
+  }
+  return std::nullopt;
+}
+
+void RunAhead::Start(const std::string& worker, const AheadResponse& response,
+                     const AheadContext& job) {
+  if (!Mutant("ahead-has-no-home")) {
+    job.rollouts.homes().Note(TrainPromptKey(response.prompt_id), worker);
+  }
+  StartAhead task;
+  task.worker = worker;
+  task.ref = job.out.Ref(TaskKind::kRunAhead, ++begun_, job.out.attempt_base());
+  task.policy_version = job.rollouts.version(worker);
+  task.response = response;
+  running_[begun_] = {worker, task.ref, task.policy_version, response};
+  ++workers_[worker].load;
+  job.out.Do(std::move(task));
+}
+
+void RunAhead::GiveOut(const AheadContext& job) {
+  if (!on_) return;
+  std::vector<std::string> idle = job.rollouts.Idle();
+  if (Mutant("ahead-beside-real-work")) {
+    idle.clear();
+    for (const RoleSlot& slot : job.roster.slots()) {
+      if (slot.role == roles::kRollout && slot.ready()) idle.push_back(slot.worker);
+    }
+  }
+  if (idle.empty()) return;
+  Look(job);
+  std::map<std::string, int> free;  // places
+  for (const std::string& name : idle) {
+    Worker& worker = workers_[name];
+    const RoleSlot* const slot = job.roster.Find(name, roles::kRollout);
+    if (slot == nullptr || !slot->ready() || worker.sated) continue;
+    if (worker.rests_until > job.out.now() && !Mutant("ahead-asked-for-ever")) continue;
+    const int places = std::min(kMostAtOnce, std::min(places_, slot->credits) - worker.load);
+    if (places > 0) free[name] = places;
+  }
+  // In turns, so that each gets prompts.
+  while (!free.empty()) {
+    for (auto it = free.begin(); it != free.end();) {
+      const std::optional<AheadResponse> response = Pick(it->first);
+      if (response.has_value()) Start(it->first, *response, job);
+      workers_[it->first].sated = !response.has_value();
+      it = !response.has_value() || --it->second == 0 ? free.erase(it) : std::next(it);
+    }
+  }
+}
+
+bool RunAhead::Wants(const std::string& worker, const TaskRef& ref) const {
+  const auto found = running_.find(ref.subject);
+  return found != running_.end() && found->second.ref == ref && found->second.worker == worker;
+}
+
+// ---- What becomes of it -------------------------------------------------------------------------
+
+// `whole`: it came; otherwise it is given out again.
+void RunAhead::End(std::map<uint64_t, Running>::iterator it, bool whole) {
+  const Running& running = it->second;
+  --workers_[running.worker].load;
+  const auto of_draw = upcoming_.find(running.response.draw);
+  if (!whole && of_draw != upcoming_.end()) {
+    of_draw->second.again.push_back(running.response.sample);
+    for (auto& [name, worker] : workers_) worker.sated = false;
+  }
+  running_.erase(it);
+}
+
+void RunAhead::NoteFailure(const TaskDone& event, absl::Time now) {
+  Worker& worker = workers_[event.worker];
+  if (event.ref.subject <= worker.wave) return;
+  worker.wave = begun_;
+  worker.rests_until = absl::IsUnimplemented(event.status)
+                           ? absl::InfiniteFuture()
+                           : now + kFirstRest * (1 << std::min(worker.failures, kMostDoublings));
+  ++worker.failures;
+}
+
+void RunAhead::OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl::Time now) {
+  const auto found = running_.find(event.ref.subject);
+  const auto told = event.output.metrics.find(kAheadTokens);
+  // Whatever number a worker says, NaN as well.
+  if (told != event.output.metrics.end() && told->second > 0) {
+    tokens_ += std::min<double>(told->second, longest_);
+  }
+  const uint64_t version = found->second.version;
+  End(found, event.status.ok());
+  if (event.status.ok()) {
+    ++responses_;
+    workers_[event.worker].failures = 0;
+  } else if (absl::IsUnimplemented(event.status) ||
+             (rollouts.load(event.worker) == 0 && rollouts.version(event.worker) == version)) {
+    NoteFailure(event, now);  // nothing better came to it, as far as is known
+  }
+}
+
+void RunAhead::OnWorkerBack(const WorkerBack& event, EffectSink& out) {
+  const auto has = [&](const std::vector<TaskRef>& refs, const TaskRef& ref) {
+    return std::find(refs.begin(), refs.end(), ref) != refs.end();
+  };
+  for (auto it = running_.begin(); it != running_.end();) {
+    const auto next = std::next(it);
+    const Running& running = it->second;
+    if (running.worker == event.worker && !has(event.running, running.ref) &&
+        !has(event.unacked, running.ref)) {
+      End(it, /*whole=*/false);
+    }
+    it = next;
+  }
+  for (const TaskRef& ref : event.running) {
+    const bool unwanted = ref.kind == TaskKind::kRunAhead && !Wants(event.worker, ref);
+    if (unwanted && !Mutant("unwanted-ahead-goes-on")) {
+      out.Do(StopTask{event.worker, ref, "it is not wanted any more"});
+    }
+  }
+}
+
+void RunAhead::Forget(const std::string& worker) {
+  for (auto it = running_.begin(); it != running_.end();) {
+    const auto next = std::next(it);
+    if (it->second.worker == worker) End(it, /*whole=*/false);
+    it = next;
+  }
+  workers_.erase(worker);
+  looked_.reset();  // its prompts go to others
+}
+
+void RunAhead::Clear() {
+  workers_.clear();
+  upcoming_.clear();
+  at_home_.clear();
+  running_.clear();
+  looked_.reset();
+}
+
+std::map<std::string, double> RunAhead::TakeMetrics() {
+  std::map<std::string, double> metrics;
+  if (!on_) return metrics;
+  metrics["rollout/spec/ahead_responses"] = static_cast<double>(std::exchange(responses_, 0));
+  metrics["rollout/spec/ahead_tokens"] = std::exchange(tokens_, 0);
+  return metrics;
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,126 @@
+// Responses that rollouts sample ahead of need while they have nothing else to do
+// (rollout.speculation.run_ahead).
+//
+// Owns which draws come next, which of their responses were begun ahead, and which of these run. A
+// response of a draw to come is sampled with its own key and the weights of today, and goes into
+// the trees of its rollout alone (docs/speculation.md): a good guess at the response that is made
+// in earnest. It is an AheadResponse and never a trajectory. So it has no row and no payload, and
+// no batch can have it.
+//
+//   to come --a rollout is idle--> running --it came--> done
+//      ^                              |
+//      +--- it was stopped -----------+
+//
+// A rollout stops it by itself when it gets real work or other weights, so nothing ever waits for
+// one. A rollout that fails, or stops for no reason, rests for a while, longer each time.
+//
+// Derived: a restarted controller begins anew.
+#ifndef BATON_CONTROLLER_CORE_STEPS_RUN_AHEAD_H_
+#define BATON_CONTROLLER_CORE_STEPS_RUN_AHEAD_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/dispatch/task_scheduler.h"
+#include "controller/core/job/effect_sink.h"
+#include "controller/core/job/events.h"
+#include "controller/core/job/roster.h"
+#include "controller/core/job/task.h"
+#include "controller/core/prompts/draw_ledger.h"
+#include "controller/core/prompts/prompt_data.h"
+
+namespace baton::controller {
+
+/// What the responses ahead are given out by, in a turn.
+struct AheadContext {
+  EffectSink& out;
+  TaskScheduler& rollouts;
+  const Roster& roster;
+  PromptData& data;
+  DrawLedger& draws;
+  /// Groups that the job may still open; 0: it draws nothing more, as far as is known.
+  uint64_t groups_left = 0;
+};
+
+class RunAhead {
+ public:
+  explicit RunAhead(const v1::JobSpec& spec);
+
+  /// Gives idle rollouts responses of the next draws: of the next step, or of as many groups as a
+  /// batch has. At the end of a turn, and a few at a time.
+  void GiveOut(const AheadContext& job);
+  /// That task runs on that worker.
+  bool Wants(const std::string& worker, const TaskRef& ref) const;
+  /// The result of a task that is wanted.
+  void OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl::Time now);
+  /// The worker is attached again. What it does not know any more was lost on the way; what is not
+  /// known of it, an earlier controller wanted.
+  void OnWorkerBack(const WorkerBack& event, EffectSink& out);
+  /// The worker left the job.
+  void Forget(const std::string& worker);
+  /// All workers leave.
+  void Clear();
+
+  size_t running() const { return running_.size(); }
+  /// rollout/spec/ahead_* since the last call.
+  std::map<std::string, double> TakeMetrics();
+
+ private:
+  // A draw to come, and which of its responses were not begun.
+  struct Upcoming {
+    uint64_t prompt_id = 0;
+    uint32_t next = 0;            // sample
+    std::vector<uint32_t> again;  // smaller ones that were stopped
+    std::string home;             // the worker that has the prompt; "": any may
+  };
+  struct Running {
+    std::string worker;
+    TaskRef ref;
+    uint64_t version = 0;
+    AheadResponse response;
+  };
+  struct Worker {
+    int load = 0;
+    bool sated = false;  // there is nothing that it may be given
+    // It failed: how often in a row, until when it rests, and the last task that it had by then. A
+    // whole wave of tasks fails at once.
+    int failures = 0;
+    absl::Time rests_until = absl::InfinitePast();
+    uint64_t wave = 0;
+  };
+
+  std::vector<uint64_t> DrawsToCome(const AheadContext& job) const;
+  void Look(const AheadContext& job);
+  std::optional<AheadResponse> Pick(const std::string& worker);
+  void Start(const std::string& worker, const AheadResponse& response, const AheadContext& job);
+  void End(std::map<uint64_t, Running>::iterator it, bool whole);
+  void NoteFailure(const TaskDone& event, absl::Time now);
+
+  const bool on_;
+  const uint32_t samples_;  // of a draw
+  const uint64_t window_;   // draws
+  const int places_;        // of a rollout
+  const uint32_t longest_;  // response, in tokens
+  // Says whether other draws come next than when it was looked last.
+  std::optional<std::pair<uint64_t, uint64_t>> looked_;
+  std::map<uint64_t, Upcoming> upcoming_;    // by draw
+  std::map<std::string, uint64_t> at_home_;  // of those, by worker
+  uint64_t share_ = 0;                       // of those, for one worker
+  std::map<uint64_t, Running> running_;      // by the subject of its task
+  std::map<std::string, Worker>
+      workers_;             // those that were given something, or have nothing to get
+  uint64_t begun_ = 0;      // tasks
+  uint64_t responses_ = 0;  // whole ones, since the last step …
+  double tokens_ = 0;       // … and the tokens of all
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_STEPS_RUN_AHEAD_H_

@@ -1,0 +1,57 @@
+// The prompt groups of a step's batch: drawn from complete groups, scored where the dataflow asks
+// for it, and taken out of the work.
+//
+// Owns which groups are in it. Its trajectories are the scheduler's until they are taken, and the
+// buffer's after that. batch_flow.h says what happens to it:
+//
+//   complete groups --drawn: scores of the draw are made--> taken: the update learns --> spent
+//        ^                               |                      |
+//        +---- given back: the job goes back, or a payload is lost
+//   restored: of an update that a restart interrupted, until its responses are there --> taken
+#ifndef BATON_CONTROLLER_CORE_STEPS_STEP_BATCH_H_
+#define BATON_CONTROLLER_CORE_STEPS_STEP_BATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "baton/store/v1/rows.pb.h"
+#include "controller/core/trajectories/step_metrics.h"
+
+namespace baton::controller {
+
+struct StepBatch {
+  void Restore(const store::v1::JobRow& row) {
+    for (const store::v1::OpenDraws& open : row.open_draws()) {
+      for (uint64_t i = 0; open.in_batch() && i < open.count(); ++i) {
+        restored.push_back(open.draw() + i);
+      }
+    }
+  }
+  /// The draws that an update may be learning from.
+  std::set<uint64_t> Draws() const {
+    std::set<uint64_t> draws(restored.begin(), restored.end());
+    draws.insert(taken.begin(), taken.end());
+    return draws;
+  }
+  void Clear() {
+    drawn.clear();
+    taken.clear();
+    restored.clear();
+  }
+
+  /// Groups of the next batch, while scores of the draw are made; the first `scored` have them.
+  std::vector<uint64_t> drawn;
+  size_t scored = 0;
+  /// Groups of the batch that left the work.
+  std::vector<uint64_t> taken;
+  /// Those of the update that a restart interrupted, not yet taken; ascending.
+  std::vector<uint64_t> restored;
+  /// Of the step: when it began, and when its batch was complete.
+  StepTimes times;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_STEPS_STEP_BATCH_H_

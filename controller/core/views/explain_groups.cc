@@ -1,0 +1,97 @@
+#include "controller/core/views/explain_groups.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/weights/refresh.h"
+
+namespace baton::controller {
+namespace {
+
+void ExplainBatch(const JobParts& job, WaitList& waits) {
+  if (!job.doing.Is(Activity::kGenerate)) return;
+  const PromptGroups& groups = job.prompt_groups;
+  const std::string what =
+      !job.batch.drawn.empty()
+          ? "scores of its responses that are made when the batch is drawn"
+          : absl::StrCat(job.GroupsPerBatch(), " complete groups; the buffer has ",
+                         groups.complete.size(), ", and ",
+                         groups.draws.open().size() - groups.complete.size(), " are under way");
+  waits.Add("batch", absl::StrCat("step ", job.out.step() + 1), what, job.doing.since(),
+            absl::InfiniteDuration(), "the trainer goes on with them");
+}
+
+void ExplainEvaluation(const JobParts& job, WaitList& waits) {
+  if (!job.doing.Is(Activity::kEvaluate)) return;
+  waits.Add("evaluation", absl::StrCat("step ", job.out.step() + 1), job.evaluation.name(),
+            job.doing.since(), absl::InfiniteDuration(), "the trainer goes on after it");
+}
+
+// Groups that would have gone on without their stragglers, had they enough responses.
+void ExplainLate(const JobParts& job, WaitList& waits) {
+  if (job.schedule.group_timeout == absl::InfiniteDuration()) return;
+  uint64_t late = 0;
+  absl::Time since = absl::InfiniteFuture();
+  const PromptGroups& groups = job.prompt_groups;
+  for (const auto& [draw, birth] : groups.draws.open()) {
+    const absl::Time due = groups.late.BegunAt(draw) + job.schedule.group_timeout;
+    if (due > job.out.now() || groups.complete.Has(draw) || job.IsWhole(draw)) continue;
+    ++late;
+    since = std::min(since, due);
+  }
+  if (late == 0) return;
+  waits.Add("late_group", absl::StrCat(late, late == 1 ? " group" : " groups"),
+            absl::StrCat("responses: schedule.group_timeout_seconds have passed, and fewer than "
+                         "schedule.min_group_size ",
+                         job.schedule.min_group_size, " are there, or their scores are not"),
+            since, absl::InfiniteDuration(), "a later batch takes what is complete then");
+}
+
+void ExplainBound(const JobParts& job, WaitList& waits) {
+  const PromptGroups& groups = job.prompt_groups;
+  if (groups.bounded_since == absl::InfinitePast()) return;
+  const uint64_t ahead = groups.draws.open().size();
+  const std::string cause =
+      groups.paced ? absl::StrCat("the trainer: ", ahead,
+                                  " groups are ahead of it; what begins later is complete in time "
+                                  "as well, with newer weights")
+                   : absl::StrCat("the trainer: ", ahead,
+                                  " groups are ahead of it, and one more might be consumed later "
+                                  "than schedule.max_staleness ",
+                                  job.schedule.max_staleness, " allows");
+  waits.Add(groups.paced ? "pace" : "staleness", "rollouts", cause, groups.bounded_since,
+            absl::InfiniteDuration(), "they begin groups after its next update");
+}
+
+void ExplainRecalled(const JobParts& job, WaitList& waits) {
+  std::map<std::string, std::pair<int, absl::Time>> recalled;  // by worker: how many, since when
+  for (const auto& [id, running] : job.rollouts().running()) {
+    if (running.recalled == absl::InfinitePast()) continue;
+    auto& [count, since] = recalled.try_emplace(running.worker, 0, running.recalled).first->second;
+    ++count;
+    since = std::min(since, running.recalled);
+  }
+  for (const auto& [worker, those] : recalled) {
+    waits.Add("refresh", worker,
+              absl::StrCat(those.first,
+                           " responses that were stopped, for newer weights make them "
+                           "again"),
+              those.second, absl::InfiniteDuration(), "they are given to other rollouts");
+  }
+}
+
+}  // namespace
+
+void ExplainGroups(const JobParts& job, WaitList& waits) {
+  ExplainBatch(job, waits);
+  ExplainEvaluation(job, waits);
+  ExplainLate(job, waits);
+  ExplainBound(job, waits);
+  ExplainRecalled(job, waits);
+}
+
+}  // namespace baton::controller

@@ -1,0 +1,16 @@
+// What the trainer and the rollouts wait for of each other's work, for ExplainJob.
+#ifndef BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_GROUPS_H_
+#define BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_GROUPS_H_
+
+#include "controller/core/steps/job_parts.h"
+#include "controller/spec/wait_list.h"
+
+namespace baton::controller {
+
+/// The batch that waits for its groups, the evaluation, groups that are late, rollouts that are
+/// held back, and responses that are recalled.
+void ExplainGroups(const JobParts& job, WaitList& waits);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_GROUPS_H_

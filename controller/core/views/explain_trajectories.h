@@ -1,0 +1,28 @@
+// What the trajectories of the work in progress wait for, for ExplainJob.
+#ifndef BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_TRAJECTORIES_H_
+#define BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_TRAJECTORIES_H_
+
+#include "baton/v1/job_spec.pb.h"
+#include "controller/core/job/effect_sink.h"
+#include "controller/core/job/job_core_options.h"
+#include "controller/core/job/roster.h"
+#include "controller/core/trajectories/trajectory_scheduler.h"
+#include "controller/spec/wait_list.h"
+
+namespace baton::controller {
+
+/// What the waits are explained by.
+struct TrajectoriesView {
+  const TrajectoryScheduler& scheduler;
+  const Roster& roster;
+  const v1::Dataflow& dataflow;
+  const JobCoreOptions& options;
+  const EffectSink& out;
+};
+
+/// Of each kind of task the one that has not moved for longest stands for all that run.
+void ExplainTrajectories(const TrajectoriesView& view, WaitList& waits);
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_TRAJECTORIES_H_

@@ -1,0 +1,167 @@
+#include "controller/core/views/status_view.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "controller/core/views/explain_groups.h"
+#include "controller/core/views/explain_nodes.h"
+#include "controller/core/views/explain_trajectories.h"
+#include "controller/core/workers/slot_views.h"
+#include "controller/spec/wait_list.h"
+
+namespace baton::controller {
+
+using Job = v1::Job;
+
+namespace {
+
+std::string PhaseOf(const JobParts& job) {
+  switch (job.doing.current()) {
+    case Activity::kNone:
+      return job.life.state() == Job::STATE_STOPPING ? "releasing workers" : "starting";
+    case Activity::kSetUp:
+      return "setting up";
+    case Activity::kPublish:
+      return "publishing weights";
+    case Activity::kGenerate:
+      return job.scheduler.AllGenerated() && job.prompt_groups.unmade.empty() ? "scoring"
+                                                                              : "generating";
+    case Activity::kBatch:
+      return "computing advantages";
+    case Activity::kUpdate:
+      return "training";
+    case Activity::kEvaluate:
+      return "evaluating";
+    case Activity::kSave:
+      return "saving a checkpoint";
+  }
+  return "";
+}
+
+std::string JobIdOf(const JobParts& job) {
+  const std::string& name = job.life.job().name();
+  return name.substr(name.rfind('/') + 1);
+}
+
+std::string SummaryOf(const JobParts& job) {
+  const Job::State state = job.life.state();
+  const std::string id = JobIdOf(job);
+  std::string summary = absl::StrCat("job ", id, " is ", StateName(state));
+  if (IsActive(state)) {
+    absl::StrAppend(&summary, ", ", PhaseOf(job), ", step ", job.out.step() + 1, " of ",
+                    job.life.job().total_steps());
+  }
+  if (!IsTerminal(state)) return summary;
+  const std::string& error = job.life.job().error().message();
+  if (!error.empty()) absl::StrAppend(&summary, ": ", error);
+  const auto& checkpoints = job.milestones.checkpoints();
+  if (state != Job::STATE_SUCCEEDED && !checkpoints.empty()) {
+    absl::StrAppend(&summary, "; `baton resume ", id, "` goes on from the checkpoint of step ",
+                    checkpoints.back().step());
+  }
+  return summary;
+}
+
+// Responses that the trainer waits for: how many are READY, and how many it needs.
+std::pair<int64_t, int64_t> ResponsesOf(const JobParts& job) {
+  const auto ready = [&](bool evaluates) {
+    const auto& all = job.scheduler.table().all();
+    return std::count_if(all.begin(), all.end(), [&](const auto& of) {
+      return of.second.state == TrajectoryState::kReady &&
+             (of.second.purpose == v1::PURPOSE_EVAL) == evaluates;
+    });
+  };
+  if (job.doing.Is(Activity::kEvaluate)) {
+    return {ready(true), static_cast<int64_t>(job.evaluation.prompts(1))};
+  }
+  const int64_t per_group = job.responses().PerDraw();
+  if (job.plan.rounds) {
+    return {ready(false), static_cast<int64_t>(job.prompt_groups.draws.open().size()) * per_group};
+  }
+  // More groups may be under way than the trainer waits for.
+  const int64_t total = job.spec().data().train_batch_size() * per_group;
+  return {std::min(total, static_cast<int64_t>(job.prompt_groups.complete.size()) * per_group),
+          total};
+}
+
+// Commands, and roles that wait for their turn on shared workers.
+void ExplainCommands(const JobParts& job, WaitList& waits) {
+  const PoolView view = job.View();
+  const absl::Time since = job.doing.since();
+  job.commands.room().Explain(job.out.step(), waits);
+  for (const Group& group : job.groups.all()) {
+    RankGroups::Explain(group, job.options.regroup_delay, waits);
+    const bool waits_for_turn =
+        job.commands.Of(group) != nullptr && !job.pools.MayCommand(group, view);
+    job.commands.Explain(group, waits_for_turn ? job.pools.AtWorkIn(group.role, view) : "", since,
+                         job.roster(), job.options.command_deadline, job.out.step(), waits);
+  }
+  job.pools.Explain(view, since, waits);
+}
+
+}  // namespace
+
+v1::Job ProgressOf(const JobParts& job) {
+  Job progress;
+  for (const RoleSlot& slot : job.roster().slots()) {
+    if (slot.state != SlotState::kEmpty) {
+      progress.add_workers(absl::StrCat(slot.role, ": ", slot.worker));
+    }
+  }
+  if (!IsActive(job.life.state())) return progress;
+  progress.set_phase(PhaseOf(job));
+  if (!job.doing.OnResponses()) return progress;
+  const auto [done, total] = ResponsesOf(job);
+  progress.set_phase_done(done);
+  progress.set_phase_total(total);
+  return progress;
+}
+
+v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now) {
+  v1::ExplainJobResponse out;
+  WaitList waits(now, &out);
+  const Job::State state = job.life.state();
+  const absl::Time since = job.doing.since();
+  ExplainNodes({job.spec(), job.dataflow(), job.scheduler, job.groups, job.commands,
+                job.doing.current(), state == Job::STATE_SUCCEEDED},
+               &out);
+  out.set_summary(SummaryOf(job));
+  if (IsTerminal(state)) return out;
+  const std::string id = JobIdOf(job);
+  if (state == Job::STATE_PAUSED) {
+    waits.Add("user", absl::StrCat("job ", id), "its user to resume it", job.life.queued_since(),
+              absl::InfiniteDuration(),
+              absl::StrCat("nothing happens until `baton resume ", id, "`"));
+    return out;
+  }
+  // Roots first: what fails, who is missing, then who does not answer, then what waits for them.
+  const bool scores = job.doing.OnResponses() && IsActive(state);
+  const uint64_t total = scores ? job.scheduler.admission().Judged(job.scheduler.table()) : 0;
+  const std::string work = job.scheduler.admission().WorkName(job.out);
+  const RewardErrors& errors = job.scheduler.scores().errors();
+  ExplainTrouble(job.roster(), errors.Limit(work, total), waits);
+  errors.Explain(work, total, since, waits);
+  if (!job.roster().AnyIn(SlotState::kReleasing) && state != Job::STATE_STOPPING) {
+    const bool queued = state == Job::STATE_QUEUED;
+    ExplainMissing(job.roster(), id, queued ? std::optional(job.life.queued_since()) : std::nullopt,
+                   waits);
+  }
+  job.data.Explain(id, job.options.setup_deadline, waits);
+  ExplainSlots(job.roster(), job.versions, job.options, waits);
+  ExplainTrajectories({job.scheduler, job.roster(), job.dataflow(), job.options, job.out}, waits);
+  job.scheduler.payload_wait().Explain(work, waits);
+  ExplainGroups(job, waits);
+  if (job.doing.Is(Activity::kBatch)) {
+    waits.Add("batch", absl::StrCat("step ", job.out.step() + 1),
+              "the controller to build its batch and to compute advantages", since,
+              job.options.setup_deadline, "the job fails");
+  }
+  ExplainCommands(job, waits);
+  job.save.Explain(job.out.step(), job.options.setup_deadline, waits);
+  return out;
+}
+
+}  // namespace baton::controller
