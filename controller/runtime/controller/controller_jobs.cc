@@ -185,7 +185,6 @@ void Controller::DeleteLast(const std::shared_ptr<JobRuntime>& job,
       job->Unretire();
       return done(status);
     }
-    job->Hide();
     job->RemoveFiles([this, job, done](const absl::Status& removed) {
       if (removed.ok()) {
         store_->Commit({{kRemovalTable, job->name(), std::nullopt}}, store::Durability::kProcess,

@@ -182,7 +182,7 @@ absl::StatusOr<BuiltBatch> BatchBuilder::Finish() {
   return out;
 }
 
-BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads) {
+BuiltBatch MakePlainBatch(const BuildBatch& ask, SharedPayloads payloads) {
   BuiltBatch out = Answer(ask);
   for (auto& payload : payloads) {
     BatchEntry& entry = out.entries.emplace_back();

@@ -24,8 +24,8 @@ struct BuiltBatch {
   BatchEntries entries;
 };
 
-/// Payloads of responses, shared with the job that keeps them.
-using Payloads = std::vector<std::shared_ptr<const v1::Trajectory>>;
+/// Payloads of responses, shared by the entries of a batch.
+using SharedPayloads = std::vector<std::shared_ptr<const v1::Trajectory>>;
 
 /// Builds the batch of `ask` from one payload after the other, so that no more than one of them
 /// must be in memory. It keeps of each what advantages are worked out from: its per-token columns
@@ -58,7 +58,7 @@ class BatchBuilder {
 };
 
 /// The examples of kind sft and reward_model, unchanged.
-BuiltBatch MakePlainBatch(const BuildBatch& ask, Payloads payloads);
+BuiltBatch MakePlainBatch(const BuildBatch& ask, SharedPayloads payloads);
 
 /// data.pretrain_batch_size of `texts`, which the actor imitates in addition to its task. Only the
 /// seed and the step (from 1) decide which texts; each is used once per epoch. So a batch that is

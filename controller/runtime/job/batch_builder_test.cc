@@ -42,8 +42,8 @@ v1::Dataflow Graph(const std::string& text) {
   return graph;
 }
 
-Payloads Shared(const std::vector<v1::Trajectory>& trajectories) {
-  Payloads shared;
+SharedPayloads Shared(const std::vector<v1::Trajectory>& trajectories) {
+  SharedPayloads shared;
   for (const v1::Trajectory& one : trajectories) {
     shared.push_back(std::make_shared<const v1::Trajectory>(one));
   }
@@ -52,7 +52,7 @@ Payloads Shared(const std::vector<v1::Trajectory>& trajectories) {
 
 // The batch of payloads that are all in memory, which its entries hold.
 absl::StatusOr<BuiltBatch> MakeBatch(const v1::Dataflow& dataflow, const BuildBatch& ask,
-                                     const Payloads& payloads) {
+                                     const SharedPayloads& payloads) {
   BATON_ASSIGN_OR_RETURN(BatchBuilder builder, BatchBuilder::Create(dataflow, ask));
   std::vector<std::shared_ptr<const PackedPayload>> packed;
   for (const auto& payload : payloads) {

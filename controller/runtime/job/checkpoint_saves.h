@@ -1,0 +1,54 @@
+// The checkpoints of one job that are being written: by its ranks, then by the controller.
+#ifndef BATON_CONTROLLER_RUNTIME_JOB_CHECKPOINT_SAVES_H_
+#define BATON_CONTROLLER_RUNTIME_JOB_CHECKPOINT_SAVES_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "baton/v1/worker_service.pb.h"
+#include "controller/runtime/job/job_disk.h"
+#include "controller/runtime/job/job_scope.h"
+#include "controller/runtime/job/job_threads.h"
+
+namespace baton::controller {
+
+/// On the job's strand; files are touched on the disk strand.
+class CheckpointSaves {
+ public:
+  CheckpointSaves(const JobScope* scope, JobThreads* threads, JobDisk* disk)
+      : scope_(scope), threads_(threads), disk_(disk) {}
+
+  /// Sends `task` to a rank that saves, once the folder of this try exists. Rank 0 has it made.
+  void Send(const StartTask& effect, v1::Task task);
+  /// The files that rank 0 of a role says it wrote.
+  void NoteFiles(const std::string& role, const v1::TaskResult& result);
+  /// Completes the checkpoint, then tells the core CheckpointCommitted. A full disk is waited for,
+  /// as long as the job wants the checkpoint.
+  void Commit(const CommitCheckpoint& effect);
+  void Delete(const DeleteCheckpoint& effect);
+  void Clear();
+
+ private:
+  /// One try: its folder is being prepared, or exists.
+  struct Try {
+    bool preparing = false, ready = false;
+    std::map<std::string, v1::Task> waiting;  // by worker
+  };
+
+  void ForgetEarlier(const TaskRef& ref);
+  void Prepare(const StartTask& effect);
+  void Begin(const StartTask& effect, const absl::Status& prepared);
+  void SendNow(const std::string& worker, v1::Task task) const;
+
+  const JobScope* const scope_;
+  JobThreads* const threads_;
+  JobDisk* const disk_;
+  std::map<TaskRef, Try> tries_;
+  std::map<std::string, std::vector<v1::FileHash>> written_;  // of the last save, by role
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_JOB_CHECKPOINT_SAVES_H_

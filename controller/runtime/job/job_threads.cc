@@ -1,0 +1,68 @@
+#include "controller/runtime/job/job_threads.h"
+
+#include <exception>
+#include <utility>
+
+#include "sdk/base/mutant.h"
+
+namespace baton::controller {
+
+JobThreads::JobThreads(const JobScope* scope, std::function<std::shared_ptr<void>()> hold,
+                       std::function<void(const std::string&)> set_aside)
+    : scope_(scope),
+      hold_(std::move(hold)),
+      set_aside_(std::move(set_aside)),
+      strand_(scope->context->executors->NewStrand()),
+      disk_(scope->context->executors->NewDiskStrand()) {}
+
+void JobThreads::OnStrand(Work work) {
+  strand_->Post([this, held = hold_(), work = std::move(work)] { TakeTurn(work); });
+}
+
+void JobThreads::OnStrandAfter(absl::Duration delay, Work work) {
+  strand_->PostAfter(delay, [this, held = hold_(), work = std::move(work)] { TakeTurn(work); });
+}
+
+void JobThreads::OnDisk(Work work) {
+  disk_->Post([this, held = hold_(), work = std::move(work)] { Guard(work); });
+}
+
+void JobThreads::InSlices(std::function<bool()> slice) {
+  OnDisk([this, slice = std::move(slice)] {
+    const auto mark = scope_->files->MarkWork();
+    if (!slice()) InSlices(slice);
+  });
+}
+
+void JobThreads::OnReaders(Work work) {
+  scope_->context->executors->PostRead(
+      [this, held = hold_(), work = std::move(work)] { Guard(work); });
+}
+
+void JobThreads::OnDataReaders(const v1::DataSpec& data, Work work) {
+  const auto held = hold_();
+  scope_->context->executors->PostDataRead(
+      scope_->name, [this, held, data] { return scope_->files->DataBytes(data); },
+      [this, held, work = std::move(work)] { Guard(work); });
+}
+
+void JobThreads::TakeTurn(const Work& work) {
+  const auto mark = scope_->files->MarkWork();
+  try {
+    work();
+  } catch (const std::exception& thrown) {
+    if (Mutant("throw-ends-the-process")) throw;
+    set_aside_(thrown.what());
+  }
+}
+
+// A turn sets the job aside, so work elsewhere posts one.
+void JobThreads::Guard(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& thrown) {
+    OnStrand([this, what = std::string(thrown.what())] { set_aside_(what); });
+  }
+}
+
+}  // namespace baton::controller
