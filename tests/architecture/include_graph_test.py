@@ -63,9 +63,11 @@ ALLOWED = {
     "controller/runtime/cluster": "sdk/base sdk/messages sdk/rpc controller/access controller/spec controller/cluster controller/core"
                                   " controller/ports controller/store controller/runtime/calls controller/runtime/rows"
                                   " controller/runtime/job proto rows",
-    "controller/runtime/submit": "sdk/base sdk/placement sdk/placement_spec sdk/rpc controller/spec controller/runtime/calls"
-                                 " controller/runtime/files proto rows",
-    "controller/runtime/controller": "sdk/base sdk/messages sdk/data_set sdk/rpc controller/access controller/spec controller/cluster"
+    "controller/runtime/submit": "sdk/base sdk/messages sdk/data_set sdk/placement sdk/placement_spec sdk/rpc controller/access"
+                                 " controller/spec controller/cluster controller/core controller/store controller/runtime/calls"
+                                 " controller/runtime/rows controller/runtime/files controller/runtime/job"
+                                 " controller/runtime/cluster proto rows",
+    "controller/runtime/controller": "sdk/base sdk/messages sdk/rpc controller/access controller/spec"
                                      " controller/core controller/store controller/runtime/calls controller/runtime/rows"
                                      " controller/runtime/files controller/runtime/job controller/runtime/cluster"
                                      " controller/runtime/submit proto rows",

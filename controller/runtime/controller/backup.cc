@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "baton/store/v1/rows.pb.h"
+#include "boost/asio/post.hpp"
 #include "controller/runtime/cluster/job_order.h"
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/json_file.h"
@@ -21,6 +22,7 @@
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/cut_text.h"
+#include "sdk/base/low_priority.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
@@ -216,6 +218,29 @@ void RemoveUnfinishedBackups(const std::string& data_root) {
     if (!absl::StartsWith(entry.path().filename().string(), kBackupPrefix)) continue;
     MoveToTrash(data_root, entry.path()).IgnoreError();
   }
+}
+
+Backups::Backups(ControllerScope* scope) : scope_(scope) {
+  LowerPoolPriority(1, [this](auto work) { boost::asio::post(thread_, std::move(work)); });
+}
+
+void Backups::Make(Callback<std::shared_ptr<BackupFiles>> done) {
+  if (held_->exchange(true)) {
+    return done(MakeError(absl::StatusCode::kFailedPrecondition, "BACKUP_RUNNING",
+                          "another backup is being sent; try again when it has ended"));
+  }
+  scope_->gate.Post(thread_.get_executor(), [this, done = std::move(done)] {
+    auto set = BackupSet::Make(scope_->options.data_root, *scope_->store);
+    if (!set.ok()) {
+      *held_ = false;
+      return done(set.status());
+    }
+    const auto release = [held = held_](BackupFiles* files) {
+      delete files;
+      *held = false;
+    };
+    done(std::shared_ptr<BackupFiles>(set->release(), release));
+  });
 }
 
 }  // namespace baton::controller

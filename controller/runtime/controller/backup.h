@@ -10,12 +10,16 @@
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_BACKUP_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_BACKUP_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "boost/asio/thread_pool.hpp"
+#include "controller/runtime/calls/calls.h"
 #include "controller/runtime/controller/controller_interface.h"
+#include "controller/runtime/submit/controller_scope.h"
 #include "controller/store/store.h"
 
 namespace baton::controller {
@@ -43,6 +47,25 @@ class BackupSet : public BackupFiles {
   const std::string folder_;
   std::vector<BackupFile> files_;
   std::vector<std::string> damaged_;
+};
+
+/// The backups of a controller: one at a time, on a thread of its own, which links all files as
+/// long as that takes. Thread-safe.
+class Backups {
+ public:
+  /// `scope` outlives this.
+  explicit Backups(ControllerScope* scope);
+
+  /// FAILED_PRECONDITION (BACKUP_RUNNING) while the files of an earlier backup are held.
+  void Make(Callback<std::shared_ptr<BackupFiles>> done);
+  /// Waits for the backup that is being made. Call it after the gate is closed.
+  void Join() { thread_.join(); }
+
+ private:
+  ControllerScope* const scope_;
+  boost::asio::thread_pool thread_{1};  // of low priority
+  // Shared with the files of a backup, which may outlive this.
+  const std::shared_ptr<std::atomic<bool>> held_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// Moves to the trash what backups of an earlier process left behind.

@@ -1,53 +1,84 @@
 #include "controller/runtime/controller/controller.h"
 
 #include <chrono>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
-#include "controller/access/caller.h"
 #include "controller/runtime/cluster/job_order.h"
 #include "controller/runtime/cluster/take_over.h"
-#include "controller/runtime/controller/backup.h"
+#include "controller/runtime/files/job_folders.h"
 #include "controller/runtime/files/move_root.h"
+#include "controller/runtime/submit/contents_check.h"
+#include "controller/spec/presets.h"
 #include "sdk/base/log.h"
-#include "sdk/base/low_priority.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
+namespace {
 
-static CheckerPool::Options CheckersOf(const ControllerOptions& options) {
-  CheckerPool::Options out;
-  out.program = options.checker;
-  out.processes = options.check_processes;
-  out.limit = options.check_limit;
-  return out;
+// Prometheus gives each sample a label `job` of its own, the name of the scrape job, and would
+// store a label of that name as `exported_job`.
+constexpr char kJobLabel[] = "baton_job";
+
+using Samples = std::vector<GaugeSample>;
+
+void AddJob(const v1::Job& job, Samples* samples) {
+  const std::map<std::string, std::string> labels = {{kJobLabel, job.name()}};
+  samples->push_back({"baton_job_state", labels, static_cast<double>(job.state())});
+  samples->push_back({"baton_job_step", labels, static_cast<double>(job.step())});
+  samples->push_back(
+      {"baton_job_policy_version", labels, static_cast<double>(job.policy_version())});
+  for (const auto& [name, value] : job.metrics()) {
+    samples->push_back({"baton_job_metric", {{kJobLabel, job.name()}, {"name", name}}, value});
+  }
 }
+
+void AddWorkers(const std::vector<v1::Worker>& workers, Samples* samples) {
+  std::map<std::string, int> states;
+  for (const v1::Worker& worker : workers) {
+    ++states[worker.state() == v1::Worker::STATE_READY      ? "ready"
+             : worker.state() == v1::Worker::STATE_DRAINING ? "draining"
+                                                            : "lost"];
+  }
+  for (const auto& [state, count] : states) {
+    samples->push_back({"baton_workers", {{"state", state}}, static_cast<double>(count)});
+  }
+}
+
+void AddPayloads(const PayloadBudget& payloads, Samples* samples) {
+  const std::map<std::string, uint64_t> bytes_of = {{"cached", payloads.cached()},
+                                                    {"unwritten", payloads.unwritten()},
+                                                    {"batch", payloads.batches()},
+                                                    {"budget", payloads.limit()}};
+  for (const auto& [state, bytes] : bytes_of) {
+    samples->push_back({"baton_payload_bytes", {{"state", state}}, static_cast<double>(bytes)});
+  }
+}
+
+}  // namespace
 
 Controller::Controller(ControllerOptions options)
-    : options_(std::move(options)),
-      paths_(options_.data_root, options_.confine_paths, options_.allowed_paths),
-      store_(std::move(options_.store)),
-      uploads_(options_.data_root, [this](const std::string& p) { return UploadLimitOf(p); }),
-      folder_bytes_(options_.data_root + "/jobs"),
-      disk_(static_cast<size_t>(options_.disk_threads)),
-      executors_({options_.strand_threads, options_.reader_threads, options_.data_threads,
-                  options_.large_data_bytes, access::ProjectOf},
-                 &gate_, &disk_),
-      data_readers_(&gate_, options_.data_threads, options_.large_data_bytes),
-      verdicts_(options_.data_root, &data_readers_, &gate_),
-      contents_({options_.data_root, options_.max_data_bytes, options_.max_data_memory_bytes,
-                 CheckersOf(options_)},
-                &uploads_, &data_readers_),
-      waiting_(options_.max_waiting_spec_bytes, options_.max_waiting_bytes_of_all),
-      admission_(boost::asio::make_strand(disk_.get_executor())),
-      timer_(cluster_thread_.get_executor()) {
-  LowerPoolPriority(options_.disk_threads,
-                    [this](auto work) { boost::asio::post(disk_, std::move(work)); });
-  LowerPoolPriority(1, [this](auto work) { boost::asio::post(remover_, std::move(work)); });
-  LowerPoolPriority(1, [this](auto work) { boost::asio::post(backups_, std::move(work)); });
-}
+    : scope_(std::move(options)),
+      projects_(&scope_),
+      requests_(&scope_),
+      launcher_(&scope_, &requests_),
+      waiting_(scope_.options.max_waiting_spec_bytes, scope_.options.max_waiting_bytes_of_all),
+      uploads_(scope_.options.data_root,
+               [this](const std::string& project) { return projects_.UploadLimitOf(project); }),
+      spec_uploads_(&scope_, &uploads_),
+      submissions_(&scope_, &projects_, &requests_, &launcher_, &waiting_, &uploads_,
+                   &spec_uploads_),
+      remover_(&scope_, &spec_uploads_),
+      jobs_(&scope_, &projects_, &requests_, &remover_),
+      lists_(&scope_, &projects_, &uploads_),
+      replays_(&scope_, &projects_, &requests_, &launcher_, &waiting_),
+      backups_(&scope_),
+      timer_(scope_.cluster_thread.get_executor()) {}
+
+// ---- Life -------------------------------------------------------------------------------------
 
 absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions options) {
   std::unique_ptr<Controller> controller(new Controller(std::move(options)));
@@ -56,130 +87,286 @@ absl::StatusOr<std::unique_ptr<Controller>> Controller::Create(ControllerOptions
   return controller;
 }
 
-void Controller::Backup(Callback<std::shared_ptr<BackupFiles>> done) {
-  if (backup_held_->exchange(true)) {
-    return done(MakeError(absl::StatusCode::kFailedPrecondition, "BACKUP_RUNNING",
-                          "another backup is being sent; try again when it has ended"));
-  }
-  gate_.Post(backups_.get_executor(), [this, done = std::move(done)] {
-    auto set = BackupSet::Make(options_.data_root, *store_);
-    if (!set.ok()) {
-      *backup_held_ = false;
-      return done(set.status());
-    }
-    const auto release = [held = backup_held_](BackupFiles* files) {
-      delete files;
-      *held = false;
-    };
-    done(std::shared_ptr<BackupFiles>(set->release(), release));
-  });
+absl::Status Controller::Restore() {
+  const std::string& data_root = scope_.options.data_root;
+  trash_ = std::make_unique<TrashRemover>(data_root);
+  RemoveUnfinishedBackups(data_root);
+  RemoveCheckFolders(data_root);
+  BATON_RETURN_IF_ERROR(MoveRoot(*scope_.store, data_root));
+  BATON_RETURN_IF_ERROR(TakeOver(*scope_.store, &scope_.context));
+  FillContext();
+  scope_.cluster = std::make_unique<ClusterRuntime>(
+      &scope_.context, scope_.options.cluster, NewAsioStrand(&scope_.gate, &scope_.cluster_thread),
+      &scope_.jobs);
+  scope_.context.workers = &scope_.cluster->directory();
+  scope_.context.queue = scope_.cluster.get();
+  BATON_RETURN_IF_ERROR(projects_.Read());
+  BATON_RETURN_IF_ERROR(scope_.cluster->ReadDrains(*scope_.store));
+
+  BATON_ASSIGN_OR_RETURN(scope_.marks, RestoreMarks::Open(data_root + "/restoring"));
+  scope_.files = std::make_unique<DiskFiles>(
+      data_root, scope_.marks.get(),
+      [this](const std::string& job) { return projects_.DataLimitsOf(job); },
+      scope_.options.max_data_memory_bytes, &scope_.folder_bytes);
+  scope_.context.files = scope_.files.get();
+  BATON_RETURN_IF_ERROR(RestoreJobs());
+  scope_.cluster->Post([this] { Tick(); });
+  return absl::OkStatus();
 }
 
-absl::Status Controller::Restore() {
-  trash_ = std::make_unique<TrashRemover>(options_.data_root);
-  RemoveUnfinishedBackups(options_.data_root);
-  RemoveCheckFolders(options_.data_root);
-  BATON_RETURN_IF_ERROR(MoveRoot(*store_, options_.data_root));
-  BATON_RETURN_IF_ERROR(TakeOver(*store_, &context_));
-  context_.executors = &executors_;
-  context_.clock = &clock_;
-  context_.store = store_.get();
-  context_.sync_payloads = options_.survive_power_cut;
-  context_.core = options_.core;
-  context_.payloads = std::make_shared<PayloadBudget>(options_.payload_bytes);
-  context_.job_payload_bytes = options_.job_payload_bytes;
-  context_.kept = {options_.kept_events, options_.kept_logs, options_.kept_metrics};
-  context_.relay_key = options_.relay_key;
-  context_.find_job = [this](const std::string& name, RuntimeContext::FoundIt found) {
-    WithJob(
+void Controller::FillContext() {
+  const ControllerOptions& options = scope_.options;
+  RuntimeContext& context = scope_.context;
+  context.executors = &scope_.executors;
+  context.clock = &scope_.clock;
+  context.store = scope_.store.get();
+  context.sync_payloads = options.survive_power_cut;
+  context.core = options.core;
+  context.payloads = std::make_shared<PayloadBudget>(options.payload_bytes);
+  context.job_payload_bytes = options.job_payload_bytes;
+  context.kept = {options.kept_events, options.kept_logs, options.kept_metrics};
+  context.relay_key = options.relay_key;
+  context.find_job = [this](const std::string& name, const RuntimeContext::FoundIt& found) {
+    scope_.FindJob(
         name, [found](const absl::Status&) { found(std::nullopt); },
         [found](const std::shared_ptr<JobRuntime>& job) { found(job->AsFound()); });
   };
-  cluster_ = std::make_unique<ClusterRuntime>(&context_, options_.cluster,
-                                              NewAsioStrand(&gate_, &cluster_thread_), &jobs_);
-  context_.workers = &cluster_->directory();
-  context_.queue = cluster_.get();
-  BATON_RETURN_IF_ERROR(ReadProjects());
-  BATON_RETURN_IF_ERROR(cluster_->ReadDrains(*store_));
+}
 
-  BATON_ASSIGN_OR_RETURN(marks_, RestoreMarks::Open(options_.data_root + "/restoring"));
-  files_ = std::make_unique<DiskFiles>(
-      options_.data_root, marks_.get(),
-      [this](const std::string& job) { return DataLimitsOf(job); }, options_.max_data_memory_bytes,
-      &folder_bytes_);
-  context_.files = files_.get();
+absl::Status Controller::RestoreJobs() {
+  store::Store& store = *scope_.store;
   OrderCheck order;
   JobRestorer::Options how;
-  how.quarantine = options_.quarantine;
-  how.unquarantine = options_.unquarantine;
-  how.died_in = marks_->left();
+  how.quarantine = scope_.options.quarantine;
+  how.unquarantine = scope_.options.unquarantine;
+  how.died_in = scope_.marks->left();
   how.leave_ended = true;
   how.seen = [this, &order](const std::string& job, int64_t number) {
     order.Add(job, number);
-    ended_->Count(job, 1);
+    scope_.ended->Count(job, 1);
   };
-  restorer_ = std::make_unique<JobRestorer>(&context_, store_.get(), std::move(how));
-  ended_ = std::make_unique<EndedJobs>(&context_, &jobs_, restorer_.get());
-  BATON_ASSIGN_OR_RETURN(const auto restored, restorer_->Restore(&jobs_));
-  BATON_ASSIGN_OR_RETURN(const bool ordered, order.Agrees(*store_));
-  if (!ordered) BATON_RETURN_IF_ERROR(WriteOrder(*store_));
-  BATON_RETURN_IF_ERROR(FinishRemovals());
-  CleanJobFolders(options_.data_root + "/jobs", [this](const std::string& job) {
+  restorer_ = std::make_unique<JobRestorer>(&scope_.context, &store, std::move(how));
+  scope_.ended = std::make_unique<EndedJobs>(&scope_.context, &scope_.jobs, restorer_.get());
+  BATON_ASSIGN_OR_RETURN(const auto restored, restorer_->Restore(&scope_.jobs));
+  BATON_ASSIGN_OR_RETURN(const bool ordered, order.Agrees(store));
+  if (!ordered) BATON_RETURN_IF_ERROR(WriteOrder(store));
+  BATON_RETURN_IF_ERROR(remover_.FinishRemovals());
+  CleanJobFolders(scope_.options.data_root + "/jobs", [this](const std::string& job) {
     const size_t slash = job.find('/');
-    return ended_->Exists(FullJobName(job.substr(slash + 1), job.substr(0, slash)));
+    return scope_.ended->Exists(FullJobName(job.substr(slash + 1), job.substr(0, slash)));
   });
-  folder_bytes_.Start();
+  scope_.folder_bytes.Start();
   for (const auto& job : restored) {
-    cluster_->Expect(*job);
+    scope_.cluster->Expect(*job);
     job->Start({}, nullptr);
   }
   if (!restored.empty()) {
-    Log(LogLevel::kInfo, "store read", {{"jobs", restored.size()}, {"epoch", context_.epoch}});
+    Log(LogLevel::kInfo, "store read",
+        {{"jobs", restored.size()}, {"epoch", scope_.context.epoch}});
   }
-  cluster_->Post([this] { Tick(); });
   return absl::OkStatus();
 }
 
 void Controller::Tick() {
-  cluster_->Tick();
-  executors_.PostRead([this] { ended_->DropIdle(); });
-  ForgetOldRequests();
-  RemoveUnnamedUploadsWhenDue(cluster_->now());
-  TouchActiveJobs();
-  timer_.expires_after(absl::ToChronoMilliseconds(options_.tick));
+  scope_.cluster->Tick();
+  scope_.executors.PostRead([this] { scope_.ended->DropIdle(); });
+  requests_.ForgetOld();
+  spec_uploads_.RemoveUnnamedWhenDue(scope_.cluster->now());
+  projects_.TouchActiveJobs();
+  timer_.expires_after(absl::ToChronoMilliseconds(scope_.options.tick));
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error) cluster_->Post([this] { Tick(); });
+    if (!error) scope_.cluster->Post([this] { Tick(); });
   });
 }
 
 Controller::~Controller() {
-  gate_.Close();
-  boost::asio::post(cluster_thread_, [this] { timer_.cancel(); });
-  if (cluster_ != nullptr) {
-    for (auto& [worker, stream] : cluster_->directory().TakeAll()) {
+  scope_.gate.Close();
+  boost::asio::post(scope_.cluster_thread, [this] { timer_.cancel(); });
+  if (scope_.cluster != nullptr) {
+    for (auto& [worker, stream] : scope_.cluster->directory().TakeAll()) {
       stream->Close(MakeError(absl::StatusCode::kUnavailable, "CONTROLLER_STOPS",
                               "the controller stops; attach again"));
     }
   }
-  cluster_thread_.join();
-  executors_.Join();
-  disk_.join();
-  contents_.Stop();
-  data_readers_.Join();
-  remover_.join();
-  backups_.join();
+  scope_.cluster_thread.join();
+  scope_.executors.Join();
+  scope_.disk.join();
+  submissions_.Stop();
+  scope_.data_readers.Join();
+  scope_.remover.join();
+  backups_.Join();
   trash_.reset();
-  store_.reset();  // no thread commits any more; waits for accepted commits
-  ended_.reset();  // with the calls that wait for ended jobs: they may hold others
-  for (const auto& [job, order] : jobs_.TakeAll()) job->Abandon();
+  scope_.store.reset();  // no thread commits any more; waits for accepted commits
+  scope_.ended.reset();  // with the calls that wait for ended jobs: they may hold others
+  for (const auto& [job, order] : scope_.jobs.TakeAll()) job->Abandon();
 }
 
 absl::Status Controller::Ready() const {
-  if (const absl::Status health = store_->health(); !health.ok()) return health;
-  for (const auto& [job, order] : jobs_.Below("")) {
+  if (const absl::Status health = scope_.store->health(); !health.ok()) return health;
+  for (const auto& [job, order] : scope_.jobs.Below("")) {
     if (const absl::Status health = job->disk_health(); !health.ok()) return health;
   }
   return absl::OkStatus();
+}
+
+void Controller::Metrics(std::function<void(Samples)> done) {
+  std::vector<v1::Job> jobs;
+  for (const auto& [job, order] : scope_.jobs.Below("")) {
+    if (job->visible()) jobs.push_back(job->Brief());
+  }
+  scope_.cluster->Post([this, jobs = std::move(jobs), done = std::move(done)] {
+    Samples samples;
+    for (const v1::Job& job : jobs) AddJob(job, &samples);
+    AddWorkers(scope_.cluster->core().workers().List(scope_.cluster->now()), &samples);
+    AddPayloads(*scope_.context.payloads, &samples);
+    samples.push_back({"baton_controller_epoch", {}, static_cast<double>(scope_.context.epoch)});
+    done(std::move(samples));
+  });
+}
+
+// ---- JobService --------------------------------------------------------------------------------
+
+void Controller::CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done, CallerGone gone) {
+  submissions_.Create(std::move(request), std::move(done), std::move(gone));
+}
+
+void Controller::ValidateJob(v1::ValidateJobRequest request, Callback<v1::ValidateJobResponse> done,
+                             CallerGone gone) {
+  submissions_.Validate(std::move(request), std::move(done), std::move(gone));
+}
+
+v1::ListPresetsResponse Controller::ListPresets() const {
+  v1::ListPresetsResponse answer;
+  for (const Preset& preset : Presets()) {
+    v1::Preset* out = answer.add_presets();
+    out->set_name(preset.name);
+    out->set_kind(preset.kind);
+    out->set_summary(preset.summary);
+    *out->mutable_spec() = ExampleSpec(preset.name);
+  }
+  return answer;
+}
+
+void Controller::GetJob(v1::GetJobRequest request, Callback<v1::Job> done) {
+  jobs_.Get(request, std::move(done));
+}
+
+void Controller::CancelJob(v1::CancelJobRequest request, Callback<v1::Job> done) {
+  jobs_.Cancel(request, std::move(done));
+}
+
+void Controller::PauseJob(v1::PauseJobRequest request, Callback<v1::Job> done) {
+  jobs_.Pause(request, std::move(done));
+}
+
+void Controller::ResumeJob(v1::ResumeJobRequest request, Callback<v1::Job> done) {
+  jobs_.Resume(request, std::move(done));
+}
+
+void Controller::DeleteJob(v1::DeleteJobRequest request, Callback<v1::DeleteJobResponse> done) {
+  jobs_.Delete(request, std::move(done));
+}
+
+void Controller::ExplainJob(v1::ExplainJobRequest request, Callback<v1::ExplainJobResponse> done) {
+  jobs_.Explain(request, std::move(done));
+}
+
+void Controller::ExportCheckpoint(v1::ExportCheckpointRequest request,
+                                  Callback<v1::ExportCheckpointResponse> done) {
+  jobs_.ExportCheckpoint(std::move(request), std::move(done));
+}
+
+std::unique_ptr<Subscription> Controller::WatchJob(v1::WatchJobRequest request,
+                                                   std::shared_ptr<EventSink> sink) {
+  return jobs_.Watch(request, std::move(sink));
+}
+
+std::unique_ptr<Subscription> Controller::ReadLogs(v1::ReadLogsRequest request,
+                                                   std::shared_ptr<LogSink> sink) {
+  return jobs_.ReadLogs(request, std::move(sink));
+}
+
+void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) {
+  lists_.ListJobs(request, std::move(done));
+}
+
+void Controller::ListMetrics(v1::ListMetricsRequest request,
+                             Callback<v1::ListMetricsResponse> done) {
+  lists_.ListMetrics(request, std::move(done));
+}
+
+void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
+                                  Callback<v1::ListTrajectoriesResponse> done) {
+  lists_.ListTrajectories(request, std::move(done));
+}
+
+void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
+                                 Callback<v1::ListCheckpointsResponse> done) {
+  lists_.ListCheckpoints(request, std::move(done));
+}
+
+// ---- ReplayService -----------------------------------------------------------------------------
+
+void Controller::CreateReplay(v1::CreateReplayRequest request, Callback<v1::Replay> done,
+                              CallerGone gone) {
+  replays_.Create(std::move(request), std::move(done), std::move(gone));
+}
+
+void Controller::GetReplay(v1::GetReplayRequest request, Callback<v1::Replay> done) {
+  replays_.Get(request, std::move(done));
+}
+
+// ---- ClusterService ----------------------------------------------------------------------------
+
+void Controller::ListWorkers(v1::ListWorkersRequest request,
+                             Callback<v1::ListWorkersResponse> done) {
+  lists_.ListWorkers(request, std::move(done));
+}
+
+void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) {
+  scope_.cluster->Drain(request.worker_id(), std::move(done));
+}
+
+void Controller::UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) {
+  scope_.cluster->Undrain(request.worker_id(), std::move(done));
+}
+
+void Controller::Backup(Callback<std::shared_ptr<BackupFiles>> done) {
+  backups_.Make(std::move(done));
+}
+
+// ---- AccessService -----------------------------------------------------------------------------
+
+void Controller::SetProject(v1::Project project, Callback<v1::Project> done) {
+  projects_.Set(std::move(project), std::move(done));
+}
+
+absl::StatusOr<v1::ListProjectsResponse> Controller::ListProjects(
+    const v1::ListProjectsRequest& request) const {
+  return lists_.ListProjects(request);
+}
+
+v1::Project Controller::ProjectNamed(const std::string& project) const {
+  return projects_.Named(project);
+}
+
+// ---- WorkerService and ExperienceService -------------------------------------------------------
+
+std::unique_ptr<WorkerSession> Controller::Attach(std::shared_ptr<WorkerStream> stream) {
+  return scope_.cluster->Attach(std::move(stream));
+}
+
+void Controller::FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) {
+  scope_.FindJob(request.job(), done, [request, done](const std::shared_ptr<JobRuntime>& job) {
+    job->FetchBatch(request, done);
+  });
+}
+
+void Controller::FetchHistory(v1::FetchHistoryRequest request,
+                              Callback<std::shared_ptr<HistoryPart>> done) {
+  scope_.FindJob(request.job(), done, [request, done](const std::shared_ptr<JobRuntime>& job) {
+    job->FetchHistory(request, done);
+  });
 }
 
 }  // namespace baton::controller

@@ -202,6 +202,50 @@ TEST_F(RequestsTest, ParallelResumesKeepToTheLimitOfJobs) {
   EXPECT_EQ(ErrorReason(Create(Spec(), "one-more").status()), "QUOTA_JOBS");
 }
 
+// The first is being read when the second comes, and no job is in the table yet.
+TEST_F(RequestsTest, ASubmissionCountsFromItsGateOn) {
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_jobs(1);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
+  absl::Notification reading, go_on, made;
+  const auto look = [&] {
+    if (!reading.HasBeenNotified()) reading.Notify();
+    go_on.WaitForNotification();
+    return false;
+  };
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = Spec();
+  absl::Status first;
+  controller_->CreateJob(
+      request,
+      [&](const absl::StatusOr<v1::Job>& job) {
+        first = job.status();
+        made.Notify();
+      },
+      look);
+  reading.WaitForNotification();
+  const auto second = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+  EXPECT_EQ(ErrorReason(second.status()), "QUOTA_JOBS") << second.status();
+  go_on.Notify();
+  made.WaitForNotification();
+  EXPECT_TRUE(first.ok()) << first;
+}
+
+TEST_F(RequestsTest, AnIdIsOfOneMethodFromTheFirstCallOn) {
+  ASSERT_TRUE(Create(Spec(), "add").ok());
+  store_->FailWith(absl::ResourceExhaustedError("disk full"));
+  v1::PauseJobRequest pause;
+  pause.set_name("add");
+  pause.set_request_id("one");
+  absl::Notification paused;
+  controller_->PauseJob(pause, [&](const absl::StatusOr<v1::Job>&) { paused.Notify(); });
+  EXPECT_EQ(ErrorReason(Create(Spec(), "sub", "one").status()), "REQUEST_ID_REUSED");
+  EXPECT_FALSE(paused.HasBeenNotified());
+  store_->FailWith(absl::OkStatus());
+  paused.WaitForNotification();
+}
+
 // What is not committed is not shown: neither by a refusal nor by an explanation.
 TEST_F(RequestsTest, OnlyWhatIsCommittedIsSaid) {
   ASSERT_TRUE(Create(Spec(), "add").ok());

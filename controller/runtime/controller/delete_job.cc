@@ -14,12 +14,14 @@
 #include "controller/runtime/files/job_folders.h"
 #include "controller/runtime/files/trash.h"
 #include "controller/runtime/rows/tables.h"
+#include "sdk/base/log.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
 namespace {
 
+// Few, so that other commits do not wait long.
 constexpr size_t kDeletedInOneCommit = 1000;
 
 // Whether it is known that the job cannot be restored (job_restorer.h).
@@ -29,8 +31,7 @@ absl::StatusOr<bool> IsSetAside(store::Store& store, const std::string& job) {
   return stored.has_value() && row.ParseFromString(*stored) && !row.quarantine().empty();
 }
 
-}  // namespace
-
+// Deletions of at most `limit` rows below a job's name; empty: no such rows are left. Blocks.
 absl::StatusOr<std::vector<store::Write>> DeletionsBelow(store::Store& store,
                                                          const std::string& job, size_t limit) {
   std::vector<store::Write> writes;
@@ -45,6 +46,8 @@ absl::StatusOr<std::vector<store::Write>> DeletionsBelow(store::Store& store,
   return writes;
 }
 
+// Deletions of the job's own rows, which come last: until they are committed the job exists, and
+// the deletion can be repeated. They leave a row by which a start finds the job's folder. Blocks.
 std::vector<store::Write> LastDeletions(store::Store& store, const std::string& job,
                                         const std::string& uid, int64_t order) {
   store::v1::RemovalRow removal;
@@ -58,6 +61,97 @@ std::vector<store::Write> LastDeletions(store::Store& store, const std::string& 
     last.push_back({kRequestTable, *key, std::nullopt});
   }
   return last;
+}
+
+}  // namespace
+
+// The name becomes free when nothing of the job is left, because a new job with this name must not
+// find the old job's rows or files, or lose its own to their removal. The job's own row is deleted
+// last. So if the controller dies before, it still has the job, and the deletion can be repeated.
+// If it dies after, the next start removes the rest of the folder (FinishRemovals).
+void JobRemover::Remove(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+                        const Callback<v1::Job>& done) {
+  scope_->executors.PostRead([this, job, extra, done] { RemoveRows(job, extra, done); });
+}
+
+void JobRemover::RemoveRows(const std::shared_ptr<JobRuntime>& job,
+                            const JobRuntime::ExtraRow& extra, const Callback<v1::Job>& done) {
+  auto rows = DeletionsBelow(*scope_->store, job->name(), kDeletedInOneCommit);
+  if (!rows.ok()) {
+    job->Unretire();
+    return done(rows.status());
+  }
+  if (!rows->empty()) {
+    scope_->store->Commit(*std::move(rows), [this, job, extra, done](absl::Status status) {
+      if (!status.ok()) {
+        job->Unretire();
+        return done(status);
+      }
+      Remove(job, extra, done);
+    });
+    return;
+  }
+  scope_->OnAdmission([this, job, extra, done] { RemoveLast(job, extra, done); });
+}
+
+void JobRemover::RemoveLast(const std::shared_ptr<JobRuntime>& job,
+                            const JobRuntime::ExtraRow& extra, const Callback<v1::Job>& done) {
+  const int64_t order = scope_->jobs.Get(job->name()).order;
+  std::vector<store::Write> last = LastDeletions(*scope_->store, job->name(), job->uid(), order);
+  if (const absl::Status marked = MarkDeleted(scope_->FolderOf(job->name()), job->uid());
+      !marked.ok()) {
+    Log(LogLevel::kWarn, "if the controller dies now, the folder of a deleted job stays",
+        {{"job", job->name()}, {"error", marked.message()}});
+  }
+  if (extra) last.push_back(extra(v1::Job()));
+  scope_->store->Commit(std::move(last), [this, job, done](absl::Status status) {
+    if (!status.ok()) {
+      job->Unretire();
+      return done(status);
+    }
+    RemoveFolder(job, done);
+  });
+}
+
+void JobRemover::RemoveFolder(const std::shared_ptr<JobRuntime>& job,
+                              const Callback<v1::Job>& done) {
+  job->RemoveFiles([this, job, done](const absl::Status& removed) {
+    if (removed.ok()) {
+      scope_->store->Commit({{kRemovalTable, job->name(), std::nullopt}},
+                            store::Durability::kProcess, [](const absl::Status&) {});
+    } else {
+      Log(LogLevel::kWarn, "the folder of a deleted job stays until the next start",
+          {{"job", job->name()}, {"error", removed.message()}});
+    }
+    scope_->jobs.Erase(job->name());
+    scope_->ended->Count(job->name(), -1);
+    uploads_->NoteDeletion();
+    done(v1::Job());
+  });
+}
+
+// Jobs whose deletion was committed, but a crash came before the removal of their folders. A folder
+// without the job's mark was put there later, and stays.
+absl::Status JobRemover::FinishRemovals() {
+  BATON_ASSIGN_OR_RETURN(const auto rows, scope_->store->Scan(kRemovalTable, {}));
+  std::vector<store::Write> over;
+  for (const store::Row& stored : rows) {
+    store::v1::RemovalRow removal;
+    if (access::ValidResource(stored.key) && !scope_->ended->Exists(stored.key) &&
+        removal.ParseFromString(stored.value)) {
+      const std::string folder = scope_->FolderOf(stored.key);
+      if (IsMarkedDeleted(folder, removal.uid())) {
+        const absl::Status removed = RemoveJobFolder(scope_->options.data_root, folder);
+        Log(removed.ok() ? LogLevel::kInfo : LogLevel::kWarn,
+            removed.ok() ? "removed the folder of a deleted job"
+                         : "the folder of a deleted job stays until the next start",
+            {{"job", stored.key}, {"folder", folder}, {"error", removed.message()}});
+        if (!removed.ok()) continue;
+      }
+    }
+    over.push_back({kRemovalTable, stored.key, std::nullopt});
+  }
+  return over.empty() ? absl::OkStatus() : CommitNow(*scope_->store, std::move(over));
 }
 
 absl::Status DeleteStoredJob(store::Store& store, const std::string& data_root,

@@ -1,25 +1,44 @@
-// What is deleted with a job, and in which order: by DeleteJob, and while no controller runs.
+// The deletion of a job: of its rows, then of its folder.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_DELETE_JOB_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_DELETE_JOB_H_
 
-#include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
+#include "controller/runtime/calls/calls.h"
+#include "controller/runtime/job/job_runtime.h"
+#include "controller/runtime/submit/controller_scope.h"
+#include "controller/runtime/submit/spec_uploads.h"
 #include "controller/store/store.h"
 
 namespace baton::controller {
 
-/// Deletions of at most `limit` rows below a job's name; empty: no such rows are left. Blocks.
-absl::StatusOr<std::vector<store::Write>> DeletionsBelow(store::Store& store,
-                                                         const std::string& job, size_t limit);
-/// Deletions of the job's own rows, which come last: until they are committed the job exists, and
-/// the deletion can be repeated. They leave a row by which a start finds the job's folder. Blocks.
-std::vector<store::Write> LastDeletions(store::Store& store, const std::string& job,
-                                        const std::string& uid, int64_t order);
+/// Deletes jobs of a controller that runs. Any thread; the threads that read lists look for the
+/// rows, because admission does not wait while they read many.
+class JobRemover {
+ public:
+  JobRemover(ControllerScope* scope, SpecUploads* uploads) : scope_(scope), uploads_(uploads) {}
+
+  /// Deletes a job that was retired, then answers with an empty job. `extra`: a row that is
+  /// committed with the deletion; null: none. After an error the job is there still.
+  void Remove(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+              const Callback<v1::Job>& done);
+  /// Removes the folders of jobs whose deletion was committed before a crash. Before the first
+  /// call. Blocks.
+  absl::Status FinishRemovals();
+
+ private:
+  void RemoveRows(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+                  const Callback<v1::Job>& done);
+  /// On the admission strand. What it costs does not depend on what the job has stored.
+  void RemoveLast(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
+                  const Callback<v1::Job>& done);
+  void RemoveFolder(const std::shared_ptr<JobRuntime>& job, const Callback<v1::Job>& done);
+
+  ControllerScope* const scope_;
+  SpecUploads* const uploads_;
+};
 
 /// Deletes a job of a store that no controller uses: for a controller that is down or does not
 /// start. `name`: full, or of project `default`. NOT_FOUND (JOB_NOT_FOUND). FAILED_PRECONDITION

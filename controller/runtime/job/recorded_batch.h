@@ -27,7 +27,7 @@ void AskFor(const store::v1::BatchRow& row, BuildBatch* ask);
 /// DATA_LOSS unless `built`, of `ask`, has the columns that the row names, of the same responses in
 /// the same order. The message names the step, the response, the column and both hashes. The order
 /// of a response's columns may differ: readers find a column by its name. Sets the event's
-/// `part_of_row` or `replayed`. Pure.
+/// `replayed`. Pure.
 absl::Status CompareWithRow(const store::v1::BatchRow& row, const BuildBatch& ask,
                             BuiltBatch* built);
 

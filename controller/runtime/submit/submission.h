@@ -38,6 +38,8 @@ struct Submission {
   CallerGone gone;
   /// A place among its project's submissions that wait for their answers.
   std::shared_ptr<void> place;
+  /// A place among its project's unfinished jobs (Projects::EnterNewJob), until its job exists.
+  std::shared_ptr<void> job_place;
   std::string uid;    ///< Of the new job.
   absl::Status read;  ///< The problem with the files that it names.
   /// A place among its project's submissions with files in `staged`.
@@ -82,10 +84,11 @@ struct Submission {
   void NameSources(v1::JobSpec* spec) const;
   /// Replaces paths of copies by their future paths in the job's folder.
   void PlaceCopies(const std::filesystem::path& folder, v1::JobSpec* spec) const;
-  /// Removes everything from the disk before the caller gets its answer.
+  /// Removes everything from the disk, and frees its places, before the caller gets its answer.
   void Refuse(const absl::Status& status) {
     staged.reset();
     copies_place.reset();
+    job_place.reset();
     done(status);
   }
 };

@@ -1,9 +1,7 @@
-// Controller: jobs that go on from the folder of a checkpoint.
+#include "controller/runtime/submit/saved_jobs.h"
+
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/cord.h"
@@ -11,8 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "controller/access/caller.h"
-#include "controller/runtime/calls/data_readers.h"
-#include "controller/runtime/controller/controller.h"
 #include "controller/runtime/files/checkpoint_choice.h"
 #include "controller/runtime/files/checkpoint_copy.h"
 #include "controller/runtime/files/checkpoint_files.h"
@@ -58,15 +54,15 @@ v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved
 
 }  // namespace
 
-absl::StatusOr<Origin> Controller::FindOrigin(const std::string& named,
-                                              const std::string& project) const {
+absl::StatusOr<Origin> SavedJobs::FindOrigin(const std::string& named,
+                                             const std::string& project) const {
   std::string folder = named;
   if (NamesCheckpoint(named)) {
-    BATON_ASSIGN_OR_RETURN(folder, CheckpointOf(named, project));
+    BATON_ASSIGN_OR_RETURN(folder, models_->CheckpointOf(named, project));
   }
   fs::path given =
-      absl::StartsWith(folder, "/") ? folder : absl::StrCat(options_.data_root, "/", folder);
-  BATON_RETURN_IF_ERROR(paths_.Check(given.string(), project));
+      absl::StartsWith(folder, "/") ? folder : absl::StrCat(scope_->options.data_root, "/", folder);
+  BATON_RETURN_IF_ERROR(scope_->paths.Check(given.string(), project));
   std::error_code code;
   given = fs::weakly_canonical(given, code);
   if (code) return CheckpointFolderError(absl::StatusCode::kNotFound, folder, "cannot be read");
@@ -80,22 +76,22 @@ absl::StatusOr<Origin> Controller::FindOrigin(const std::string& named,
     }
     origin.checkpoint = found.back().path;
   }
-  BATON_RETURN_IF_ERROR(paths_.CheckFolder(origin.checkpoint.string(), project));
+  BATON_RETURN_IF_ERROR(scope_->paths.CheckFolder(origin.checkpoint.string(), project));
   // jobs/PROJECT/JOB/checkpoints/step-N of a job that this controller does not know: its rows are
   // lost.
   const fs::path jobs =
-      fs::weakly_canonical(absl::StrCat(options_.data_root, "/jobs/", project), code);
+      fs::weakly_canonical(absl::StrCat(scope_->options.data_root, "/jobs/", project), code);
   const fs::path inside = origin.checkpoint.lexically_relative(jobs);
   const std::string id = inside.empty() ? "" : inside.begin()->string();
   if (!access::ValidId(id) || std::distance(inside.begin(), inside.end()) != 3) return origin;
-  if (!ended_->Exists(FullJobName(id, project))) origin.lost_job = id;
+  if (!scope_->ended->Exists(FullJobName(id, project))) origin.lost_job = id;
   return origin;
 }
 
 // The lost job's own checkpoints up to this one, oldest first.
-absl::StatusOr<std::vector<v1::Checkpoint>> Controller::AdoptCheckpoints(const fs::path& folder,
-                                                                         const fs::path& chosen,
-                                                                         int64_t step) const {
+absl::StatusOr<std::vector<v1::Checkpoint>> SavedJobs::AdoptCheckpoints(const fs::path& folder,
+                                                                        const fs::path& chosen,
+                                                                        int64_t step) const {
   std::vector<v1::Checkpoint> out;
   for (const FoundCheckpoint& found : FindCheckpoints(folder)) {
     if (found.step > step) continue;
@@ -111,7 +107,7 @@ absl::StatusOr<std::vector<v1::Checkpoint>> Controller::AdoptCheckpoints(const f
                                             "; rename it, or give the job another name"));
 }
 
-absl::Status Controller::FindSaved(Submission* submission) const {
+absl::Status SavedJobs::Find(Submission* submission) const {
   const v1::CreateJobRequest& request = submission->request;
   const std::string& project = request.project();
   BATON_ASSIGN_OR_RETURN(submission->origin, FindOrigin(request.checkpoint(), project));
@@ -131,7 +127,7 @@ absl::Status Controller::FindSaved(Submission* submission) const {
 }
 
 // The saved job with the changes of the request.
-absl::Status Controller::ChangeSaved(const v1::JobSpec& changes, v1::Job* saved) {
+absl::Status SavedJobs::Change(const v1::JobSpec& changes, v1::Job* saved) {
   ChangedJob changed = ChangeSpec(*saved, changes);
   if (!changed.violations.empty()) return MakeSpecError(changed.violations);
   *saved->mutable_spec() = std::move(changed.spec);
@@ -143,76 +139,76 @@ absl::Status Controller::ChangeSaved(const v1::JobSpec& changes, v1::Job* saved)
 
 // The saved job with the changes of the request, ready to be checked. Errors name the checkpoint as
 // the user named it.
-absl::Status Controller::PrepareSaved(Submission* submission) {
-  absl::Status prepared = StageSaved(submission);
+absl::Status SavedJobs::Prepare(Submission* submission) {
+  absl::Status prepared = Stage(submission);
   if (prepared.ok()) prepared = ChangeStaged(submission);
   return NameCheckpoint(prepared, submission->from, submission->origin.checkpoint);
 }
 
-absl::Status Controller::ChangeStaged(Submission* submission) {
+absl::Status SavedJobs::ChangeStaged(Submission* submission) {
   if (submission->request.has_changes()) {
     v1::Job* saved = submission->saved.mutable_job();
     const v1::JobSpec before = saved->effective_spec();
-    BATON_RETURN_IF_ERROR(ChangeSaved(submission->request.changes(), saved));
+    BATON_RETURN_IF_ERROR(Change(submission->request.changes(), saved));
     BeginAnewWith(before, saved->effective_spec(), submission->saved.mutable_learning());
   }
   const fs::path& from = submission->from;
   const std::string& project = submission->request.project();
   v1::JobSpec& effective = *submission->saved.mutable_job()->mutable_effective_spec();
   if (const std::string path = effective.model().path();
-      !path.empty() && !(submission->adopt && ResolveModel(path, project).ok())) {
+      !path.empty() && !(submission->adopt && models_->Resolve(path, project).ok())) {
     // The model that the saved job began with may be absent on this machine.
     BATON_ASSIGN_OR_RETURN(
         *effective.mutable_model()->mutable_path(),
         submission->StageModel(from / roles::kActor,
                                (submission->origin.checkpoint / roles::kActor).string()));
   }
-  return RestoreUploads(from, project, &effective);
+  return uploads_->Restore(from, project, &effective);
 }
 
-uint64_t Controller::BytesOfSaved(const Submission& submission) const {
+uint64_t SavedJobs::BytesOf(const Submission& submission) const {
   const v1::JobSpec& spec = submission.saved.job().effective_spec();
-  const uint64_t data = DataBytes(options_.data_root, spec.data());
+  const uint64_t data = DataBytes(scope_->options.data_root, spec.data());
   const auto parts = PartsOf(submission.origin.checkpoint, spec);
   if (!parts.ok()) return data;
-  return data + BytesToCopy(submission.origin.checkpoint, *parts, options_.data_root);
+  return data + BytesToCopy(submission.origin.checkpoint, *parts, scope_->options.data_root);
 }
 
-absl::Status Controller::CopySaved(Submission* submission) {
+absl::Status SavedJobs::Copy(Submission* submission) {
   const fs::path& from = submission->origin.checkpoint;
   BATON_ASSIGN_OR_RETURN(const CheckpointParts parts,
                          PartsOf(from, submission->saved.job().effective_spec()));
   submission->room = nullptr;  // of an earlier try
-  const uint64_t bytes = BytesToCopy(from, parts, options_.data_root);
-  BATON_ASSIGN_OR_RETURN(submission->room, HoldJobBytes(submission->request.project(), bytes));
+  const uint64_t bytes = BytesToCopy(from, parts, scope_->options.data_root);
+  BATON_ASSIGN_OR_RETURN(submission->room,
+                         projects_->HoldJobBytes(submission->request.project(), bytes));
   submission->room_bytes = static_cast<int64_t>(bytes);
   return CopyCheckpoint(from, parts, submission->from, [this, submission] {
-    return gate_.closed() || (submission->gone != nullptr && submission->gone());
+    return scope_->gate.closed() || (submission->gone != nullptr && submission->gone());
   });
 }
 
 // Copies the checkpoint before any check. So the checks see the files from which the job goes on,
 // even if the checkpoint is deleted in favour of newer ones meanwhile.
-absl::Status Controller::StageSaved(Submission* submission) {
+absl::Status SavedJobs::Stage(Submission* submission) {
   constexpr int kTries = 3;  // a newer checkpoint may replace the newest one
   submission->from = submission->origin.checkpoint;
   if (submission->adopt) return absl::OkStatus();  // its checkpoints are in place
   BATON_ASSIGN_OR_RETURN(submission->copies_place,
-                         waiting_.EnterCopies(submission->request.project()));
+                         waiting_->EnterCopies(submission->request.project()));
   for (int tries = 1;; ++tries) {
     submission->from = submission->staged->Stage(OwnCheckpoint(submission->saved));
-    const absl::Status copied = CopySaved(submission);
+    const absl::Status copied = Copy(submission);
     if (absl::IsInvalidArgument(copied) || absl::IsDataLoss(copied)) {
       return MakeError(copied.code(), "CHECKPOINT_FOLDER", copied.message());
     }
     if (!absl::IsNotFound(copied) || tries == kTries) return copied;
-    BATON_RETURN_IF_ERROR(FindSaved(submission));
+    BATON_RETURN_IF_ERROR(Find(submission));
   }
 }
 
-absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Submission& submission,
-                                                             v1::Job job, int64_t order,
-                                                             const fs::path& folder) {
+absl::StatusOr<store::v1::JobRow> SavedJobs::RowOf(const Submission& submission, v1::Job job,
+                                                   int64_t order, const fs::path& folder) {
   store::v1::JobRow saved = submission.saved;
   submission.PlaceCopies(folder, saved.mutable_job()->mutable_effective_spec());
   std::vector<v1::Checkpoint> checkpoints = {CheckpointAt(folder / OwnCheckpoint(saved), saved)};
@@ -245,47 +241,6 @@ absl::StatusOr<store::v1::JobRow> Controller::FromCheckpoint(const Submission& s
   *row.mutable_saved_learning() = row.learning();
   row.mutable_checkpoints()->Assign(checkpoints.begin(), checkpoints.end());
   return row;
-}
-
-// A job's id: the given one, that of the lost job whose folder is given, or a new one.
-absl::StatusOr<std::string> Controller::ChooseName(const v1::CreateJobRequest& request,
-                                                   const std::string& project, const char* kind,
-                                                   int64_t order, const Origin& origin) {
-  if (!request.job_id().empty()) return FreeName(request.job_id(), project, origin);
-  if (!origin.lost_job.empty()) return FreeName(origin.lost_job, project, origin);
-  while (true) {  // after the store was lost, numbers start again, and folders exist
-    auto name = FreeName(absl::StrCat(kind, "-", order), project, origin);
-    if (name.ok() || !absl::IsAlreadyExists(name.status())) return name;
-    ++order;
-  }
-}
-
-absl::StatusOr<std::string> Controller::FreeName(const std::string& id, const std::string& project,
-                                                 const Origin& origin) {
-  if (!access::ValidId(id)) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "NAME_INVALID",
-                     absl::StrCat("job id '", id, "' is not 1-63 characters of a-z, 0-9 and '-'"));
-  }
-  const std::string name = FullJobName(id, project);
-  if (ended_->Exists(name)) {
-    return MakeError(absl::StatusCode::kAlreadyExists, "JOB_EXISTS",
-                     absl::StrCat("job '", id, "' exists; choose another name, or `baton delete ",
-                                  id, "` when it is not needed any more"),
-                     {{"job", name}});
-  }
-  const fs::path folder = JobFolderOf(options_.data_root, name);
-  std::error_code code;
-  const bool taken = fs::exists(fs::symlink_status(folder, code)) && !fs::is_empty(folder, code);
-  if (!taken || origin.lost_job == id) return name;
-  const bool resumable = !FindCheckpoints(folder).empty();
-  return MakeError(absl::StatusCode::kAlreadyExists, "JOB_FOLDER",
-                   absl::StrCat("the folder ", folder.string(),
-                                " is of a job that this controller does not know",
-                                resumable ? absl::StrCat("; `baton resume --from ", folder.string(),
-                                                         "` goes on with it under its name")
-                                          : ", and holds no complete checkpoint; move it away",
-                                ", or choose another name"),
-                   {{"job", name}, {"folder", folder.string()}});
 }
 
 }  // namespace baton::controller

@@ -1,5 +1,5 @@
-// Controller: the models that a submission names. A job gets its own copies of models in folders of
-// other jobs: hard links, which take no space.
+#include "controller/runtime/submit/model_folders.h"
+
 #include <filesystem>
 #include <limits>
 #include <utility>
@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/cluster/job_order.h"
-#include "controller/runtime/controller/controller.h"
 #include "controller/runtime/files/checkpoint_choice.h"
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/job_folders.h"
@@ -25,15 +24,15 @@ namespace baton::controller {
 namespace fs = std::filesystem;
 
 // The folder that `path` names, or the problem with it.
-absl::StatusOr<std::string> Controller::ResolveModel(const std::string& path,
-                                                     const std::string& project) {
+absl::StatusOr<std::string> ModelFolders::Resolve(const std::string& path,
+                                                  const std::string& project) {
   if (NamesCheckpoint(path)) {
     BATON_ASSIGN_OR_RETURN(const std::string checkpoint, CheckpointOf(path, project));
     return checkpoint + "/actor";
   }
   const std::string folder =
-      absl::StartsWith(path, "/") ? path : absl::StrCat(options_.data_root, "/", path);
-  BATON_RETURN_IF_ERROR(paths_.CheckFolder(folder, project));
+      absl::StartsWith(path, "/") ? path : absl::StrCat(scope_->options.data_root, "/", path);
+  BATON_RETURN_IF_ERROR(scope_->paths.CheckFolder(folder, project));
   const std::string problem = ModelConfigProblem(folder);
   if (problem.empty()) return folder;
   const std::string hint = HubNameHint(path);
@@ -57,21 +56,22 @@ static std::string NearJob(store::Store& store, const std::string& name) {
   return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
 }
 
-absl::StatusOr<std::string> Controller::CheckpointOf(const std::string& path,
-                                                     const std::string& project) const {
+absl::StatusOr<std::string> ModelFolders::CheckpointOf(const std::string& path,
+                                                       const std::string& project) const {
   const CheckpointName name = ParseCheckpointName(path);
   const std::string source = FullJobName(name.job, project);
-  if (paths_.confined() && access::ProjectOf(source) != project) {
+  if (scope_->paths.confined() && access::ProjectOf(source) != project) {
     return absl::InvalidArgumentError(absl::StrCat("job '", source, "' is of another project"));
   }
-  const auto row = store_->Get(kJobTable, source);
+  const auto row = scope_->store->Get(kJobTable, source);
   store::v1::JobRow job;
   if (!row.ok() || !row->has_value() || !job.ParseFromString(**row)) {
-    return MakeError(absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
-                     absl::StrCat("there is no job '", source, "'", NearJob(*store_, source)),
-                     {{"job", source}});
+    return MakeError(
+        absl::StatusCode::kNotFound, "JOB_NOT_FOUND",
+        absl::StrCat("there is no job '", source, "'", NearJob(*scope_->store, source)),
+        {{"job", source}});
   }
-  BATON_RETURN_IF_ERROR(ReadCheckpoints(*store_, source, &job));
+  BATON_RETURN_IF_ERROR(ReadCheckpoints(*scope_->store, source, &job));
   BATON_ASSIGN_OR_RETURN(
       const v1::Checkpoint chosen,
       ChooseCheckpoint(name.job, name.which, {job.checkpoints().begin(), job.checkpoints().end()}));
@@ -97,17 +97,17 @@ static bool IsOfAnotherJob(const fs::path& folder, const Submission& submission,
 // Another job may change before this submission is checked, and while the new job runs, so its
 // model is copied first. Errors that are not mistakes of the spec are also put into the
 // submission's `read`.
-absl::StatusOr<std::string> Controller::StageModel(const std::string& reference,
-                                                   Submission* submission) {
+absl::StatusOr<std::string> ModelFolders::Stage(const std::string& reference,
+                                                Submission* submission) {
   constexpr int kTries = 3;  // a newer checkpoint may replace the newest one
   for (int tries = 1;; ++tries) {
     BATON_ASSIGN_OR_RETURN(const std::string source,
-                           ResolveModel(reference, submission->request.project()));
+                           Resolve(reference, submission->request.project()));
     for (const auto& [folder, copy] : submission->copies) {
       if (copy.source == source) return folder;
     }
     if (submission->copies_place == nullptr) {
-      auto place = waiting_.EnterCopies(submission->request.project());
+      auto place = waiting_->EnterCopies(submission->request.project());
       if (!place.ok()) return submission->read = place.status();
       submission->copies_place = *std::move(place);
     }
@@ -119,18 +119,19 @@ absl::StatusOr<std::string> Controller::StageModel(const std::string& reference,
   }
 }
 
-absl::StatusOr<std::string> Controller::FindModel(const std::string& reference,
-                                                  Submission* submission) {
+absl::StatusOr<std::string> ModelFolders::Find(const std::string& reference,
+                                               Submission* submission) {
   if (submission->copies.count(reference) > 0) {
     const std::string problem = ModelConfigProblem(reference);
     if (!problem.empty()) return absl::InvalidArgumentError(problem);
     return reference;
   }
-  if (NamesCheckpoint(reference)) return StageModel(reference, submission);
+  if (NamesCheckpoint(reference)) return Stage(reference, submission);
   BATON_ASSIGN_OR_RETURN(const std::string folder,
-                         ResolveModel(reference, submission->request.project()));
-  return IsOfAnotherJob(folder, *submission, options_.data_root) ? StageModel(reference, submission)
-                                                                 : folder;
+                         Resolve(reference, submission->request.project()));
+  return IsOfAnotherJob(folder, *submission, scope_->options.data_root)
+             ? Stage(reference, submission)
+             : folder;
 }
 
 }  // namespace baton::controller

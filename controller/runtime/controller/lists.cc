@@ -1,19 +1,18 @@
-// Controller: lists, page by page. The reader threads read the rows in pieces, so no write of a job
-// waits for a list.
+#include "controller/runtime/controller/lists.h"
+
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/cluster/job_order.h"
-#include "controller/runtime/controller/controller.h"
 #include "controller/runtime/rows/tables.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/rpc/error.h"
-#include "sdk/rpc/page.h"
 
 namespace baton::controller {
 namespace {
@@ -202,13 +201,18 @@ v1::Job EndedJob(const EndedJobs& jobs, const std::string& name) {
 
 }  // namespace
 
+bool Lists::Shows(const std::string& job) const {
+  const auto live = scope_->jobs.Get(job).job;
+  return live == nullptr ? scope_->ended->Exists(job) : live->visible();
+}
+
 // Jobs in memory, and rows of the others.
-absl::StatusOr<v1::ListJobsResponse> Controller::ReadJobs(const v1::ListJobsRequest& request,
-                                                          const Page& page, int64_t before) {
+absl::StatusOr<v1::ListJobsResponse> Lists::ReadJobs(const v1::ListJobsRequest& request,
+                                                     const Page& page, int64_t before) const {
   const std::string project = request.project().empty() ? "default" : request.project();
   const bool all = project == "-";
   std::vector<std::pair<int64_t, std::shared_ptr<JobRuntime>>> found;
-  for (const auto& [job, order] : jobs_.Below(all ? "" : FullJobName("", project))) {
+  for (const auto& [job, order] : scope_->jobs.Below(all ? "" : FullJobName("", project))) {
     if (order < before && job->visible()) found.emplace_back(order, job);
   }
   std::sort(found.rbegin(), found.rend());
@@ -233,64 +237,65 @@ absl::StatusOr<v1::ListJobsResponse> Controller::ReadJobs(const v1::ListJobsRequ
       full = !jobs.End(order + 1);
       return false;
     }
-    v1::Job job = EndedJob(*ended_, JobOfOrder(row));
+    v1::Job job = EndedJob(*scope_->ended, JobOfOrder(row));
     full = !job.name().empty() && jobs.Wants(job.state()) && !jobs.Add(order, std::move(job));
     return !full;
   };
   if (jobs.WantsEnded()) {
-    BATON_RETURN_IF_ERROR(
-        ScanInPieces(*store_, kOrderTable, OrderedJobs(all ? "*" : project, before), add_row));
+    BATON_RETURN_IF_ERROR(ScanInPieces(*scope_->store, kOrderTable,
+                                       OrderedJobs(all ? "*" : project, before), add_row));
   }
   if (!full) add_found(0);
   return jobs.Take();
 }
 
-void Controller::ListJobs(v1::ListJobsRequest request, Callback<v1::ListJobsResponse> done) {
+void Lists::ListJobs(const v1::ListJobsRequest& request,
+                     Callback<v1::ListJobsResponse> done) const {
   const auto page = Page::Read(request, 100, kMostItems);
   if (!page.ok()) return done(page.status());
   const auto before = NumberBefore(*page);
   if (!before.ok()) return done(before.status());
-  executors_.PostRead([this, request = std::move(request), page = *page, before = *before,
-                       done = std::move(done)] { done(ReadJobs(request, page, before)); });
+  scope_->executors.PostRead([this, request, page = *page, before = *before,
+                              done = std::move(done)] { done(ReadJobs(request, page, before)); });
 }
 
-void Controller::ListMetrics(v1::ListMetricsRequest request,
-                             Callback<v1::ListMetricsResponse> done) {
+void Lists::ListMetrics(const v1::ListMetricsRequest& request,
+                        Callback<v1::ListMetricsResponse> done) const {
   auto page = Page::Read(request, kMostItems, kMostSteps);
   if (!page.ok()) return done(page.status());
-  executors_.PostRead(
-      [this, request = std::move(request), page = *std::move(page), done = std::move(done)] {
-        const std::string name = FullJobName(request.name());
-        if (!Shows(name)) return done(NoSuchJob(request.name()));
-        done(ReadMetrics(*store_, name, request, page));
-      });
+  scope_->executors.PostRead([this, request, page = *std::move(page), done = std::move(done)] {
+    const std::string name = FullJobName(request.name());
+    if (!Shows(name)) return done(NoSuchJob(request.name()));
+    done(ReadMetrics(*scope_->store, name, request, page));
+  });
 }
 
-void Controller::ListTrajectories(v1::ListTrajectoriesRequest request,
-                                  Callback<v1::ListTrajectoriesResponse> done) {
+void Lists::ListTrajectories(const v1::ListTrajectoriesRequest& request,
+                             Callback<v1::ListTrajectoriesResponse> done) const {
   auto page = Page::Read(request, 20, kMostItems);
   if (!page.ok()) return done(page.status());
   auto reader = std::make_shared<PayloadReader>(*std::move(page));
   reader->with_columns = request.with_columns();
   reader->done = done;
-  WithJob(request.name(), done, [this, reader, request](const std::shared_ptr<JobRuntime>& job) {
-    reader->job = job;
-    executors_.PostRead([this, reader, request] {
-      const absl::Status status = ChooseTrajectories(*store_, request, *reader);
-      if (!status.ok()) return reader->done(status);
-      reader->Next(0);
-    });
-  });
+  scope_->FindJob(
+      request.name(), done, [this, reader, request](const std::shared_ptr<JobRuntime>& job) {
+        reader->job = job;
+        scope_->executors.PostRead([this, reader, request] {
+          const absl::Status status = ChooseTrajectories(*scope_->store, request, *reader);
+          if (!status.ok()) return reader->done(status);
+          reader->Next(0);
+        });
+      });
 }
 
-void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
-                                 Callback<v1::ListCheckpointsResponse> done) {
+void Lists::ListCheckpoints(const v1::ListCheckpointsRequest& request,
+                            Callback<v1::ListCheckpointsResponse> done) const {
   auto page = Page::Read(request, kMostItems, kMostItems);
   if (!page.ok()) return done(page.status());
   const auto before = NumberBefore(*page);
   if (!before.ok()) return done(before.status());
-  CheckpointsOf(request.name(), [page = *std::move(page), before = *before, done = std::move(done)](
-                                    absl::StatusOr<std::vector<v1::Checkpoint>> all) {
+  const auto answer = [page = *std::move(page), before = *before,
+                       done](absl::StatusOr<std::vector<v1::Checkpoint>> all) {
     if (!all.ok()) return done(all.status());
     v1::ListCheckpointsResponse answer;
     for (auto it = all->rbegin(); it != all->rend(); ++it) {  // newest first
@@ -303,18 +308,20 @@ void Controller::ListCheckpoints(v1::ListCheckpointsRequest request,
       *answer.add_checkpoints() = std::move(*it);
     }
     done(std::move(answer));
-  });
+  };
+  scope_->FindJob(request.name(), done,
+                  [answer](const std::shared_ptr<JobRuntime>& job) { job->Checkpoints(answer); });
 }
 
-void Controller::ListWorkers(v1::ListWorkersRequest request,
-                             Callback<v1::ListWorkersResponse> done) {
+void Lists::ListWorkers(const v1::ListWorkersRequest& request,
+                        Callback<v1::ListWorkersResponse> done) const {
   auto page = Page::Read(request, kMostItems, kMostItems);
   if (!page.ok()) return done(page.status());
-  cluster_->Post([this, page = *std::move(page), done = std::move(done)] {
+  scope_->cluster->Post([this, page = *std::move(page), done = std::move(done)] {
     v1::ListWorkersResponse answer;
     const auto size = static_cast<size_t>(page.size());
     for (v1::Worker& worker :
-         cluster_->core().workers().List(cluster_->now(), page.after(), size + 1)) {
+         scope_->cluster->core().workers().List(scope_->cluster->now(), page.after(), size + 1)) {
       if (answer.workers_size() == page.size()) {
         answer.set_next_page_token(
             page.TokenAfter(answer.workers(answer.workers_size() - 1).worker_id()));
@@ -326,24 +333,11 @@ void Controller::ListWorkers(v1::ListWorkersRequest request,
   });
 }
 
-void Controller::DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) {
-  cluster_->Drain(request.worker_id(), std::move(done));
-}
-
-void Controller::UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) {
-  cluster_->Undrain(request.worker_id(), std::move(done));
-}
-
-absl::StatusOr<v1::ListProjectsResponse> Controller::ListProjects(
+absl::StatusOr<v1::ListProjectsResponse> Lists::ListProjects(
     const v1::ListProjectsRequest& request) const {
   BATON_ASSIGN_OR_RETURN(const Page page, Page::Read(request, kMostItems, kMostItems));
   v1::ListProjectsResponse answer;
-  // Those that were set, and those whose jobs take space.
-  std::set<std::string> names = folder_bytes_.Projects();
-  {
-    absl::MutexLock lock(&mu_);
-    for (const auto& [name, project] : projects_) names.insert(name);
-  }
+  const std::set<std::string> names = projects_->Names();
   for (auto it = names.upper_bound(page.after()); it != names.end(); ++it) {
     if (answer.projects_size() == page.size()) {
       answer.set_next_page_token(
@@ -351,9 +345,9 @@ absl::StatusOr<v1::ListProjectsResponse> Controller::ListProjects(
       break;
     }
     v1::Project* project = answer.add_projects();
-    *project = ProjectNamed(*it);
-    project->set_job_bytes(folder_bytes_.OfProject(*it));
-    project->set_upload_bytes(uploads_.UsedBytes(*it));
+    *project = projects_->Named(*it);
+    project->set_job_bytes(scope_->folder_bytes.OfProject(*it));
+    project->set_upload_bytes(uploads_->UsedBytes(*it));
   }
   return answer;
 }

@@ -1,12 +1,11 @@
-// Controller: the uploaded files that specs name.
+#include "controller/runtime/submit/spec_uploads.h"
+
 #include <algorithm>
-#include <filesystem>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "controller/runtime/controller/controller.h"
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/named_uploads.h"
 #include "controller/runtime/files/upload_path.h"
@@ -19,9 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A search reads all jobs and checkpoints. The delay lets one search serve several deletions.
-constexpr absl::Duration kLookAfterDeletion = absl::Minutes(1);
-
 // The path relative to the data root of a possible upload, after links are resolved.
 std::string BelowRoot(const std::string& data_root, const std::string& path) {
   std::error_code code;
@@ -32,14 +28,14 @@ std::string BelowRoot(const std::string& data_root, const std::string& path) {
 
 }  // namespace
 
-absl::Status Controller::OpenDataFile(const std::string& project, std::string* file) {
+absl::Status SpecUploads::Open(const std::string& project, std::string* file) {
   const std::string path =
-      absl::StartsWith(*file, "/") ? *file : absl::StrCat(options_.data_root, "/", *file);
-  const std::string below = BelowRoot(options_.data_root, path);
+      absl::StartsWith(*file, "/") ? *file : absl::StrCat(scope_->options.data_root, "/", *file);
+  const std::string below = BelowRoot(scope_->options.data_root, path);
   const auto upload = ParseUploadPath(below);
-  BATON_RETURN_IF_ERROR(paths_.Check(path, project));
+  BATON_RETURN_IF_ERROR(scope_->paths.Check(path, project));
   if (!upload.has_value()) return absl::OkStatus();
-  uploads_.Touch(below);  // a missing file is reported when it is read
+  uploads_->Touch(below);  // a missing file is reported when it is read
   *file = below;
   return absl::OkStatus();
 }
@@ -47,37 +43,37 @@ absl::Status Controller::OpenDataFile(const std::string& project, std::string* f
 // An upload exists before the job that names it. So it stays for at least a day, and for a day
 // after a spec that names it was checked: by then, a job that was committed is known. The jobs and
 // checkpoints are read before the files are listed.
-void Controller::RemoveUnnamedUploads() {
+void SpecUploads::RemoveUnnamed() {
   if (removal_posted_.exchange(true)) return;
-  gate_.Post(remover_.get_executor(), [this] {
+  scope_->OnRemover([this] {
     removal_posted_ = false;
-    const auto stop = [this] { return gate_.closed(); };
-    const absl::Time young = absl::Now() - options_.unnamed_uploads_kept;
-    const auto named = FindNamedUploads(*store_, options_.data_root, stop);
+    const auto stop = [this] { return scope_->gate.closed(); };
+    const absl::Time young = absl::Now() - scope_->options.unnamed_uploads_kept;
+    const auto named = FindNamedUploads(*scope_->store, scope_->options.data_root, stop);
     if (!named.ok()) {
       if (stop()) return;
       Log(LogLevel::kWarn, "uploads that no job names stay", {{"error", named.status().message()}});
       return;
     }
-    const Uploads::Removed removed = uploads_.RemoveUnnamed(*named, young, stop);
+    const Uploads::Removed removed = uploads_->RemoveUnnamed(*named, young, stop);
     if (removed.files == 0) return;
     Log(LogLevel::kInfo, "uploads that no job names are removed",
         {{"files", removed.files}, {"bytes", removed.bytes}});
   });
 }
 
-void Controller::RemoveUnnamedUploadsWhenDue(absl::Time now) {
-  const absl::Duration every = options_.look_for_unnamed_uploads;
+void SpecUploads::RemoveUnnamedWhenDue(absl::Time now) {
+  const absl::Duration every = scope_->options.look_for_unnamed_uploads;
   const bool deleted = job_deleted_;
-  if (now - uploads_looked_at_ < (deleted ? std::min(every, options_.look_after_deletion) : every))
+  if (now - looked_at_ < (deleted ? std::min(every, scope_->options.look_after_deletion) : every))
     return;
   job_deleted_ = false;
-  uploads_looked_at_ = now;
-  RemoveUnnamedUploads();
+  looked_at_ = now;
+  RemoveUnnamed();
 }
 
-absl::Status Controller::RestoreUploads(const fs::path& checkpoint, const std::string& project,
-                                        v1::JobSpec* effective) {
+absl::Status SpecUploads::Restore(const fs::path& checkpoint, const std::string& project,
+                                  v1::JobSpec* effective) {
   v1::DataSpec* data = effective->mutable_data();
   for (auto* files :
        {data->mutable_train_files(), data->mutable_val_files(), data->mutable_pretrain_files()}) {
@@ -94,8 +90,8 @@ absl::Status Controller::RestoreUploads(const fs::path& checkpoint, const std::s
       }
       const auto upload = ParseUploadPath(file);
       const bool own = upload.has_value() && upload->project == project;
-      if (own && uploads_.Touch(file)) continue;
-      auto path = uploads_.Copy(kept, project, upload.has_value() ? upload->content : "");
+      if (own && uploads_->Touch(file)) continue;
+      auto path = uploads_->Copy(kept, project, upload.has_value() ? upload->content : "");
       if (absl::IsDataLoss(path.status())) {
         return MakeError(path.status().code(), "CHECKPOINT_FOLDER", path.status().message());
       }
