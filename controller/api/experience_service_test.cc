@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "baton/v1/experience_service.grpc.pb.h"
-#include "controller/runtime/job/history_part.h"
+#include "controller/runtime/payloads/history_part.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"

@@ -1,7 +1,7 @@
 // Ports of a job: its files.
 //
 // A job's data sets, its experience log and its checkpoints. Production gives a folder on a disk
-// (controller/runtime/files/disk_files.h); a simulator gives files that tear, vanish or are
+// (controller/runtime/job_files/disk_files.h); a simulator gives files that tear, vanish or are
 // refused.
 #ifndef BATON_CONTROLLER_PORTS_JOB_FILES_H_
 #define BATON_CONTROLLER_PORTS_JOB_FILES_H_

@@ -54,23 +54,27 @@ ALLOWED = {
     "controller/ports": "sdk/base sdk/data_set controller/spec controller/cluster controller/core controller/experience proto rows",
     "controller/runtime/calls": "sdk/base controller/ports proto",
     "controller/runtime/rows": "sdk/base sdk/rpc controller/spec controller/core controller/store proto rows",
-    "controller/runtime/files": "sdk/base sdk/messages sdk/schema sdk/data_set sdk/rpc controller/access controller/spec controller/core"
-                                " controller/ports controller/store controller/experience controller/runtime/calls"
-                                " controller/runtime/rows proto rows",
-    "controller/runtime/job": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/data_set sdk/rpc controller/algorithms controller/spec"
-                              " controller/core controller/ports controller/store controller/experience controller/runtime/calls"
-                              " controller/runtime/rows proto rows",
+    "controller/runtime/files": "sdk/base sdk/schema sdk/rpc controller/access controller/spec"
+                                " controller/store controller/runtime/rows proto rows",
+    "controller/runtime/job_files": "sdk/base sdk/messages sdk/data_set sdk/rpc controller/access controller/spec controller/core"
+                                    " controller/ports controller/store controller/experience controller/runtime/calls"
+                                    " controller/runtime/rows controller/runtime/files proto rows",
+    "controller/runtime/payloads": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/data_set sdk/rpc controller/algorithms"
+                                   " controller/spec controller/core controller/store controller/runtime/rows proto rows",
+    "controller/runtime/job": "sdk/base sdk/messages sdk/data_set sdk/rpc controller/spec controller/core controller/ports"
+                              " controller/store controller/experience controller/runtime/calls controller/runtime/rows"
+                              " controller/runtime/payloads proto rows",
     "controller/runtime/cluster": "sdk/base sdk/messages sdk/rpc controller/access controller/spec controller/cluster controller/core"
                                   " controller/ports controller/store controller/runtime/calls controller/runtime/rows"
                                   " controller/runtime/job proto rows",
     "controller/runtime/submit": "sdk/base sdk/messages sdk/data_set sdk/placement sdk/placement_spec sdk/rpc controller/access"
                                  " controller/spec controller/cluster controller/core controller/store controller/runtime/calls"
-                                 " controller/runtime/rows controller/runtime/files controller/runtime/job"
-                                 " controller/runtime/cluster proto rows",
+                                 " controller/runtime/rows controller/runtime/files controller/runtime/job_files"
+                                 " controller/runtime/payloads controller/runtime/job controller/runtime/cluster proto rows",
     "controller/runtime/controller": "sdk/base sdk/messages sdk/rpc controller/access controller/spec"
                                      " controller/core controller/store controller/runtime/calls controller/runtime/rows"
-                                     " controller/runtime/files controller/runtime/job controller/runtime/cluster"
-                                     " controller/runtime/submit proto rows",
+                                     " controller/runtime/files controller/runtime/job_files controller/runtime/payloads"
+                                     " controller/runtime/job controller/runtime/cluster controller/runtime/submit proto rows",
     "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
     "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
     "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/runtime/job/batch_part.h"
+#include "controller/runtime/payloads/batch_part.h"
 #include "tests/simulation/simulated_relay.h"
 #include "tests/simulation/world.h"
 

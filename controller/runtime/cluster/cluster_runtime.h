@@ -25,9 +25,9 @@
 #include "controller/ports/executor.h"
 #include "controller/ports/worker_queue.h"
 #include "controller/runtime/calls/calls.h"
+#include "controller/runtime/cluster/checkpoint_exports.h"
 #include "controller/runtime/cluster/job_table.h"
 #include "controller/runtime/cluster/lease_book.h"
-#include "controller/runtime/cluster/pending_export.h"
 #include "controller/runtime/cluster/worker_directory.h"
 #include "controller/runtime/job/job_runtime.h"
 
@@ -85,13 +85,8 @@ class ClusterRuntime : public WorkerQueue {
   void PassHeld(SessionState& session, const std::string& worker);
   void CloseSilentStreams();
 
-  // cluster_drains.cc
   void SetDrained(const std::string& worker, const std::string& reason, Callback<v1::Worker> done);
   v1::Worker WorkerNamed(const std::string& worker) const;
-
-  // cluster_exports.cc
-  void ExpireExports();
-  void OnExportResult(const std::string& worker, const TaskRef& ref, const v1::TaskResult& result);
 
   // Constant after construction, or with synchronisation of their own.
   const RuntimeContext* const context_;
@@ -105,8 +100,7 @@ class ClusterRuntime : public WorkerQueue {
   // On the strand.
   ClusterCore core_;
   std::map<uint64_t, std::shared_ptr<SessionState>> sessions_;
-  std::map<uint64_t, PendingExport> exports_;
-  uint64_t next_export_ = 1;
+  CheckpointExports exports_;
   bool in_turn_ = false;
   absl::Time now_ = absl::InfinitePast();
 };

@@ -138,7 +138,7 @@ void ClusterRuntime::Session::Route(ClusterRuntime* cluster, const SessionState&
       }
       if (token.has_value() && token->ref.kind == TaskKind::kExport) {
         cluster->Post([cluster, worker, ref = token->ref, result = message.result()] {
-          cluster->OnExportResult(worker, ref, result);
+          cluster->exports_.OnResult(worker, ref, result);
         });
       } else if (job != nullptr) {
         return job->OnResult(worker, token->ref, std::move(*message.mutable_result()));

@@ -11,7 +11,7 @@
 
 #include "absl/time/clock.h"
 #include "controller/runtime/controller/delete_job.h"
-#include "controller/runtime/files/job_folders.h"
+#include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/rows/tables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

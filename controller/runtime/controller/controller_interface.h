@@ -23,8 +23,8 @@
 #include "baton/v1/worker_service.pb.h"
 #include "controller/runtime/calls/calls.h"
 #include "controller/runtime/files/uploads.h"
-#include "controller/runtime/job/batch_part.h"
-#include "controller/runtime/job/history_part.h"
+#include "controller/runtime/payloads/batch_part.h"
+#include "controller/runtime/payloads/history_part.h"
 
 namespace baton::controller {
 

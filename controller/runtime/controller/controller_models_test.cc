@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "controller/runtime/files/job_folders.h"
+#include "controller/runtime/job_files/job_folders.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"

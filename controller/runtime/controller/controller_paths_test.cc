@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/controller/controller.h"
-#include "controller/runtime/files/checkpoint_files.h"
+#include "controller/runtime/job_files/checkpoint_files.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"

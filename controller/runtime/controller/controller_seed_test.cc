@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "baton/store/v1/rows.pb.h"
-#include "controller/runtime/files/disk_files.h"
+#include "controller/runtime/job_files/disk_files.h"
 #include "controller/runtime/rows/tables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -9,7 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/cluster/steering_checks.h"
-#include "controller/runtime/files/checkpoint_choice.h"
+#include "controller/runtime/job_files/checkpoint_choice.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {

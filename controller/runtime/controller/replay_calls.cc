@@ -39,6 +39,8 @@ struct ReplayCalls::Asked {
   v1::CreateReplayRequest request;
   std::string uid;     // of the new job; empty: none is made for this call
   v1::Replay planned;  // without `job`
+  /// Among its project's submissions that wait for their answers.
+  std::shared_ptr<void> place;
 };
 
 // A call of CreateReplay, until its job exists. Used by one thread at a time.
@@ -47,7 +49,7 @@ struct ReplayCalls::Call {
   Request known;
   Callback<v1::Job> done;  // with the replay's job
   CallerGone gone;
-  std::shared_ptr<void> place, copies_place, job_place;  // as a Submission's
+  std::shared_ptr<void> copies_place, job_place;  // as a Submission's
   std::unique_ptr<StagedFolder> staged;
   ReplaySource source;
   ReplayPlan plan;
@@ -79,11 +81,11 @@ void ReplayCalls::Create(v1::CreateReplayRequest request, Callback<v1::Replay> d
   call->known.asked.set_method(kCreateReplay);
   auto place = waiting_->Enter(call->known.project, request.ByteSizeLong());
   if (!place.ok()) return done(place.status());
-  call->place = *std::move(place);
   // A retry with the same request id finds this call's job.
   if (call->known.id.empty()) call->gone = std::move(gone);
   call->asked = std::make_shared<Asked>();
   call->asked->request = std::move(request);
+  call->asked->place = *std::move(place);
   requests_->Once(
       call->known,
       [this, call](Callback<v1::Job> made) {

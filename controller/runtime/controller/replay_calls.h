@@ -8,7 +8,7 @@
 #include "baton/v1/replay_service.pb.h"
 #include "controller/runtime/calls/calls.h"
 #include "controller/runtime/controller/replay_verdicts.h"
-#include "controller/runtime/files/replay_files.h"
+#include "controller/runtime/job_files/replay_files.h"
 #include "controller/runtime/submit/controller_scope.h"
 #include "controller/runtime/submit/job_launcher.h"
 #include "controller/runtime/submit/projects.h"
@@ -22,7 +22,7 @@ namespace baton::controller {
 class ReplayCalls {
  public:
   ReplayCalls(ControllerScope* scope, Projects* projects, Requests* requests, JobLauncher* launcher,
-          WaitingSubmissions* waiting)
+              WaitingSubmissions* waiting)
       : scope_(scope),
         projects_(projects),
         requests_(requests),

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
-#include "controller/runtime/files/job_folders.h"
-#include "controller/runtime/files/replay_files.h"
+#include "controller/runtime/job_files/job_folders.h"
+#include "controller/runtime/job_files/replay_files.h"
 #include "controller/spec/replay.h"
 #include "sdk/rpc/error.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/runtime/job/make_payload.h"
-#include "controller/runtime/job/recorded_batch.h"
+#include "controller/runtime/payloads/make_payload.h"
+#include "controller/runtime/payloads/recorded_batch.h"
 #include "sdk/base/digest.h"
 #include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"

@@ -11,13 +11,13 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/experience_service.pb.h"
 #include "controller/runtime/calls/calls.h"
-#include "controller/runtime/job/batch_builder.h"
-#include "controller/runtime/job/batch_part.h"
 #include "controller/runtime/job/job_disk.h"
 #include "controller/runtime/job/job_scope.h"
 #include "controller/runtime/job/job_threads.h"
 #include "controller/runtime/job/loaded_data.h"
 #include "controller/runtime/job/payloads.h"
+#include "controller/runtime/payloads/batch_builder.h"
+#include "controller/runtime/payloads/batch_part.h"
 
 namespace baton::controller {
 

@@ -12,9 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "controller/experience/experience_log.h"
-#include "controller/runtime/job/batch_part.h"
 #include "controller/runtime/job/job_scope.h"
 #include "controller/runtime/job/job_threads.h"
+#include "controller/runtime/payloads/batch_part.h"
 
 namespace baton::controller {
 

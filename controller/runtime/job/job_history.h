@@ -20,9 +20,9 @@
 #include "baton/v1/experience_service.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/prompts/prompt_history.h"
-#include "controller/runtime/job/batch_part.h"
-#include "controller/runtime/job/history_part.h"
 #include "controller/runtime/job/runtime_context.h"
+#include "controller/runtime/payloads/batch_part.h"
+#include "controller/runtime/payloads/history_part.h"
 #include "controller/runtime/rows/stored_history.h"
 
 namespace baton::controller {

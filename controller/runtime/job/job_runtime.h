@@ -22,7 +22,6 @@
 
 #include "controller/core/loop/job_core.h"
 #include "controller/runtime/calls/calls.h"
-#include "controller/runtime/job/batch_part.h"
 #include "controller/runtime/job/batches.h"
 #include "controller/runtime/job/checkpoint_saves.h"
 #include "controller/runtime/job/effect_runner.h"
@@ -38,6 +37,7 @@
 #include "controller/runtime/job/task_sender.h"
 #include "controller/runtime/job/turn_log.h"
 #include "controller/runtime/job/worker_reports.h"
+#include "controller/runtime/payloads/batch_part.h"
 #include "controller/spec/role_needs.h"
 #include "controller/store/store.h"
 

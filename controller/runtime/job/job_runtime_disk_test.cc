@@ -7,8 +7,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "controller/ports/fake_job_files.h"
-#include "controller/runtime/files/job_folders.h"
 #include "controller/runtime/job/job_runtime.h"
+#include "controller/runtime/job_files/job_folders.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/controller/job_runtime.h"

@@ -18,7 +18,7 @@
 #include "controller/ports/fake_job_files.h"
 #include "controller/runtime/calls/asio_executors.h"
 #include "controller/runtime/cluster/worker_directory.h"
-#include "controller/runtime/files/disk_files.h"
+#include "controller/runtime/job_files/disk_files.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/runtime/job/make_payload.h"
+#include "controller/runtime/payloads/make_payload.h"
 
 namespace baton::controller {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/status/statusor.h"
 #include "controller/runtime/job/job_disk.h"
 #include "controller/runtime/job/job_scope.h"
-#include "controller/runtime/job/partial_response.h"
-#include "controller/runtime/job/payload_cache.h"
+#include "controller/runtime/payloads/partial_response.h"
+#include "controller/runtime/payloads/payload_cache.h"
 
 namespace baton::controller {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/runtime/job/score_inputs.h"
+#include "controller/runtime/payloads/score_inputs.h"
 #include "controller/spec/role_names.h"
 #include "controller/spec/roles.h"
 #include "sdk/base/shared_key.h"

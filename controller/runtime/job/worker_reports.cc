@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/runtime/job/make_payload.h"
+#include "controller/runtime/payloads/make_payload.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/messages/columns.h"

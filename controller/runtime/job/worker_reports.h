@@ -8,12 +8,12 @@
 
 #include "baton/v1/worker_service.pb.h"
 #include "controller/runtime/job/checkpoint_saves.h"
-#include "controller/runtime/job/early_responses.h"
 #include "controller/runtime/job/job_scope.h"
 #include "controller/runtime/job/job_threads.h"
 #include "controller/runtime/job/loaded_data.h"
 #include "controller/runtime/job/payloads.h"
 #include "controller/runtime/job/turn_log.h"
+#include "controller/runtime/payloads/early_responses.h"
 
 namespace baton::controller {
 

@@ -10,7 +10,7 @@
 #include "absl/time/time.h"
 #include "controller/cluster/cluster_core.h"
 #include "controller/core/loop/job_core.h"
-#include "controller/runtime/job/payload_cache.h"
+#include "controller/runtime/payloads/payload_cache.h"
 #include "controller/spec/step_size.h"
 #include "controller/store/store.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/cluster/job_order.h"
-#include "controller/runtime/files/job_folders.h"
+#include "controller/runtime/job_files/job_folders.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {

@@ -17,7 +17,7 @@
 #include "baton/v1/access_service.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/runtime/calls/calls.h"
-#include "controller/runtime/files/data_files.h"
+#include "controller/runtime/job_files/data_files.h"
 #include "controller/runtime/submit/controller_scope.h"
 #include "controller/spec/step_size.h"
 

@@ -14,7 +14,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/runtime/calls/calls.h"
-#include "controller/runtime/files/job_folders.h"
+#include "controller/runtime/job_files/job_folders.h"
 #include "controller/spec/spec.h"
 #include "google/protobuf/repeated_ptr_field.h"
 
@@ -87,9 +87,14 @@ struct Submission {
   /// Removes everything from the disk, and frees its places, before the caller gets its answer.
   void Refuse(const absl::Status& status) {
     staged.reset();
-    copies_place.reset();
-    job_place.reset();
+    LeavePlaces();
     done(status);
+  }
+  /// But that among submissions which wait for their answers.
+  void LeavePlaces() {
+    copies_place.reset();
+    room.reset();
+    job_place.reset();
   }
 };
 

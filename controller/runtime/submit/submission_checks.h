@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/runtime/files/data_files.h"
 #include "controller/runtime/files/uploads.h"
+#include "controller/runtime/job_files/data_files.h"
 #include "controller/runtime/submit/contents_check.h"
 #include "controller/runtime/submit/controller_scope.h"
 #include "controller/runtime/submit/model_folders.h"

@@ -6,10 +6,10 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/core/views/check_row.h"
-#include "controller/runtime/files/checkpoint_files.h"
-#include "controller/runtime/files/data_files.h"
-#include "controller/runtime/files/job_folders.h"
-#include "controller/runtime/files/saved_job.h"
+#include "controller/runtime/job_files/checkpoint_files.h"
+#include "controller/runtime/job_files/data_files.h"
+#include "controller/runtime/job_files/job_folders.h"
+#include "controller/runtime/job_files/saved_job.h"
 #include "controller/runtime/submit/plan_placement.h"
 #include "controller/spec/spec.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -69,19 +69,22 @@ Request RequestOf(const v1::CreateJobRequest& request) {
   return out;
 }
 
-// Answers a call with the job that its request id made, unless it asks for another one.
-Callback<v1::Job> IfSameJob(v1::CreateJobRequest request, Callback<v1::Job> done) {
-  return [request = std::move(request), done = std::move(done)](absl::StatusOr<v1::Job> made) {
-    if (!made.ok()) return done(std::move(made));
-    const bool same_spec =
-        !request.checkpoint().empty() ||
-        google::protobuf::util::MessageDifferencer::Equals(made->spec(), request.spec());
-    const bool same_name = request.job_id().empty() ||
-                           FullJobName(request.job_id(), request.project()) == made->name();
-    if (same_spec && same_name) return done(std::move(made));
-    done(Requests::ReusedError(request.request_id(), "", made->name(),
-                               same_spec ? "" : "with another spec"));
-  };
+// Answers a call with the job that its request id made, unless it asks for another one. Holds the
+// submission, with its place, until then.
+Callback<v1::Job> IfSameJob(std::shared_ptr<const Submission> submission, Callback<v1::Job> done) {
+  return
+      [submission = std::move(submission), done = std::move(done)](absl::StatusOr<v1::Job> made) {
+        if (!made.ok() || made->uid() == submission->uid) return done(std::move(made));
+        const v1::CreateJobRequest& request = submission->request;
+        const bool same_spec =
+            submission->from_checkpoint() ||
+            google::protobuf::util::MessageDifferencer::Equals(made->spec(), request.spec());
+        const bool same_name = request.job_id().empty() ||
+                               FullJobName(request.job_id(), request.project()) == made->name();
+        if (same_spec && same_name) return done(std::move(made));
+        done(Requests::ReusedError(request.request_id(), "", made->name(),
+                                   same_spec ? "" : "with another spec"));
+      };
 }
 
 // The row of a job whose files will be in `folder`.
@@ -169,14 +172,14 @@ void Submissions::Create(v1::CreateJobRequest request, Callback<v1::Job> done, C
   if (!place.ok()) return done(place.status());
   const auto submission = NewSubmission(request.project());
   submission->place = *std::move(place);
-  const Request known = RequestOf(request);
+  submission->request = std::move(request);
+  const Request known = RequestOf(submission->request);
   if (known.id.empty()) {
     submission->gone = std::move(gone);
   } else {
     // A retry with the same request id finds this submission's job.
-    done = IfSameJob(request, std::move(done));
+    done = IfSameJob(submission, std::move(done));
   }
-  submission->request = std::move(request);
   requests_->Once(
       known,
       [this, submission](Callback<v1::Job> made) {
@@ -256,7 +259,7 @@ void Submissions::Make(const Submitted& submission) {
   JobCore core = from_checkpoint ? JobCore(*std::move(row), {}, scope_->context.epoch, how)
                                  : JobCore(std::move(*row->mutable_job()), order, how);
   launcher_->Launch(std::move(core), order, known, {}, submission->done);
-  submission->job_place.reset();  // the job is in the table
+  submission->LeavePlaces();  // the job is in the table
 }
 
 absl::StatusOr<store::v1::JobRow> Submissions::FirstRow(Submission* submission, v1::Job job,

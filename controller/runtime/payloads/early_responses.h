@@ -1,0 +1,57 @@
+// What workers send of responses before a restarted controller has its trajectories again.
+//
+// A worker sends once what it has made so far, and its results until they are acknowledged; both
+// may come while the data files are still read. They wait here, within bounds: a worker may name as
+// many tasks as it likes before it is known which of them are wanted.
+#ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_EARLY_RESPONSES_H_
+#define BATON_CONTROLLER_RUNTIME_PAYLOADS_EARLY_RESPONSES_H_
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "baton/v1/worker_service.pb.h"
+#include "controller/core/job/task.h"
+#include "controller/runtime/payloads/partial_response.h"
+
+namespace baton::controller {
+
+class EarlyResponses {
+ public:
+  struct Bounds {
+    size_t tokens = size_t{1} << 24;        ///< Of pieces: 200 MB with their log-probs.
+    size_t result_bytes = size_t{1} << 28;  ///< Of results, as their messages are counted.
+  };
+  struct Result {
+    std::string worker;
+    TaskRef ref;
+    v1::TaskResult result;
+  };
+  using Task = std::pair<std::string, TaskRef>;  // who runs it
+
+  explicit EarlyResponses(Bounds bounds) : bounds_(bounds) {}
+  EarlyResponses() : EarlyResponses(Bounds()) {}
+
+  bool empty() const { return pieces_.empty() && results_.empty(); }
+  /// The pieces of a task so far. The caller adds `more` tokens to them. Null: there is no room for
+  /// so many.
+  PartialResponse* RoomFor(const Task& task, size_t more);
+  /// Of copies of a result the newest counts. One that finds no room has failed with
+  /// RESOURCE_EXHAUSTED: its task is tried again once the trajectories stand.
+  void Add(Result result);
+
+  std::map<Task, PartialResponse> TakePieces();
+  std::vector<Result> TakeResults();
+
+ private:
+  const Bounds bounds_;
+  std::map<Task, PartialResponse> pieces_;
+  std::vector<Result> results_;
+  size_t result_bytes_ = 0;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_PAYLOADS_EARLY_RESPONSES_H_

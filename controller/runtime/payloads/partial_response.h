@@ -1,0 +1,33 @@
+// The tokens that are known of a generation that runs, and those that older weights drew for it.
+#ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_PARTIAL_RESPONSE_H_
+#define BATON_CONTROLLER_RUNTIME_PAYLOADS_PARTIAL_RESPONSE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "baton/v1/experience.pb.h"
+#include "baton/v1/worker_service.pb.h"
+
+namespace baton::controller {
+
+struct PartialResponse {
+  std::vector<int32_t> tokens;
+  std::vector<float> log_probs;
+  std::vector<float> sampling_log_probs;  ///< Empty: equal to log_probs.
+
+  std::vector<int32_t> draft;  ///< Of other weights.
+
+  void Append(const v1::Progress& progress);
+  /// Takes all that is known from the columns of the result of a generation that was stopped.
+  void TakeAll(const v1::TaskResult& result);
+  /// The tokens of an earlier response to the same draw are a draft.
+  void DraftFrom(const v1::Trajectory& earlier);
+  /// Other weights go on: the tokens are a draft for them.
+  void BecomeDraft();
+  /// Sets what the generation goes on with: its own tokens, and what is left of the draft.
+  void Fill(v1::Generate* generate) const;
+};
+
+}  // namespace baton::controller
+
+#endif  // BATON_CONTROLLER_RUNTIME_PAYLOADS_PARTIAL_RESPONSE_H_
