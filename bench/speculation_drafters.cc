@@ -28,7 +28,8 @@ void OracleDrafter::Begin(uint64_t id, absl::Span<const int32_t> prompt,
   said_[id] = resumed.size();
 }
 
-void OracleDrafter::Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) {
+void OracleDrafter::Append(uint64_t id, absl::Span<const int32_t> tokens,
+                           const engine::DraftOutcome& outcome) {
   said_[id] += tokens.size();
 }
 

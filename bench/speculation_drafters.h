@@ -27,7 +27,8 @@ class OracleDrafter : public engine::Drafter {
 
   void Begin(uint64_t id, absl::Span<const int32_t> prompt,
              absl::Span<const int32_t> resumed) override;
-  void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override;
+  void Append(uint64_t id, absl::Span<const int32_t> tokens,
+              const engine::DraftOutcome& outcome) override;
   bool WantsToDraft(int64_t decoding) override { return true; }
   std::vector<engine::DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override;
   void PassDone(int64_t rows, double seconds) override {}
@@ -67,8 +68,9 @@ class CpuClockDrafter : public engine::Drafter {
              absl::Span<const int32_t> resumed) override {
     drafter_.Begin(id, prompt, resumed);
   }
-  void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override {
-    drafter_.Append(id, tokens, verified);
+  void Append(uint64_t id, absl::Span<const int32_t> tokens,
+              const engine::DraftOutcome& outcome) override {
+    drafter_.Append(id, tokens, outcome);
   }
   bool WantsToDraft(int64_t decoding) override;
   std::vector<engine::DraftTree> Draft(absl::Span<const uint64_t> ids, int64_t max_nodes) override;

@@ -357,7 +357,7 @@ class SpeculationBench {
     for (size_t i = 0; i < load_.responses(); ++i) {
       if (!epoch.responses[i].finish_reason.empty()) continue;
       drafter->Begin(i, load_.PromptOf(i), {});
-      drafter->Append(i, recorded_[0].responses[i].tokens, 0);
+      drafter->Append(i, recorded_[0].responses[i].tokens, {});
       drafter->End(i);
     }
     drafter->SetActorUpdates(2);

@@ -54,7 +54,7 @@ absl::Status Repeat(GeneratorCall call, engine::Generator& generator) {
     case GeneratorCall::Kind::kWeightsChanged:
       return generator.OnWeightsChanged();
     case GeneratorCall::Kind::kDraft:
-      if (generator.SetDraft(call.request.id, call.draft)) return absl::OkStatus();
+      if (generator.SetDraft(call.request.id, std::move(call.draft))) return absl::OkStatus();
       return absl::NotFoundError(absl::StrCat("request ", call.request.id, " is not live"));
   }
   return absl::InternalError("no such call");
@@ -65,9 +65,9 @@ absl::Status Repeat(GeneratorCall call, engine::Generator& generator) {
 ReplicaLeader::ReplicaLeader(Communicator* control, engine::Generator* generator,
                              absl::Duration keep_alive)
     : generator_(generator), leader_(control, keep_alive) {
-  generator_->SetAnnounce([this](const std::vector<GeneratorCall>& calls) {
+  generator_->SetAnnounce([this](std::vector<GeneratorCall> calls) {
     engine::NumberWriter writer;
-    for (GeneratorCall call : calls) Code(writer, call);
+    for (GeneratorCall& call : calls) Code(writer, call);
     const absl::Status said = leader_.Say(writer.numbers);
     if (!said.ok()) throw CollectiveError(said);
   });

@@ -53,6 +53,23 @@ inline int64_t Foretold(const DraftTree& tree, absl::Span<const int32_t> tokens)
   return count;
 }
 
+/// Expects the nodes of `outcome` to be those of `tree`, and its path to be drawn as `tokens`.
+inline void ExpectNodesOf(const DraftTree& tree, const DraftOutcome& outcome,
+                          absl::Span<const int32_t> tokens) {
+  const auto nodes = static_cast<int32_t>(std::min(tree.tokens.size(), tree.parents.size()));
+  EXPECT_LE(outcome.path.size(), tokens.size());
+  for (size_t i = 0; i < outcome.path.size(); ++i) {
+    ASSERT_LT(outcome.path[i], nodes);
+    EXPECT_EQ(tree.tokens[outcome.path[i]], tokens[i]);
+    EXPECT_EQ(tree.parents[outcome.path[i]], i == 0 ? -1 : outcome.path[i - 1]);
+    const bool computed =
+        std::count(outcome.computed.begin(), outcome.computed.end(), outcome.path[i]) == 1;
+    EXPECT_TRUE(computed || i + 1 == outcome.path.size());
+  }
+  EXPECT_TRUE(std::is_sorted(outcome.computed.begin(), outcome.computed.end()));
+  if (!outcome.computed.empty()) EXPECT_LT(outcome.computed.back(), nodes);
+}
+
 /// `future` among wrong siblings, which come first at every depth.
 inline DraftTree AmongSiblings(absl::Span<const int32_t> future, int siblings) {
   DraftTree tree;
@@ -135,10 +152,10 @@ class OracleDrafter : public Drafter {
   void Begin(uint64_t id, absl::Span<const int32_t>, absl::Span<const int32_t>) override {
     EXPECT_TRUE(live_.emplace(id, Live()).second) << "begins twice";
   }
-  void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override {
+  void Append(uint64_t id, absl::Span<const int32_t> tokens, const DraftOutcome& outcome) override {
     EXPECT_FALSE(tokens.empty());
     Live& live = live_.at(id);
-    EXPECT_LE(verified, live.proposed.size());
+    ExpectNodesOf(live.proposed, outcome, tokens);
     foretold_ += Foretold(live.proposed, tokens);
     live.proposed = DraftTree();
     live.passed += tokens.size();

@@ -23,27 +23,31 @@ std::vector<int32_t> DraftDepths(const DraftTree& tree) {
   return depths;
 }
 
-DraftTree PrunedDraft(const DraftTree& tree, const DraftLimits& limits) {
-  DraftTree kept;
-  std::vector<int32_t> places;                   // of each node in `kept`; -1: left out
+std::vector<int32_t> PruneDraft(const DraftLimits& limits, DraftTree* tree) {
+  std::vector<int32_t> kept;                     // indices before, of the nodes that stay
+  std::vector<int32_t> places;                   // of each node in `kept`; -1: it goes
   std::vector<int64_t> depths;                   // of the nodes of `kept`
   std::set<std::pair<int32_t, int32_t>> family;  // (parent in `kept`, token)
-  const size_t nodes = std::min(tree.tokens.size(), tree.parents.size());
-  for (size_t i = 0; i < nodes && kept.size() < limits.nodes; ++i) {
+  const auto nodes = static_cast<int64_t>(std::min(tree->tokens.size(), tree->parents.size()));
+  for (int32_t i = 0; i < std::min(nodes, limits.nodes); ++i) {
     places.push_back(-1);
-    const int32_t token = tree.tokens[i];
-    const int32_t parent = tree.parents[i];
-    if (parent < -1 || parent >= static_cast<int64_t>(i)) continue;
+    const int32_t token = tree->tokens[i];
+    const int32_t parent = tree->parents[i];
+    if (parent < -1 || parent >= i) continue;
     const int32_t kept_parent = parent < 0 ? -1 : places[parent];
     if (parent >= 0 && kept_parent < 0 && !Mutant("draft-orphans-stay")) continue;
     const int64_t depth = kept_parent < 0 ? 0 : depths[kept_parent] + 1;
     if (depth >= limits.depth || token < 0 || token >= limits.vocab_size) continue;
     if (!family.emplace(kept_parent, token).second) continue;
     places[i] = static_cast<int32_t>(kept.size());
+    // It moves to the front or stays: nodes that are still to be read lie behind.
+    tree->tokens[kept.size()] = token;
+    tree->parents[kept.size()] = kept_parent;
     depths.push_back(depth);
-    kept.tokens.push_back(token);
-    kept.parents.push_back(kept_parent);
+    kept.push_back(i);
   }
+  tree->tokens.resize(kept.size());
+  tree->parents.resize(kept.size());
   return kept;
 }
 

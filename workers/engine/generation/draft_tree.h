@@ -4,6 +4,7 @@
 #define BATON_WORKERS_ENGINE_GENERATION_DRAFT_TREE_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -26,15 +27,15 @@ DraftTree ChainDraft(absl::Span<const int32_t> tokens);
 std::vector<int32_t> DraftDepths(const DraftTree& tree);
 
 struct DraftLimits {
-  int64_t vocab_size = 0;  // tokens are in [0, vocab_size)
-  int64_t depth = 0;       // depths are in [0, depth)
-  int64_t nodes = 0;       // at most so many
+  int64_t vocab_size = 0;                               // tokens are in [0, vocab_size)
+  int64_t depth = 0;                                    // depths are in [0, depth)
+  int64_t nodes = std::numeric_limits<int64_t>::max();  // indices are in [0, nodes)
 };
 
-/// The first nodes of `tree` that make a tree within the limits. `tree` may be any nonsense: a node
-/// without an earlier parent, out of the limits or equal to a sibling is left out, and so are its
-/// descendants. The others keep their order.
-DraftTree PrunedDraft(const DraftTree& tree, const DraftLimits& limits);
+/// Removes from `tree` what makes it no tree within the limits. `tree` may be any nonsense: a node
+/// without an earlier parent, out of the limits or equal to a sibling goes, and so do its
+/// descendants. The others keep their order. Returns the index that each of these had, [nodes].
+std::vector<int32_t> PruneDraft(const DraftLimits& limits, DraftTree* tree);
 
 }  // namespace baton::engine
 

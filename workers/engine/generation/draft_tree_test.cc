@@ -26,42 +26,51 @@ TEST(DraftTreeTest, DepthsCountAncestors) {
   EXPECT_THAT(DraftDepths({{1, 2, 3, 4, 5}, {-1, -1, 0, 2, 1}}), ElementsAre(0, 0, 1, 2, 1));
 }
 
+// What is left of `tree`.
+DraftTree Pruned(DraftTree tree, const DraftLimits& limits = kRoomy) {
+  PruneDraft(limits, &tree);
+  return tree;
+}
+
 TEST(DraftTreeTest, AGoodTreeStaysAsItIs) {
   const DraftTree tree = {{1, 2, 1, 4, 5}, {-1, -1, 0, 2, 1}};
-  const DraftTree pruned = PrunedDraft(tree, kRoomy);
+  DraftTree pruned = tree;
+  EXPECT_THAT(PruneDraft(kRoomy, &pruned), ElementsAre(0, 1, 2, 3, 4));
   EXPECT_EQ(pruned.tokens, tree.tokens);
   EXPECT_EQ(pruned.parents, tree.parents);
 }
 
 TEST(DraftTreeTest, ATokenOutsideTheVocabularyTakesItsDescendantsAlong) {
-  const DraftTree pruned = PrunedDraft({{-1, 5, 100, 6, 7, 99}, {-1, 0, -1, 2, -1, 4}}, kRoomy);
-  EXPECT_THAT(pruned.tokens, ElementsAre(7, 99));
-  EXPECT_THAT(pruned.parents, ElementsAre(-1, 0));
+  DraftTree tree = {{-1, 5, 100, 6, 7, 99}, {-1, 0, -1, 2, -1, 4}};
+  EXPECT_THAT(PruneDraft(kRoomy, &tree), ElementsAre(4, 5));
+  EXPECT_THAT(tree.tokens, ElementsAre(7, 99));
+  EXPECT_THAT(tree.parents, ElementsAre(-1, 0));
 }
 
 TEST(DraftTreeTest, ARepeatedSiblingIsLeftOut) {
-  const DraftTree pruned = PrunedDraft({{5, 5, 6, 5, 6}, {-1, -1, 1, 0, 0}}, kRoomy);
+  const DraftTree pruned = Pruned({{5, 5, 6, 5, 6}, {-1, -1, 1, 0, 0}});
   EXPECT_THAT(pruned.tokens, ElementsAre(5, 5, 6));
   EXPECT_THAT(pruned.parents, ElementsAre(-1, 0, 0));
 }
 
 TEST(DraftTreeTest, NodesWithoutAnEarlierParentAreLeftOut) {
   const DraftTree pruned =
-      PrunedDraft({{1, 2, 3, 4, 5}, {0, 4, -2, -1, std::numeric_limits<int32_t>::max()}}, kRoomy);
+      Pruned({{1, 2, 3, 4, 5}, {0, 4, -2, -1, std::numeric_limits<int32_t>::max()}});
   EXPECT_THAT(pruned.tokens, ElementsAre(4));
   EXPECT_THAT(pruned.parents, ElementsAre(-1));
-  EXPECT_THAT(PrunedDraft({{1, 2, 3}, {}}, kRoomy).tokens, IsEmpty());
-  EXPECT_THAT(PrunedDraft({{}, {-1, 0}}, kRoomy).tokens, IsEmpty());
+  EXPECT_THAT(Pruned({{1, 2, 3}, {}}).tokens, IsEmpty());
+  EXPECT_THAT(Pruned({{}, {-1, 0}}).tokens, IsEmpty());
 }
 
 TEST(DraftTreeTest, KeepsTheLimits) {
   const DraftTree tree = {{1, 2, 3, 4, 5}, {-1, 0, 1, -1, 3}};
-  EXPECT_THAT(PrunedDraft(tree, {100, 2, 100}).tokens, ElementsAre(1, 2, 4, 5));
-  EXPECT_THAT(PrunedDraft(tree, {100, 2, 100}).parents, ElementsAre(-1, 0, -1, 2));
-  EXPECT_THAT(PrunedDraft(tree, {100, 1, 100}).tokens, ElementsAre(1, 4));
-  EXPECT_THAT(PrunedDraft(tree, {100, 0, 100}).tokens, IsEmpty());
-  EXPECT_THAT(PrunedDraft(tree, {100, -3, 100}).tokens, IsEmpty());
-  EXPECT_THAT(PrunedDraft(tree, {100, 100, 2}).tokens, ElementsAre(1, 2));
+  EXPECT_THAT(Pruned(tree, {100, 2, 100}).tokens, ElementsAre(1, 2, 4, 5));
+  EXPECT_THAT(Pruned(tree, {100, 2, 100}).parents, ElementsAre(-1, 0, -1, 2));
+  EXPECT_THAT(Pruned(tree, {100, 2, 4}).tokens, ElementsAre(1, 2, 4));
+  EXPECT_THAT(Pruned(tree, {100, 1, 100}).tokens, ElementsAre(1, 4));
+  EXPECT_THAT(Pruned(tree, {100, 0, 100}).tokens, IsEmpty());
+  EXPECT_THAT(Pruned(tree, {100, -3, 100}).tokens, IsEmpty());
+  EXPECT_THAT(Pruned(tree, {100, 100, 2}).tokens, ElementsAre(1, 2));
 }
 
 TEST(DraftTreeTest, WhateverComesInATreeGoesOut) {
@@ -74,10 +83,13 @@ TEST(DraftTreeTest, WhateverComesInATreeGoesOut) {
     for (int i = static_cast<int>(random() % 40); i > 0; --i) {
       tree.parents.push_back(static_cast<int32_t>(random() % 44) - 4);
     }
-    const DraftTree pruned = PrunedDraft(tree, {8, 3, 20});
-    ASSERT_EQ(pruned.tokens.size(), pruned.parents.size());
+    DraftTree pruned = tree;
+    const std::vector<int32_t> kept = PruneDraft({8, 3, 20}, &pruned);
+    ASSERT_EQ(pruned.tokens.size(), kept.size());
+    ASSERT_EQ(pruned.parents.size(), kept.size());
     ASSERT_LE(pruned.size(), 20);
     for (int32_t i = 0; i < pruned.size(); ++i) {
+      ASSERT_EQ(pruned.tokens[i], tree.tokens[kept[i]]);
       ASSERT_GE(pruned.parents[i], -1);
       ASSERT_LT(pruned.parents[i], i);
       ASSERT_GE(pruned.tokens[i], 0);

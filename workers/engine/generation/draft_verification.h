@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "workers/engine/generation/generator.h"
+#include "workers/engine/generation/generate_request.h"
 #include "workers/engine/generation/generator_scheduler.h"
 #include "workers/engine/generation/sampler.h"
 

@@ -10,6 +10,15 @@
 
 namespace baton::engine {
 
+/// What became of a drafter's tree in the pass that it was proposed for. Nodes have the indices of
+/// that tree.
+struct DraftOutcome {
+  absl::Span<const int32_t> computed;  // nodes, in their order
+  /// Nodes that were drawn: a root, its child, and so on. There may have been no room to compute
+  /// the last one.
+  absl::Span<const int32_t> path;
+};
+
 /// Follows responses token by token, and guesses how they go on. A generator (SetDrafter) calls it
 /// on the thread of its own caller, between forward passes: each microsecond here delays every
 /// response. No method throws.
@@ -21,9 +30,10 @@ class Drafter {
   virtual void Begin(uint64_t id, absl::Span<const int32_t> prompt,
                      absl::Span<const int32_t> resumed) = 0;
 
-  /// The response of a begun request went on by `tokens`, at least one. `verified`: so many of the
-  /// first nodes of its draft were computed for that; 0 if it had none, or there was no room.
-  virtual void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) = 0;
+  /// The response of a begun request went on by `tokens`, at least one. `outcome`: of its draft for
+  /// the pass that yielded them; empty if it had none, or there was no room.
+  virtual void Append(uint64_t id, absl::Span<const int32_t> tokens,
+                      const DraftOutcome& outcome) = 0;
 
   /// A pass comes that decodes `decoding` responses. False: Draft is not called for it. Neither is
   /// called for a pass before which memory may become short.

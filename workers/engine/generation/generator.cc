@@ -56,8 +56,8 @@ struct Generator::Impl {
         options(o),
         cache(std::move(c)),
         attention(cache.get()),
-        scheduler(cache.get(), o),
-        speculation(o.max_draft_nodes) {}
+        scheduler(cache.get(), o.max_num_seqs, o.prefill_chunk_tokens),
+        speculation(o.max_draft_nodes, m->config().vocab_size) {}
 
   // Rows of a draw, its own and then its draft rows, whose logits are computed together.
   struct Piece {
@@ -69,7 +69,7 @@ struct Generator::Impl {
 
   absl::Status Validate(const GenerateRequest& request) const;
   void AskForDrafts();
-  bool SetDraft(uint64_t id, const DraftTree& draft);
+  void Propose(uint64_t id, DraftTree draft);
   absl::Status Advance(std::vector<GenerateUpdate>* updates);
   void Compute(StepPlan& plan, std::vector<GenerateUpdate>* updates);
   std::vector<Verification> DrawAll(const std::vector<StepPlan::Draw>& draws,
@@ -78,8 +78,8 @@ struct Generator::Impl {
   void Account(const StepPlan::Draw& draw, const Verification& drawn,
                std::vector<KvCache::Move>* moves);
   void DropAll();
-  void Note(GeneratorCall::Kind kind, GenerateRequest request, DraftTree draft = {}) {
-    if (announce) calls.push_back({kind, std::move(request), std::move(draft)});
+  void Note(GeneratorCall::Kind kind, GenerateRequest request) {
+    if (announce) calls.push_back({kind, std::move(request), {}});
   }
 
   CausalLM* const model;
@@ -202,19 +202,22 @@ bool Generator::Cancel(uint64_t id) {
   return true;
 }
 
-bool Generator::SetDraft(uint64_t id, const DraftTree& draft) { return impl_->SetDraft(id, draft); }
-
-bool Generator::Impl::SetDraft(uint64_t id, const DraftTree& draft) {
-  const Sequence* sequence = scheduler.Find(id);
+bool Generator::SetDraft(uint64_t id, DraftTree draft) {
+  const Sequence* sequence = impl_->scheduler.Find(id);
   if (sequence == nullptr) return false;
-  const DraftLimits limits = {model->config().vocab_size, sequence->most_to_compute(),
-                              draft.size()};
-  DraftTree pruned = PrunedDraft(draft, limits);
-  GenerateRequest drafted;
-  drafted.id = id;
-  if (!Mutant("draft-not-announced")) Note(GeneratorCall::Kind::kDraft, std::move(drafted), pruned);
-  proposals[id] = std::move(pruned);
+  PruneDraft({impl_->model->config().vocab_size, sequence->most_to_compute()}, &draft);
+  impl_->Propose(id, std::move(draft));
   return true;
+}
+
+// `draft` is within the limits of the request.
+void Generator::Impl::Propose(uint64_t id, DraftTree draft) {
+  if (announce && !Mutant("draft-not-announced")) {
+    GeneratorCall call = {GeneratorCall::Kind::kDraft, {}, draft};
+    call.request.id = id;
+    calls.push_back(std::move(call));
+  }
+  proposals[id] = std::move(draft);
 }
 
 void Generator::SetDrafter(Drafter* drafter) { impl_->speculation.SetDrafter(drafter); }
@@ -223,7 +226,7 @@ void Generator::Impl::AskForDrafts() {
   if (!scheduler.memory_suffices() && !Mutant("drafts-while-memory-is-short")) {
     return speculation.AskNothing();
   }
-  for (const auto& [id, draft] : speculation.Ask(scheduler.Decoding())) SetDraft(id, draft);
+  for (auto& [id, draft] : speculation.Ask(scheduler.Decoding())) Propose(id, std::move(draft));
 }
 
 absl::StatusOr<std::vector<GenerateUpdate>> Generator::Step() {

@@ -2,7 +2,6 @@
 #ifndef BATON_WORKERS_ENGINE_GENERATION_GENERATOR_H_
 #define BATON_WORKERS_ENGINE_GENERATION_GENERATOR_H_
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,39 +10,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "workers/engine/generation/draft_stats.h"
 #include "workers/engine/generation/draft_tree.h"
 #include "workers/engine/generation/drafter.h"
-#include "workers/engine/generation/sampler.h"
+#include "workers/engine/generation/generate_request.h"
 #include "workers/engine/generation/stop_checker.h"
-#include "workers/engine/kernels/philox.h"
 #include "workers/engine/model/model.h"
 
 namespace baton::engine {
-
-struct GenerateRequest {
-  uint64_t id = 0;              // the caller's; unique among live requests
-  std::vector<int32_t> prompt;  // at least one token
-  std::vector<int32_t> resume;  // the response's first tokens, if it was begun elsewhere
-  // What other weights drew with the same key after `resume`, or any other guess. It changes
-  // nothing in the response, only how many of its tokens one step yields. It ends before the first
-  // token that is not in the vocabulary.
-  std::vector<int32_t> draft;
-  SamplingParams params;  // limits count the resumed tokens too
-  SamplingKey key;
-};
-
-/// What a step added to one request.
-struct GenerateUpdate {
-  uint64_t id = 0;
-  std::vector<int32_t> new_tokens;  // not the resumed ones
-  // One per new token (SampledToken): under the full softmax, under the distribution sampled from.
-  std::vector<float> new_log_probs;
-  std::vector<float> new_sampling_log_probs;
-  bool finished = false;
-  std::string finish_reason;   // "stop", "length", "cancelled" or "error", once finished
-  absl::Status error;          // with "error": what ended it after new_tokens, naming the token
-  int64_t draft_accepted = 0;  // of new_tokens: the first ones, which request.draft had foretold
-};
 
 struct GeneratorOptions {
   int64_t kv_cache_bytes = int64_t{1} << 28;
@@ -56,26 +30,6 @@ struct GeneratorOptions {
   // Refuse a model whose log-probs a trainer cannot compute to the last bit: any but float32 on a
   // CPU.
   bool deterministic = false;
-};
-
-/// What came of drafts since creation: requests' own and a drafter's. A node is a token of a draft.
-struct DraftStats {
-  static constexpr int64_t kDepths = 16;
-  int64_t pass_rows = 0;      // rows of all forward passes, with or without nodes
-  int64_t passes = 0;         // forward passes with nodes
-  int64_t rows = 0;           // nodes computed
-  int64_t judged = 0;         // nodes compared with what was drawn at their place
-  int64_t accepted = 0;       // of these: equal
-  int64_t short_passes = 0;   // passes for which no drafter was asked, memory being short
-  int64_t bonus = 0;          // tokens drawn after the last equal node, in these passes
-  double draft_seconds = 0;   // in the drafter
-  double verify_seconds = 0;  // of the passes with nodes, all their other rows included
-  // Nodes by their number of ancestors; the last place counts all deeper ones too.
-  std::array<int64_t, kDepths> proposed_at{};
-  std::array<int64_t, kDepths> accepted_at{};
-
-  /// What came of them since `before`.
-  DraftStats operator-(const DraftStats& before) const;
 };
 
 struct GeneratorStats {
@@ -142,9 +96,9 @@ class Generator {
   bool Cancel(uint64_t id);
 
   /// Gives a live request a draft for the next step alone; nonsense in it is left out
-  /// (PrunedDraft). It is not used if the request still follows its own draft, or gets no token in
+  /// (PruneDraft). It is not used if the request still follows its own draft, or gets no token in
   /// that step. False if no such request is live.
-  bool SetDraft(uint64_t id, const DraftTree& draft);
+  bool SetDraft(uint64_t id, DraftTree draft);
 
   /// From now on every Step begins with SetDraft of what `drafter` proposes, for requests added
   /// from now on; but not while a live request may have to give up its memory. So a drafter changes
@@ -169,7 +123,7 @@ class Generator {
 
   /// `announce` hears at the start of every Step of the calls that succeeded since the one before,
   /// in their order. What it throws is the step's error.
-  using Announce = std::function<void(const std::vector<GeneratorCall>&)>;
+  using Announce = std::function<void(std::vector<GeneratorCall>)>;
   void SetAnnounce(Announce announce);
 
   GeneratorStats stats() const;

@@ -34,9 +34,11 @@ class RecordingDrafter : public Drafter {
     Note("begin ", id, " prompt ", absl::StrJoin(prompt, ","), " resumed ",
          absl::StrJoin(resumed, ","));
   }
-  void Append(uint64_t id, absl::Span<const int32_t> tokens, int64_t verified) override {
-    Note("append ", id, " tokens ", tokens.size(),
-         verified > 0 ? absl::StrCat(" verified ", verified) : std::string());
+  void Append(uint64_t id, absl::Span<const int32_t> tokens, const DraftOutcome& outcome) override {
+    Note("append ", id, " tokens ", tokens.size());
+    if (outcome.computed.empty() && outcome.path.empty()) return;
+    Note("computed ", absl::StrJoin(outcome.computed, ","), " path ",
+         absl::StrJoin(outcome.path, ","));
   }
   bool WantsToDraft(int64_t decoding) override {
     this->decoding = decoding;
@@ -252,7 +254,10 @@ TEST(GeneratorDrafterTest, CountsByHand) {
   StepInto(*generator, &responses);
   EXPECT_EQ(generator->stats().drafts.passes, 0);
   drafter.trees = {tree};
+  drafter.Heard();
   StepInto(*generator, &responses);
+  EXPECT_THAT(drafter.Heard(), ElementsAre("draft 1 nodes 32", "append 1 tokens 3",
+                                           "computed 0,1,2,3,4,5,6,7 path 1,6"));
   drafter.trees.clear();  // fewer than asked for: no guess
   StepInto(*generator, &responses);
   EXPECT_EQ(responses[1].tokens.size(), 1u + 3 + 1);
@@ -267,6 +272,27 @@ TEST(GeneratorDrafterTest, CountsByHand) {
   EXPECT_GT(drafts.draft_seconds, 0);
   EXPECT_GT(drafts.verify_seconds, 0);
   EXPECT_EQ(generator->stats().generated_tokens, 5);
+}
+
+// Nodes are told by their places in the tree that was proposed, whatever was pruned from it.
+TEST(GeneratorDrafterTest, ADrafterHearsOfItsOwnNodes) {
+  const auto model = MakeModel();
+  const GenerateRequest request = Request(1, {3, 4}, 20);
+  const std::vector<int32_t> tokens = RunAlone(model.get(), request, {}).tokens;
+  GeneratorOptions options;
+  options.prefill_chunk_tokens = 3;  // so that the third node that is left has no row
+  const auto generator = MakeGenerator(model.get(), options);
+  RecordingDrafter drafter;
+  generator->SetDrafter(&drafter);
+  ASSERT_TRUE(generator->Add(request).ok());
+  Responses responses;
+  StepInto(*generator, &responses);
+  drafter.trees = {{{kVocab, OtherToken(tokens[1]), tokens[1], -1, tokens[2], tokens[3]},
+                    {-1, -1, -1, 0, 2, 4}}};
+  drafter.Heard();
+  StepInto(*generator, &responses);
+  EXPECT_THAT(drafter.Heard(),
+              ElementsAre("draft 1 nodes 32", "append 1 tokens 3", "computed 1,2,4 path 2,4,5"));
 }
 
 // The chunk ends in the middle of a tree. The next node may be drawn, but not what follows it.

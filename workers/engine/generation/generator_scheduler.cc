@@ -54,10 +54,10 @@ absl::Span<const int32_t> Sequence::chain() const {
   return absl::MakeConstSpan(request.draft).subspan(passed);
 }
 
-Scheduler::Scheduler(KvCache* cache, const GeneratorOptions& options)
+Scheduler::Scheduler(KvCache* cache, int64_t max_running, int64_t prefill_chunk_tokens)
     : cache_(cache),
-      max_running_(options.max_num_seqs),
-      prefill_chunk_tokens_(options.prefill_chunk_tokens),
+      max_running_(max_running),
+      prefill_chunk_tokens_(prefill_chunk_tokens),
       prompts_(cache) {}
 
 int64_t Scheduler::WorstCaseBlocks(const GenerateRequest& request) {

@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "workers/engine/generation/cached_attention.h"
 #include "workers/engine/generation/draft_tree.h"
-#include "workers/engine/generation/generator.h"
+#include "workers/engine/generation/generate_request.h"
 #include "workers/engine/generation/prompt_cache.h"
 #include "workers/engine/generation/stop_checker.h"
 #include "workers/engine/kernels/kv_cache.h"
@@ -75,7 +75,9 @@ using Proposals = std::map<uint64_t, DraftTree>;
 /// Owns live requests and divides blocks among them. Without libtorch's operators.
 class Scheduler {
  public:
-  Scheduler(KvCache* cache, const GeneratorOptions& options);
+  /// `max_running`: requests that run at once. `prefill_chunk_tokens`: rows of a step besides those
+  /// of decoding requests.
+  Scheduler(KvCache* cache, int64_t max_running, int64_t prefill_chunk_tokens);
 
   /// Blocks that a request needs when it is as long as it may get, nothing being shared.
   static int64_t WorstCaseBlocks(const GenerateRequest& request);

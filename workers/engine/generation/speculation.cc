@@ -1,6 +1,7 @@
 #include "workers/engine/generation/speculation.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "sdk/base/mutant.h"
 
@@ -24,24 +25,6 @@ class Stopwatch {
 
 }  // namespace
 
-DraftStats DraftStats::operator-(const DraftStats& before) const {
-  DraftStats since = *this;
-  since.pass_rows -= before.pass_rows;
-  since.passes -= before.passes;
-  since.rows -= before.rows;
-  since.short_passes -= before.short_passes;
-  since.judged -= before.judged;
-  since.accepted -= before.accepted;
-  since.bonus -= before.bonus;
-  since.draft_seconds -= before.draft_seconds;
-  since.verify_seconds -= before.verify_seconds;
-  for (size_t depth = 0; depth < kDepths; ++depth) {
-    since.proposed_at[depth] -= before.proposed_at[depth];
-    since.accepted_at[depth] -= before.accepted_at[depth];
-  }
-  return since;
-}
-
 void Speculation::SetDrafter(Drafter* drafter) {
   EndAll();
   drafter_ = drafter;
@@ -50,7 +33,7 @@ void Speculation::SetDrafter(Drafter* drafter) {
 void Speculation::Begin(const GenerateRequest& request) {
   if (drafter_ == nullptr) return;
   const Stopwatch watch(&stats_.draft_seconds);
-  begun_[request.id] = kNoDraft;
+  begun_.insert(request.id);
   drafter_->Begin(request.id, request.prompt, request.resume);
 }
 
@@ -59,47 +42,55 @@ void Speculation::Follow(const std::vector<GenerateUpdate>& updates) {
   if (begun_.empty()) return;
   const Stopwatch watch(&stats_.draft_seconds);
   for (const GenerateUpdate& update : updates) {
-    const auto begun = begun_.find(update.id);
-    if (begun == begun_.end()) continue;
-    const int64_t verified = std::max<int64_t>(0, std::exchange(begun->second, kNoDraft));
-    if (!update.new_tokens.empty()) drafter_->Append(update.id, update.new_tokens, verified);
+    if (begun_.count(update.id) == 0) continue;
+    if (!update.new_tokens.empty()) {
+      drafter_->Append(update.id, update.new_tokens, OutcomeOf(update.id));
+    }
     if (!update.finished) continue;
-    begun_.erase(begun);
+    begun_.erase(update.id);
     drafter_->End(update.id);
   }
+  proposed_.clear();
+}
+
+DraftOutcome Speculation::OutcomeOf(uint64_t id) const {
+  const auto proposed = proposed_.find(id);
+  if (proposed == proposed_.end()) return {};
+  const auto& [nodes, computed, path] = proposed->second;
+  return {absl::MakeConstSpan(nodes).subspan(0, computed), path};
 }
 
 void Speculation::EndAll() {
-  for (const auto& [id, verified] : begun_) drafter_->End(id);
+  for (const uint64_t id : begun_) drafter_->End(id);
   begun_.clear();
+  proposed_.clear();
 }
 
 std::vector<std::pair<uint64_t, DraftTree>> Speculation::Ask(
     const std::vector<const Sequence*>& decoding) {
-  std::vector<std::pair<uint64_t, DraftTree>> drafts;
-  if (begun_.empty() || max_nodes_ == 0 || decoding.empty()) return drafts;
+  if (begun_.empty() || max_nodes_ == 0 || decoding.empty()) return {};
   const bool wanted = drafter_->WantsToDraft(static_cast<int64_t>(decoding.size()));
-  if (!wanted && !Mutant("drafter-asked-at-rest")) return drafts;
+  if (!wanted && !Mutant("drafter-asked-at-rest")) return {};
   std::vector<uint64_t> ids;
+  std::vector<int64_t> depths;
   for (const Sequence* sequence : decoding) {
     const uint64_t id = sequence->request.id;
-    if (begun_.count(id) > 0 && sequence->chain().empty()) ids.push_back(id);
+    if (begun_.count(id) == 0 || !sequence->chain().empty()) continue;
+    ids.push_back(id);
+    depths.push_back(sequence->most_to_compute());
   }
-  if (ids.empty()) return drafts;
+  if (ids.empty()) return {};
   const Stopwatch watch(&stats_.draft_seconds);
   std::vector<DraftTree> trees = drafter_->Draft(ids, max_nodes_);
-  trees.resize(ids.size());
+  std::vector<std::pair<uint64_t, DraftTree>> drafts;
   int64_t left = max_nodes_;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    DraftTree& tree = trees[i];
-    if (tree.size() > left && !Mutant("draft-budget-for-each")) {
-      tree.tokens.resize(left);
-      tree.parents.resize(std::min(tree.parents.size(), tree.tokens.size()));
-    }
-    left = std::max<int64_t>(0, left - tree.size());
-    if (tree.size() == 0) continue;
-    begun_[ids[i]] = 0;
-    drafts.emplace_back(ids[i], std::move(tree));
+  for (size_t i = 0; i < std::min(ids.size(), trees.size()); ++i) {
+    const int64_t most = Mutant("draft-budget-for-each") ? max_nodes_ : left;
+    const int64_t nodes = std::min(trees[i].size(), most);
+    if (nodes == 0) continue;
+    left -= nodes;
+    proposed_[ids[i]].nodes = PruneDraft({vocab_size_, depths[i], nodes}, &trees[i]);
+    drafts.emplace_back(ids[i], std::move(trees[i]));
   }
   return drafts;
 }
@@ -121,8 +112,13 @@ void Speculation::Count(const StepPlan::Draw& draw, const Verification& drawn) {
   stats_.judged += drawn.judged;
   stats_.accepted += accepted;
   stats_.rows += draw.draft_rows;
-  const auto begun = begun_.find(drawn.update.id);
-  if (begun != begun_.end() && begun->second != kNoDraft) begun->second = draw.draft_rows;
+  if (const auto found = proposed_.find(drawn.update.id); found != proposed_.end()) {
+    Proposed& proposed = found->second;
+    proposed.computed = static_cast<size_t>(draw.draft_rows);
+    for (const int32_t node : drawn.path) {
+      proposed.path.push_back(Mutant("pruned-places-told") ? node : proposed.nodes[node]);
+    }
+  }
   if (draw.draft_rows > 0) {
     stats_.bonus += static_cast<int64_t>(drawn.update.new_tokens.size()) - accepted;
   }

@@ -4,15 +4,18 @@
 #define BATON_WORKERS_ENGINE_GENERATION_SPECULATION_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "workers/engine/generation/draft_stats.h"
 #include "workers/engine/generation/draft_tree.h"
 #include "workers/engine/generation/draft_verification.h"
 #include "workers/engine/generation/drafter.h"
-#include "workers/engine/generation/generator.h"
+#include "workers/engine/generation/generate_request.h"
 #include "workers/engine/generation/generator_scheduler.h"
 
 namespace baton::engine {
@@ -22,8 +25,9 @@ class Speculation {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `max_nodes`: GeneratorOptions.max_draft_nodes.
-  explicit Speculation(int64_t max_nodes) : max_nodes_(max_nodes) {}
+  /// `max_nodes`: GeneratorOptions.max_draft_nodes. `vocab_size`: of the model.
+  Speculation(int64_t max_nodes, int64_t vocab_size)
+      : max_nodes_(max_nodes), vocab_size_(vocab_size) {}
 
   /// Ends every request at the drafter that was set before. Those requests get no more drafts.
   void SetDrafter(Drafter* drafter);
@@ -35,7 +39,8 @@ class Speculation {
   /// All requests end.
   void EndAll();
 
-  /// Drafts for those of `decoding` that have no draft of their own, by id; max_nodes together.
+  /// Drafts for those of `decoding` that have no draft of their own, by id; max_nodes together, and
+  /// pruned to what may follow.
   std::vector<std::pair<uint64_t, DraftTree>> Ask(const std::vector<const Sequence*>& decoding);
   /// Instead of Ask, while memory may become short.
   void AskNothing();
@@ -48,11 +53,19 @@ class Speculation {
   const DraftStats& stats() const { return stats_; }
 
  private:
+  // A draft of drafter_. Its nodes have the indices of the tree that drafter_ proposed.
+  struct Proposed {
+    std::vector<int32_t> nodes;  // those left after pruning
+    size_t computed = 0;         // of `nodes`, the first ones
+    std::vector<int32_t> path;   // as DraftOutcome.path
+  };
+  DraftOutcome OutcomeOf(uint64_t id) const;
+
   const int64_t max_nodes_;
+  const int64_t vocab_size_;
   Drafter* drafter_ = nullptr;
-  // At drafter_: nodes of its draft that the pass verified; kNoDraft: it gave none for the pass.
-  static constexpr int64_t kNoDraft = -1;
-  std::unordered_map<uint64_t, int64_t> begun_;
+  std::unordered_set<uint64_t> begun_;               // at drafter_
+  std::unordered_map<uint64_t, Proposed> proposed_;  // for the pass
   DraftStats stats_;
 };
 

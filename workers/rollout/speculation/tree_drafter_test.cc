@@ -28,10 +28,19 @@ class TreeDrafterTest : public ::testing::Test {
     drafter_.WantsToDraft(rows);
     drafter_.PassDone(rows, seconds);
   }
+  // A response goes on. Of its draft the first nodes were computed, and the first ones drawn.
+  void Append(uint64_t id, const std::vector<int32_t>& tokens, int64_t computed = 0,
+              int64_t drawn = 0) {
+    const std::vector<int32_t> nodes = Count(0, static_cast<int32_t>(std::max(computed, drawn)));
+    const auto first = [&](int64_t n) {
+      return absl::MakeConstSpan(nodes).subspan(0, static_cast<size_t>(n));
+    };
+    drafter_.Append(id, tokens, {first(computed), first(drawn)});
+  }
   // A response that is over.
   void Remember(const std::vector<int32_t>& tokens) {
     drafter_.Begin(1000, kPrompt, {});
-    drafter_.Append(1000, tokens, 0);
+    Append(1000, tokens);
     drafter_.End(1000);
   }
   static std::vector<int32_t> Count(int32_t from, int32_t size) {
@@ -47,7 +56,7 @@ TEST_F(TreeDrafterTest, WhatThePromptSaidBeforeIsADraft) {
   LetDraftsPay();
   Remember(Count(100, 30));
   drafter_.Begin(1, kPrompt, {});
-  drafter_.Append(1, Count(100, 5), 0);
+  Append(1, Count(100, 5));
   const auto trees = drafter_.Draft(std::vector<uint64_t>{1}, 8);
   ASSERT_EQ(trees.size(), 1u);
   EXPECT_EQ(trees[0].tokens, Count(105, static_cast<int32_t>(trees[0].tokens.size())));
@@ -72,8 +81,8 @@ TEST_F(TreeDrafterTest, SiblingsProfitWhileTheyRun) {
   LetDraftsPay();
   drafter_.Begin(1, kPrompt, {});
   drafter_.Begin(2, kPrompt, {});
-  drafter_.Append(1, Count(50, 20), 0);
-  drafter_.Append(2, Count(50, 4), 0);
+  Append(1, Count(50, 20));
+  Append(2, Count(50, 4));
   const auto trees = drafter_.Draft(std::vector<uint64_t>{1, 2}, 8);
   EXPECT_TRUE(trees[0].tokens.empty());
   EXPECT_FALSE(trees[1].tokens.empty());
@@ -93,7 +102,7 @@ TEST_F(TreeDrafterTest, OnePassOfManyIsPlain) {
       plain.push_back(pass);
     }
     drafter_.PassDone(1 + drafted, 10e-3 + 0.1e-3 * (1 + drafted));
-    drafter_.Append(1, Count(next, 1 + drafted), drafted);
+    Append(1, Count(next, 1 + drafted), drafted, drafted);
     next += 1 + drafted;
   }
   EXPECT_THAT(plain, ::testing::ElementsAre(63, 128, 193));
@@ -103,16 +112,16 @@ TEST_F(TreeDrafterTest, CountsWhatCameOfIt) {
   LetDraftsPay();
   Remember(Count(100, 30));
   drafter_.Begin(1, kPrompt, {});
-  drafter_.Append(1, Count(100, 5), 0);
+  Append(1, Count(100, 5));
   const auto tree = drafter_.Draft(std::vector<uint64_t>{1}, 6)[0];
   ASSERT_EQ(tree.tokens.size(), 6u);
   // Four of six nodes got a row; three were drawn, and then another token.
-  drafter_.Append(1, std::vector<int32_t>{105, 106, 107, 5}, 4);
+  Append(1, {105, 106, 107, 5}, 4, 3);
   EXPECT_EQ(drafter_.stats().proposed, 6);
   EXPECT_EQ(drafter_.stats().verified, 4);
   EXPECT_EQ(drafter_.stats().accepted, 3);
   // The draft is over: what is appended next is not judged by it.
-  drafter_.Append(1, std::vector<int32_t>{105}, 0);
+  Append(1, {105});
   EXPECT_EQ(drafter_.stats().verified, 4);
 }
 
@@ -132,7 +141,7 @@ TEST_F(TreeDrafterTest, WhatWasNotReachedIsNotJudged) {
   for (uint64_t id = 2; id < 40; ++id) {
     drafter_.Begin(id, kPrompt, std::vector<int32_t>{50});
     const auto tree = drafter_.Draft(std::vector<uint64_t>{id}, 64)[0];
-    drafter_.Append(id, std::vector<int32_t>{static_cast<int32_t>(1000 + id)}, tree.size());
+    Append(id, {static_cast<int32_t>(1000 + id)}, tree.size());
     drafter_.PassDone(1 + tree.size(), 10e-3 + 0.1e-3 * static_cast<double>(1 + tree.size()));
     drafter_.End(id);
   }
@@ -149,11 +158,11 @@ TEST_F(TreeDrafterTest, HistoryThatMisleadsIsLeftAlone) {
   int64_t early = 0, late = 0;
   for (int step = 0; step < 600; ++step) {
     // A known token, and then one that never followed it.
-    drafter_.Append(1, std::vector<int32_t>{100 + step % 300 * 5}, 0);
+    Append(1, {100 + step % 300 * 5});
     const auto tree = drafter_.Draft(std::vector<uint64_t>{1}, 64)[0];
     const auto nodes = static_cast<int64_t>(tree.tokens.size());
     (step < 20 ? early : late) += step < 20 || step >= 500 ? nodes : 0;
-    drafter_.Append(1, std::vector<int32_t>{10000 + step}, nodes);
+    Append(1, {10000 + step}, nodes);
     drafter_.PassDone(1 + nodes, 10e-3 + 1e-3 * static_cast<double>(1 + nodes));
   }
   EXPECT_GT(early, 20);
@@ -165,7 +174,7 @@ TEST_F(TreeDrafterTest, HistoryThatMisleadsIsLeftAlone) {
 TEST_F(TreeDrafterTest, EndedResponsesAreFollowedWhenThereIsTime) {
   for (int32_t prompt = 0; prompt < 10; ++prompt) {
     drafter_.Begin(1, std::vector<int32_t>{prompt}, {});
-    drafter_.Append(1, Count(100, 30), 0);
+    Append(1, Count(100, 30));
     drafter_.End(1);
   }
   EXPECT_EQ(drafter_.cache().stats().tokens, 0);
@@ -181,7 +190,7 @@ TEST_F(TreeDrafterTest, EndedResponsesAreFollowedWhenThereIsTime) {
 
 TEST_F(TreeDrafterTest, LongResponsesDoNotWaitForEver) {
   drafter_.Begin(1, kPrompt, {});
-  for (int i = 0; i < 5000; ++i) drafter_.Append(1, std::vector<int32_t>{i}, 0);
+  for (int i = 0; i < 5000; ++i) Append(1, {i});
   EXPECT_GT(drafter_.cache().stats().tokens, 2500);
 }
 
@@ -207,7 +216,7 @@ TEST_F(TreeDrafterTest, OfManyThatEndedTheOldestAreForgotten) {
   constexpr int32_t kPrompts = 20000;
   for (int32_t i = 0; i < kPrompts; ++i) {
     drafter_.Begin(2, std::vector<int32_t>{i}, {});
-    drafter_.Append(2, Count(i, 100), 0);
+    Append(2, Count(i, 100));
     drafter_.End(2);
   }
   const auto followed = [&] { return drafter_.cache().stats().tokens; };
@@ -224,9 +233,9 @@ TEST_F(TreeDrafterTest, OfManyThatEndedTheOldestAreForgotten) {
 TEST_F(TreeDrafterTest, WhatWasDraftedIsFollowedWhenItEnds) {
   LetDraftsPay();
   drafter_.Begin(1, kPrompt, {});
-  drafter_.Append(1, Count(100, 5), 0);
+  Append(1, Count(100, 5));
   drafter_.Draft(std::vector<uint64_t>{1}, 8);
-  drafter_.Append(1, Count(105, 5), 0);
+  Append(1, Count(105, 5));
   EXPECT_EQ(drafter_.cache().stats().running_responses, 1);
   drafter_.End(1);
   EXPECT_EQ(drafter_.cache().stats().running_responses, 0);
@@ -276,7 +285,7 @@ TEST_F(TreeDrafterTest, APassWithDraftsOfOthersSaysNothing) {
     const bool wants = drafter_.WantsToDraft(12);
     asked += wants ? 1 : 0;
     if (wants) drafter_.Draft(std::vector<uint64_t>{1}, 64);
-    drafter_.Append(1, std::vector<int32_t>{5}, 0);
+    Append(1, {5});
     drafter_.PassDone(60, 30e-3);  // far slower than plain passes
   }
   EXPECT_THAT(asked, Gt(300));
@@ -289,7 +298,7 @@ TEST_F(TreeDrafterTest, TheFirstDraftsAreSmall) {
   std::vector<uint64_t> ids;
   for (uint64_t id = 1; id <= 8; ++id) {
     drafter_.Begin(id, kPrompt, {});
-    drafter_.Append(id, Count(100 + static_cast<int32_t>(id), 5), 0);
+    Append(id, Count(100 + static_cast<int32_t>(id), 5));
     ids.push_back(id);
   }
   const auto nodes = [&] {
@@ -326,7 +335,7 @@ TEST_F(TreeDrafterTest, AFewOfAFullBatchTryFirst) {
       if (!trees[i].tokens.empty()) ++drafted.back();
       // All guesses are right.
       const auto size = static_cast<int32_t>(trees[i].size() + 1);
-      drafter_.Append(ids[i], Count(next[i], size), trees[i].size());
+      Append(ids[i], Count(next[i], size), trees[i].size(), trees[i].size());
       next[i] += size;
     }
     if (!drafted.empty() && drafted.size() <= 10) {
@@ -344,7 +353,7 @@ TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
   LetDraftsPay();
   Remember(Count(100, 30));
   drafter_.Begin(1, kPrompt, {});
-  drafter_.Append(1, Count(100, 5), 0);
+  Append(1, Count(100, 5));
   std::vector<uint64_t> many(12, 999);
   many[0] = 1;
   const auto drafts_of = [&](const std::vector<uint64_t>& ids) {
@@ -369,7 +378,7 @@ TEST_F(TreeDrafterTest, WhatIsRunAheadSilencesNothing) {
   LetDraftsPay();
   Remember(Count(100, 30));
   drafter_.Begin(1, kPrompt, {});
-  drafter_.Append(1, Count(100, 5), 0);
+  Append(1, Count(100, 5));
   std::vector<uint64_t> many(12, 999);
   many[0] = 1;
   drafter_.SetAhead(true);
@@ -401,7 +410,7 @@ TEST_F(TreeDrafterTest, AnActorThatGoesBackIsBelievedAtOnce) {
 TEST_F(TreeDrafterTest, NonsenseTokensGetNoDrafts) {
   LetDraftsPay();
   drafter_.Begin(1, kPrompt, std::vector<int32_t>{-4});
-  drafter_.Append(1, Count(1, 3), 0);
+  Append(1, Count(1, 3));
   EXPECT_TRUE(drafter_.Draft(std::vector<uint64_t>{1}, 8)[0].tokens.empty());
   drafter_.End(1);
   drafter_.End(1);
