@@ -140,9 +140,10 @@ absl::Status PublishGathered(const engine::CausalLM& model, torch::Dtype dtype, 
   return image.CopyTo({memory, static_cast<size_t>(image.size_bytes())});
 }
 
-/// One rank of a job that trains a step and publishes it into `folder`: says its memory in a line.
+/// One rank of a job that trains a step and publishes it to the relay at `address_of_relay`: says
+/// its memory in a line.
 absl::Status RunMemoryRank(const GroupAddress& address, const Work& work,
-                           const std::string& folder) {
+                           const std::string& address_of_relay) {
   CountTensorMemory();
   BATON_ASSIGN_OR_RETURN(const auto groups, RankGroups::Join(address));
   BATON_ASSIGN_OR_RETURN(auto model, engine::CausalLM::Create(work.config, torch::kFloat32,
@@ -171,7 +172,8 @@ absl::Status RunMemoryRank(const GroupAddress& address, const Work& work,
 
   ResetPeakTensorBytes();
   if (writes) {
-    BATON_ASSIGN_OR_RETURN(const auto relay, policy::MakeWeightsRelay(folder, "", "bench"));
+    BATON_ASSIGN_OR_RETURN(const auto relay,
+                           policy::WeightsRelay::Create(address_of_relay, "", "bench"));
     policy::WeightsPublisher publisher(relay.get(), model.get(), kPublished);
     BATON_RETURN_IF_ERROR(publisher.Publish({"job", 1, true, ""}, absl::Notification()));
   }
@@ -262,8 +264,10 @@ std::map<std::string, double> RunLayout(const Layout& layout, const std::string&
 bool AddMemoryRows(const std::string& work, bool quick, const Place& place, int generation,
                    Report& report) {
   const Layout layout = {2, 2};
-  const Ranks ranks =
-      RunRanks(layout, work, quick, place, generation, {"--publish-to", place.folder});
+  const ChildProcess relay({"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", place.folder},
+                           absl::StrCat(place.folder, "/relay_", generation));
+  const std::string address = relay.WaitForLog("listening on ", absl::Seconds(30));
+  const Ranks ranks = RunRanks(layout, work, quick, place, generation, {"--publish-to", address});
   if (ranks.empty()) return false;
   const std::string prefix = absl::StrCat(work, "/", layout.Name(), "/");
   for (const char* name :

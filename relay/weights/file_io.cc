@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -64,24 +63,6 @@ absl::Status AtomicFile::Append(absl::Span<const uint8_t> bytes) {
     bytes.remove_prefix(static_cast<size_t>(written));
   }
   return absl::OkStatus();
-}
-
-absl::Status AtomicFile::Reserve(int64_t size_bytes) {
-  int error = 0;
-  do {
-    error = posix_fallocate(fd_, 0, static_cast<off_t>(size_bytes));
-  } while (error == EINTR);
-  if (error == 0) return absl::OkStatus();
-  struct statvfs info {};
-  if (IsDiskFull(error) && fstatvfs(fd_, &info) == 0) {
-    const uint64_t total_bytes = uint64_t{info.f_blocks} * info.f_frsize;
-    if (static_cast<uint64_t>(size_bytes) > total_bytes) {
-      return absl::OutOfRangeError(absl::StrCat(
-          "cannot reserve room for ", path_, ": its ", size_bytes, " bytes are more than the ",
-          total_bytes, " bytes that the file system holds in all; use a larger one"));
-    }
-  }
-  return IoError(error, "cannot reserve room for", path_);
 }
 
 absl::Status AtomicFile::Commit() {

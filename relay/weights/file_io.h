@@ -24,11 +24,6 @@ class AtomicFile {
   ~AtomicFile();
 
   [[nodiscard]] absl::Status Append(absl::Span<const uint8_t> bytes);
-  /// Gives the file this size, with room on the disk for all of it: it can then be mapped and
-  /// written under its temporary name, by several processes. OUT_OF_RANGE: the file system is
-  /// smaller than that, so no freed space would help.
-  [[nodiscard]] absl::Status Reserve(int64_t size_bytes);
-  const std::string& temporary() const { return temporary_; }
   [[nodiscard]] absl::Status Commit();
 
  private:

@@ -241,16 +241,6 @@ TEST(AtomicFile, SyncsTheFileThenItsName) {
   EXPECT_THAT(TestSyncs::Take(), testing::ElementsAre(HasSubstr(path + ".tmp-"), folder));
 }
 
-TEST(AtomicFile, WhatItsFileSystemCanNeverHoldIsNotAFullDisk) {
-  const TestFolder folder;
-  auto file = AtomicFile::Create(folder.path("f"));
-  ASSERT_TRUE(file.ok()) << file.status();
-  const absl::Status refused = file->Reserve(int64_t{1} << 60);
-  EXPECT_TRUE(absl::IsOutOfRange(refused)) << refused;
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("use a larger one"));
-  EXPECT_TRUE(file->Reserve(100).ok());
-}
-
 TEST(AtomicFile, NeedsADirectory) {
   const TestFolder folder;
   const auto file = AtomicFile::Create(folder.path("none/f"));

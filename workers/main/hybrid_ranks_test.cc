@@ -8,6 +8,7 @@
 #include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "tests/support/workers/hybrid_worker.h"
+#include "tests/support/workers/test_relay.h"
 #include "workers/ranks/ranks.h"
 
 namespace baton {
@@ -21,10 +22,7 @@ std::string Reason(const v1::TaskResult& result) { return ErrorReason(FromProto(
 
 class HybridRanksTest : public ::testing::Test {
  protected:
-  HybridRanksTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()),
-        store_(ranks::GroupStore::Start("127.0.0.1").value()),
-        alone_(relay_.get()) {}
+  HybridRanksTest() : store_(ranks::GroupStore::Start("127.0.0.1").value()), alone_(relay_.get()) {}
 
   void Start(int tp, int dp, int generation_tp = 1) {
     workers_.clear();
@@ -56,7 +54,7 @@ class HybridRanksTest : public ::testing::Test {
   }
 
   TestFolder folder_;
-  std::unique_ptr<policy::WeightsRelay> relay_;
+  policy::TestRelay relay_;
   std::unique_ptr<ranks::GroupStore> store_;
   HybridWorker alone_;
   std::vector<std::unique_ptr<HybridWorker>> workers_;

@@ -8,6 +8,7 @@
 #include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "tests/support/workers/hybrid_worker.h"
+#include "tests/support/workers/test_relay.h"
 
 namespace baton {
 namespace {
@@ -31,10 +32,7 @@ std::string Reason(const v1::TaskResult& result) { return ErrorReason(FromProto(
 
 class HybridRolesTest : public ::testing::Test {
  protected:
-  HybridRolesTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()),
-        shared_(relay_.get()),
-        apart_(relay_.get()) {}
+  HybridRolesTest() : shared_(relay_.get()), apart_(relay_.get()) {}
 
   void AssignBoth() {
     ASSERT_EQ(shared_.Assign("actor").status().code(), 0);
@@ -67,7 +65,7 @@ class HybridRolesTest : public ::testing::Test {
   }
 
   TestFolder folder_;
-  std::unique_ptr<policy::WeightsRelay> relay_;
+  policy::TestRelay relay_;
   HybridWorker shared_, apart_;
 };
 

@@ -83,8 +83,7 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
       ->check(CLI::IsMember({"actor", "rollout", "reward", "reference", "critic", "cost_critic",
                              "reward_model", "cost", "judge"}))
       ->capture_default_str();
-  app.add_option("--relay", options.relay,
-                 "host:port of this machine's relay, or an absolute folder to use instead")
+  app.add_option("--relay", options.relay, "host:port of this machine's relay")
       ->capture_default_str();
   app.add_option("--id", options.id, "Stable name (default: host and process id)");
   app.add_option("--token-file", options.token_file, "File with the bearer token");

@@ -11,6 +11,7 @@
 #include "tests/support/engine/model_image.h"
 #include "tests/support/sdk/worker.h"
 #include "tests/support/workers/policy.h"
+#include "tests/support/workers/test_relay.h"
 #include "tests/support/workers/weights_relay.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/policy/sequences.h"
@@ -43,10 +44,7 @@ struct Template {
 
 class PromptParityTest : public ::testing::TestWithParam<Template> {
  protected:
-  PromptParityTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()),
-        role_({}, relay_.get(), &shared_),
-        worker_(controller_) {
+  PromptParityTest() : role_({}, relay_.get(), &shared_), worker_(controller_) {
     MakeModel();
     EXPECT_TRUE(role_.Register(*worker_.operator->()).ok());
     worker_.Start();
@@ -109,7 +107,7 @@ class PromptParityTest : public ::testing::TestWithParam<Template> {
   TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();
   FakeController controller_;
-  std::unique_ptr<policy::WeightsRelay> relay_;
+  policy::TestRelay relay_;
   hybrid::SharedPolicy shared_;
   rollout::RolloutRole role_;
   RunningWorker worker_;

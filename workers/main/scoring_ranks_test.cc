@@ -11,7 +11,7 @@
 #include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "tests/support/workers/role.h"
-#include "workers/policy/weights_relay.h"
+#include "tests/support/workers/test_relay.h"
 #include "workers/ranks/ranks.h"
 #include "workers/scoring/reference_role.h"
 #include "workers/scoring/reward_model_role.h"
@@ -51,11 +51,9 @@ class RoleOf : public Role {
 
 /// An actor, with what it has beside it in a worker.
 struct Actor {
-  Actor() : relay(policy::MakeWeightsRelay(folder.path(), "", "test").value()) {}
   absl::Status Register(Worker& worker) { return role.Register(worker); }
 
-  TestFolder folder;
-  std::unique_ptr<policy::WeightsRelay> relay;
+  policy::TestRelay relay;
   hybrid::SharedPolicy shared;
   trainer::ActorRole role{{"cpu", kHost}, relay.get(), &shared};
 };

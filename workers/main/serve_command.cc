@@ -129,12 +129,10 @@ absl::Status Serve(const ServeOptions& options) {
     if (store != nullptr) worker_options.group_store = store->address();
   }
   const std::string token = worker_options.token;
-  if (options.relay.rfind('/', 0) != 0) {
-    BATON_RETURN_IF_ERROR(MayShowToken(token, options.relay, TlsFiles(), options.insecure));
-  }
+  BATON_RETURN_IF_ERROR(MayShowToken(token, options.relay, TlsFiles(), options.insecure));
   BATON_ASSIGN_OR_RETURN(const auto worker, Worker::Create(std::move(worker_options)));
   BATON_ASSIGN_OR_RETURN(const auto relay,
-                         policy::MakeWeightsRelay(options.relay, token, worker->worker_id()));
+                         policy::WeightsRelay::Create(options.relay, token, worker->worker_id()));
   const std::set<std::string> roles(options.roles.begin(), options.roles.end());
   hybrid::SharedPolicy shared;
   rollout::RolloutRole rollout({options.device}, relay.get(), &shared);

@@ -14,7 +14,7 @@ namespace baton {
 struct ServeOptions {
   std::string controller;
   std::vector<std::string> roles = {"actor", "rollout", "reward"};
-  std::string relay = "127.0.0.1:7079";  ///< host:port, or an absolute folder instead of a relay.
+  std::string relay = "127.0.0.1:7079";  ///< host:port of this machine's.
   std::string id;
   std::string token_file;
   TlsFiles tls;

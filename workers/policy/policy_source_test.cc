@@ -9,11 +9,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/base/test_folder.h"
-#include "tests/support/engine/model_image.h"
 #include "tests/support/workers/policy.h"
-#include "tests/support/workers/weights_relay.h"
 #include "workers/engine/model/hf_directory.h"
-#include "workers/policy/weights_relay.h"
 
 namespace baton::policy {
 namespace {
@@ -339,37 +336,6 @@ TEST(PolicySource, NamesWhatIsWrong) {
               HasSubstr("max_prompt_length"));
   EXPECT_THAT(Message(source->EncodePrompt(tokenizer::RenderedText(""), 4).status()),
               HasSubstr("empty"));
-}
-
-TEST(FolderRelay, KeepsTheNewestAndForks) {
-  const TestFolder folder;
-  const auto relay = MakeWeightsRelay(folder.path(), "", "test").value();
-  const auto source = PolicySource::Open(TinySpec().model(), "").value();
-  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
-  const auto image = engine::testing::ModelImage(*model).value();
-  const auto load = [&](uint64_t version) {
-    return relay->Load({"j", version}, Never(), [&](absl::Span<const uint8_t> bytes) {
-      return engine::LoadModelFrom(bytes, *model);
-    });
-  };
-  for (uint64_t version = 0; version < 5; ++version) {
-    EXPECT_TRUE(PublishImage(*relay, {"j", version, version == 0, ""}, image).ok());
-  }
-  EXPECT_TRUE(absl::IsNotFound(load(1)));
-  EXPECT_TRUE(load(2).ok());
-  EXPECT_TRUE(absl::IsAlreadyExists(PublishImage(*relay, {"j", 4, false, ""}, image)));
-  EXPECT_TRUE(PublishImage(*relay, {"j", 3, true, ""}, image).ok());
-  EXPECT_TRUE(absl::IsNotFound(load(4)));
-  EXPECT_TRUE(load(3).ok());
-}
-
-// A name from elsewhere is no path.
-TEST(FolderRelay, AJobsNameLeadsNowhere) {
-  const TestFolder folder;
-  const auto relay = MakeWeightsRelay(folder.path("a/relay"), "", "test").value();
-  std::filesystem::create_directories(folder.path("a/relay/kept"));
-  for (const char* job : {"..", ".", "", "../..", "/"}) relay->Forget(job);
-  EXPECT_TRUE(std::filesystem::exists(folder.path("a/relay/kept")));
 }
 
 }  // namespace

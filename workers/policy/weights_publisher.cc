@@ -21,18 +21,22 @@ constexpr int kTries = 3;          // a relay may be started again between Begin
 constexpr int kMostGathered = 64;  // versions between two tries to write by all ranks
 constexpr absl::Duration kKeepAlive = absl::Seconds(2);
 
-/// What the first rank says of a version that it has begun: how it is written, then its ticket.
+/// What the first rank says of a version that it has begun: how it is written, then the segment and
+/// its path, with a space between them.
 constexpr int64_t kOwnBoxes = 0;
 constexpr int64_t kGathered = 1;
 
-std::vector<int64_t> ToWords(bool gathers, const std::string& ticket) {
+std::vector<int64_t> ToWords(bool gathers, const relay::SegmentPlace& place) {
   std::vector<int64_t> words = {gathers ? kGathered : kOwnBoxes};
-  words.insert(words.end(), ticket.begin(), ticket.end());
+  words.insert(words.end(), place.segment_id.begin(), place.segment_id.end());
+  words.push_back(' ');
+  words.insert(words.end(), place.path.begin(), place.path.end());
   return words;
 }
 
-std::string TicketOf(const std::vector<int64_t>& words) {
-  return std::string(words.begin() + 1, words.end());
+relay::SegmentPlace PlaceOf(const std::vector<int64_t>& words) {
+  const auto space = std::find(words.begin() + 1, words.end(), ' ');
+  return {std::string(words.begin() + 1, space), std::string(space + 1, words.end())};
 }
 
 }  // namespace
@@ -69,14 +73,14 @@ absl::Status WeightsPublisher::LeadOnce(const Publication& what,
   absl::StatusOr<Writer> writer = relay_->Begin(what, layout_, writers, cancelled);
   BATON_RETURN_IF_ERROR(writer.status());
   if (leader != nullptr) {
-    BATON_RETURN_IF_ERROR(leader->Say(ToWords(gathers_, (*writer)->ticket())));
+    BATON_RETURN_IF_ERROR(leader->Say(ToWords(gathers_, (*writer)->place())));
     // The group is needed to write; nobody waits for a word meanwhile.
     BATON_RETURN_IF_ERROR(leader->End());
   }
   const absl::Status written = gathers_ ? WriteGathered(*writer) : WriteOwnBoxes(writer);
   leader = StartLeading();
   BATON_RETURN_IF_ERROR(written);
-  return (*writer)->Seal(cancelled);
+  return relay_->Seal(**writer, cancelled);
 }
 
 absl::Status WeightsPublisher::Follow(const Publication& what) {
@@ -93,7 +97,7 @@ absl::Status WeightsPublisher::Follow(const Publication& what) {
     BATON_RETURN_IF_ERROR(engine::ReceiveFromLeader(*model_->tensor_group(), stays).status());
     status = words->at(0) == kGathered
                  ? WriteGathered(nullptr)
-                 : WriteOwnBoxes(relay_->Join(what, TicketOf(*words), layout_));
+                 : WriteOwnBoxes(relay_->Join(what, PlaceOf(*words), layout_));
   }
   return status;
 }
@@ -109,7 +113,7 @@ absl::Status WeightsPublisher::WriteOwnBoxes(const absl::StatusOr<Writer>& write
   const engine::Communicator* group = model_->tensor_group();
   const int rank = group == nullptr ? 0 : group->rank();
   absl::Status written = engine::WriteModelBoxes(*model_, layout_, (*writer)->bytes());
-  if (written.ok()) written = (*writer)->Commit(rank, engine::ModelBoxes(*model_));
+  if (written.ok()) written = relay_->Commit(**writer, rank, engine::ModelBoxes(*model_));
   if (Mutant("publisher-seals-early")) return written;
   const absl::Status all = OfAllRanks(written);
   if (all.ok()) gathered_at_once_ = 1;
@@ -136,7 +140,7 @@ absl::Status WeightsPublisher::WriteGathered(const Writer& writer) {
   broken_ = !written.ok() && (writer == nullptr || absl::IsUnavailable(written) ||
                               absl::IsDeadlineExceeded(written));
   if (!written.ok() || writer == nullptr) return written;
-  return writer->Commit(0, relay::WholeTensors(layout_.entries()));
+  return relay_->Commit(*writer, 0, relay::WholeTensors(layout_.entries()));
 }
 
 absl::Status WeightsPublisher::OfAllRanks(const absl::Status& mine) {

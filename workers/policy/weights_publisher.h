@@ -46,7 +46,7 @@ class WeightsPublisher {
   int64_t size_bytes() const { return layout_.file_size(); }
 
  private:
-  using Writer = std::unique_ptr<VersionWriter>;
+  using Writer = WeightsRelay::Writer;
 
   absl::Status Lead(const Publication& what, const absl::Notification& cancelled);
   absl::Status LeadOnce(const Publication& what, const absl::Notification& cancelled,

@@ -1,6 +1,7 @@
-// Ranks, each on a thread, that publish through a real baton-relay and through a folder.
+// Ranks, each on a thread, that publish through a real baton-relay.
 #include "workers/policy/weights_publisher.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -23,61 +24,37 @@ using engine::Communicator;
 
 constexpr char kTrainedJob[] = "projects/default/jobs/j";
 
-/// Another relay, with something done before a call of this rank goes through.
+/// A worker's end of the relay, with something done before a call of this rank goes through.
 class RelayWith : public WeightsRelay {
  public:
   using Hook = std::function<absl::Status()>;
-  RelayWith(WeightsRelay* relay, Hook join, Hook commit, Hook begin = nullptr)
-      : relay_(relay),
+  RelayWith(const std::string& address, Hook join, Hook commit, Hook begin = nullptr)
+      : WeightsRelay(relay::RelayClient::Create({address}).value(), "test"),
         join_(std::move(join)),
         commit_(std::move(commit)),
         begin_(std::move(begin)) {}
 
-  absl::StatusOr<std::unique_ptr<VersionWriter>> Begin(
-      const Publication& what, const relay::SafetensorsLayout& layout, int writers,
-      const absl::Notification& cancelled) override {
+  absl::StatusOr<Writer> Begin(const Publication& what, const relay::SafetensorsLayout& layout,
+                               int writers, const absl::Notification& cancelled) override {
     begun_with_.push_back(writers);
     if (begin_) BATON_RETURN_IF_ERROR(begin_());
-    BATON_ASSIGN_OR_RETURN(auto writer, relay_->Begin(what, layout, writers, cancelled));
-    return std::make_unique<Writer>(std::move(writer), commit_);
+    return WeightsRelay::Begin(what, layout, writers, cancelled);
   }
-  absl::StatusOr<std::unique_ptr<VersionWriter>> Join(
-      const Publication& what, const std::string& ticket,
-      const relay::SafetensorsLayout& layout) override {
+  absl::StatusOr<Writer> Join(const Publication& what, const relay::SegmentPlace& place,
+                              const relay::SafetensorsLayout& layout) override {
     if (join_) BATON_RETURN_IF_ERROR(join_());
-    BATON_ASSIGN_OR_RETURN(auto writer, relay_->Join(what, ticket, layout));
-    return std::make_unique<Writer>(std::move(writer), commit_);
+    return WeightsRelay::Join(what, place, layout);
   }
-  absl::Status Load(const Version& what, const absl::Notification& cancelled,
-                    absl::FunctionRef<absl::Status(absl::Span<const uint8_t>)> use) override {
-    return relay_->Load(what, cancelled, use);
+  absl::Status Commit(relay::SegmentWriter& writer, int rank,
+                      absl::Span<const relay::TensorBox> boxes) override {
+    if (commit_) BATON_RETURN_IF_ERROR(commit_());
+    return WeightsRelay::Commit(writer, rank, boxes);
   }
-  void Forget(const std::string& job) override { relay_->Forget(job); }
 
   /// The writers that each Begin was for.
   const std::vector<int>& begun_with() const { return begun_with_; }
 
  private:
-  class Writer : public VersionWriter {
-   public:
-    Writer(std::unique_ptr<VersionWriter> writer, Hook commit)
-        : writer_(std::move(writer)), commit_(std::move(commit)) {}
-    std::string ticket() const override { return writer_->ticket(); }
-    absl::Span<uint8_t> bytes() override { return writer_->bytes(); }
-    absl::Status Commit(int writer, absl::Span<const relay::TensorBox> boxes) override {
-      if (commit_) BATON_RETURN_IF_ERROR(commit_());
-      return writer_->Commit(writer, boxes);
-    }
-    absl::Status Seal(const absl::Notification& cancelled) override {
-      return writer_->Seal(cancelled);
-    }
-
-   private:
-    const std::unique_ptr<VersionWriter> writer_;
-    const Hook commit_;
-  };
-
-  WeightsRelay* const relay_;
   const Hook join_, commit_, begin_;
   std::vector<int> begun_with_;
 };
@@ -86,7 +63,7 @@ class WeightsPublisherTest : public ::testing::Test {
  protected:
   WeightsPublisherTest() {
     StartRelay("127.0.0.1:0");
-    relay_ = MakeWeightsRelay(process_->address(), "", "test").value();
+    relay_ = WeightsRelay::Create(process_->address(), "", "test").value();
   }
 
   void StartRelay(const std::string& listen) {
@@ -136,41 +113,36 @@ class WeightsPublisherTest : public ::testing::Test {
 
 TEST_F(WeightsPublisherTest, RanksTogetherPublishTheBytesOfTheWholeModel) {
   const std::vector<uint8_t> want = Want();
-  const auto folder = MakeWeightsRelay(folder_.path(), "", "test").value();
   uint64_t version = 0;
-  for (WeightsRelay* relay : {relay_.get(), folder.get()}) {
-    for (int ranks : {2, 4}) {
-      ++version;
-      const auto answers = Publish(std::vector<WeightsRelay*>(ranks, relay), {version});
-      for (const absl::Status& answer : answers) EXPECT_TRUE(answer.ok()) << answer;
-      EXPECT_EQ(Load(*relay, version).value(), want) << ranks << " ranks";
-    }
-    const auto alone = Model(nullptr);
-    WeightsPublisher publisher(relay, alone.get(), torch::kBFloat16);
-    ASSERT_TRUE(publisher.Publish({kTrainedJob, ++version, false, ""}, Never()).ok());
-    EXPECT_EQ(publisher.size_bytes(), static_cast<int64_t>(want.size()));
-    EXPECT_EQ(Load(*relay, version).value(), want);
+  for (int ranks : {2, 4}) {
+    ++version;
+    const auto answers = Publish(std::vector<WeightsRelay*>(ranks, relay_.get()), {version});
+    for (const absl::Status& answer : answers) EXPECT_TRUE(answer.ok()) << answer;
+    EXPECT_EQ(Load(*relay_, version).value(), want) << ranks << " ranks";
   }
+  const auto alone = Model(nullptr);
+  WeightsPublisher publisher(relay_.get(), alone.get(), torch::kBFloat16);
+  ASSERT_TRUE(publisher.Publish({kTrainedJob, ++version, false, ""}, Never()).ok());
+  EXPECT_EQ(publisher.size_bytes(), static_cast<int64_t>(want.size()));
+  EXPECT_EQ(Load(*relay_, version).value(), want);
 }
 
 TEST_F(WeightsPublisherTest, AVersionThatARankCouldNotWriteIsNotThere) {
-  const auto folder = MakeWeightsRelay(folder_.path(), "", "test").value();
-  for (WeightsRelay* relay : {relay_.get(), folder.get()}) {
-    RelayWith full(relay, nullptr, [] { return absl::ResourceExhaustedError("no room here"); });
-    const auto answers = Publish({relay, &full});
-    EXPECT_EQ(answers[0].code(), absl::StatusCode::kResourceExhausted) << answers[0];
-    EXPECT_THAT(std::string(answers[0].message()), ::testing::HasSubstr("rank 1"));
-    EXPECT_EQ(answers[1].message(), "no room here");
-    EXPECT_TRUE(absl::IsNotFound(Load(*relay, 1).status()));
-    EXPECT_TRUE(Publish({relay, relay})[0].ok()) << "it may be published again";
-    EXPECT_EQ(Load(*relay, 1).value(), Want());
-  }
+  RelayWith full(process_->address(), nullptr,
+                 [] { return absl::ResourceExhaustedError("no room here"); });
+  const auto answers = Publish({relay_.get(), &full});
+  EXPECT_EQ(answers[0].code(), absl::StatusCode::kResourceExhausted) << answers[0];
+  EXPECT_THAT(std::string(answers[0].message()), ::testing::HasSubstr("rank 1"));
+  EXPECT_EQ(answers[1].message(), "no room here");
+  EXPECT_TRUE(absl::IsNotFound(Load(*relay_, 1).status()));
+  EXPECT_TRUE(Publish({relay_.get(), relay_.get()})[0].ok()) << "it may be published again";
+  EXPECT_EQ(Load(*relay_, 1).value(), Want());
 }
 
 TEST_F(WeightsPublisherTest, ARankOfAnotherMachineSendsItsTensors) {
-  RelayWith near(relay_.get(), nullptr, nullptr);
+  RelayWith near(process_->address(), nullptr, nullptr);
   RelayWith far(
-      relay_.get(), [] { return absl::NotFoundError("another machine"); }, nullptr);
+      process_->address(), [] { return absl::NotFoundError("another machine"); }, nullptr);
   for (const absl::Status& answer : Publish({&near, &far}, {1, 2})) {
     EXPECT_TRUE(answer.ok()) << answer;
   }
@@ -181,9 +153,9 @@ TEST_F(WeightsPublisherTest, ARankOfAnotherMachineSendsItsTensors) {
 
 // Worked out by hand: versions 1, 3 and 6 are tried by both, and then written by one.
 TEST_F(WeightsPublisherTest, ARankOfAnotherMachineIsTriedLessAndLessOften) {
-  RelayWith near(relay_.get(), nullptr, nullptr);
+  RelayWith near(process_->address(), nullptr, nullptr);
   RelayWith far(
-      relay_.get(), [] { return absl::NotFoundError("another machine"); }, nullptr);
+      process_->address(), [] { return absl::NotFoundError("another machine"); }, nullptr);
   for (const absl::Status& answer : Publish({&near, &far}, {1, 2, 3, 4, 5, 6, 7})) {
     EXPECT_TRUE(answer.ok()) << answer;
   }
@@ -192,10 +164,10 @@ TEST_F(WeightsPublisherTest, ARankOfAnotherMachineIsTriedLessAndLessOften) {
 
 // A relay that was starting again when the rank asked it.
 TEST_F(WeightsPublisherTest, ARankThatOnceDidNotReachAVersionWritesItsBoxesAgain) {
-  RelayWith near(relay_.get(), nullptr, nullptr);
+  RelayWith near(process_->address(), nullptr, nullptr);
   int joins = 0;
   RelayWith unlucky(
-      relay_.get(),
+      process_->address(),
       [&] { return ++joins == 1 ? absl::NotFoundError("no such version") : absl::OkStatus(); },
       nullptr);
   for (const absl::Status& answer : Publish({&near, &unlucky}, {1, 2, 3, 4})) {
@@ -207,7 +179,7 @@ TEST_F(WeightsPublisherTest, ARankThatOnceDidNotReachAVersionWritesItsBoxesAgain
 
 TEST_F(WeightsPublisherTest, ARelayThatIsStartedAgainBetweenBeginAndSealGetsTheVersion) {
   int commits = 0;
-  RelayWith unlucky(relay_.get(), nullptr, [&] {
+  RelayWith unlucky(process_->address(), nullptr, [&] {
     if (++commits > 1) return absl::OkStatus();
     const std::string address = process_->address();
     process_.reset();
@@ -223,8 +195,9 @@ TEST_F(WeightsPublisherTest, ARelayThatIsStartedAgainBetweenBeginAndSealGetsTheV
 
 // A rank maps the memory and speaks to another relay: containers may share their memory alone.
 TEST_F(WeightsPublisherTest, ARankWithAnotherRelaySendsItsTensors) {
-  RelayWith near(relay_.get(), nullptr, nullptr);
-  RelayWith other(relay_.get(), nullptr, [] { return absl::NotFoundError("no such segment"); });
+  RelayWith near(process_->address(), nullptr, nullptr);
+  RelayWith other(process_->address(), nullptr,
+                  [] { return absl::NotFoundError("no such segment"); });
   for (const absl::Status& answer : Publish({&near, &other}, {1, 2})) {
     EXPECT_TRUE(answer.ok()) << answer;
   }
@@ -237,7 +210,7 @@ TEST_F(WeightsPublisherTest, ARankWithAnotherRelaySendsItsTensors) {
 TEST_F(WeightsPublisherTest, OnlyTheFirstRankAnswersForAVersionBegunAgain) {
   int begun = 0;
   RelayWith first(
-      relay_.get(), nullptr, [] { return absl::NotFoundError("the relay is new"); },
+      process_->address(), nullptr, [] { return absl::NotFoundError("the relay is new"); },
       [&] { return ++begun == 1 ? absl::OkStatus() : absl::ResourceExhaustedError("full"); });
   const auto answers = Publish({&first, relay_.get()});
   EXPECT_EQ(answers[0], absl::ResourceExhaustedError("full"));
@@ -283,8 +256,10 @@ TEST_F(WeightsPublisherTest, ARankThatDiesWhileItWritesLeavesNoVersion) {
     const auto words = engine::ReceiveFromLeader(group, stays).value().value();
     ASSERT_FALSE(engine::ReceiveFromLeader(group, stays).value().has_value());
     const auto layout = engine::ModelLayout(*Model(nullptr), torch::kBFloat16).value();
-    const auto writer = relay_->Join({kTrainedJob, 1, false, ""},
-                                     std::string(words.begin() + 1, words.end()), layout);
+    const auto space = std::find(words.begin() + 1, words.end(), ' ');
+    const auto writer = relay_->Join(
+        {kTrainedJob, 1, false, ""},
+        {std::string(words.begin() + 1, space), std::string(space + 1, words.end())}, layout);
     ASSERT_TRUE(writer.ok()) << writer.status();
     group.AllGather(torch::zeros({1}, torch::kInt64), torch::zeros({2}, torch::kInt64));
     (*writer)->bytes().back() = 1;

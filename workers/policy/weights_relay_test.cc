@@ -25,7 +25,7 @@ class WeightsRelayTest : public ::testing::Test {
  protected:
   WeightsRelayTest() {
     StartRelay("127.0.0.1:0");
-    relay_ = MakeWeightsRelay(address_, "", "test").value();
+    relay_ = WeightsRelay::Create(address_, "", "test").value();
   }
 
   void StartRelay(const std::string& listen) {
@@ -107,26 +107,24 @@ TEST_F(WeightsRelayTest, AForgottenJobTakesNoMemory) {
   EXPECT_TRUE(Load(1).ok());
 }
 
-// Of a relay, and of a folder that stands in for one.
 TEST_F(WeightsRelayTest, AVersionThatRolloutsStillNeedIsKept) {
-  const TestFolder place;
-  const auto folder = MakeWeightsRelay(place.path(), "", "test").value();
-  for (WeightsRelay* relay : {relay_.get(), folder.get()}) {
-    const auto load = [&](uint64_t version) {
-      return relay->Load({kJob, version}, Never(),
-                         [](absl::Span<const uint8_t>) { return absl::OkStatus(); });
-    };
-    for (uint64_t version = 1; version <= 6; ++version) {
-      Publication what = {kJob, version, false, ""};
-      if (version > 1) what.keep_versions = {1};
-      ASSERT_TRUE(PublishImage(*relay, what, Image(static_cast<float>(version))).ok());
-    }
-    EXPECT_TRUE(load(1).ok());
-    EXPECT_TRUE(load(6).ok());
-    EXPECT_TRUE(absl::IsNotFound(load(2)));
-    ASSERT_TRUE(PublishImage(*relay, {kJob, 7, false, ""}, Image(7)).ok());
-    EXPECT_TRUE(absl::IsNotFound(load(1))) << "it is not needed any more";
+  for (uint64_t version = 1; version <= 6; ++version) {
+    Publication what = {kJob, version, false, ""};
+    if (version > 1) what.keep_versions = {1};
+    ASSERT_TRUE(PublishImage(*relay_, what, Image(static_cast<float>(version))).ok());
   }
+  EXPECT_TRUE(Load(1).ok());
+  EXPECT_TRUE(Load(6).ok());
+  EXPECT_TRUE(absl::IsNotFound(Load(2)));
+  ASSERT_TRUE(Publish(7).ok());
+  EXPECT_TRUE(absl::IsNotFound(Load(1))) << "it is not needed any more";
+}
+
+TEST_F(WeightsRelayTest, AForkDropsWhatComesAnew) {
+  for (uint64_t version = 1; version <= 3; ++version) ASSERT_TRUE(Publish(version).ok());
+  ASSERT_TRUE(PublishImage(*relay_, {kJob, 2, true, ""}, Image(2)).ok());
+  EXPECT_TRUE(Load(2).ok());
+  EXPECT_TRUE(absl::IsNotFound(Load(3)));
 }
 
 // The publisher's rank was lost, or its job was cancelled, before the version was sealed.

@@ -11,6 +11,7 @@
 #include "sdk/base/test_folder.h"
 #include "tests/support/sdk/worker.h"
 #include "tests/support/workers/policy.h"
+#include "tests/support/workers/test_relay.h"
 #include "workers/trainer/actor_role.h"
 
 namespace baton::trainer {
@@ -18,9 +19,7 @@ namespace baton::trainer {
 /// Fixture: an actor on a tiny model, driven by an in-process controller.
 class ActorTest : public ::testing::Test {
  protected:
-  ActorTest() : relay_(policy::MakeWeightsRelay(folder_.path("relay"), "", "test").value()) {
-    Restart();
-  }
+  ActorTest() { Restart(); }
 
   /// A new process, as far as the role knows.
   void Restart() {
@@ -67,7 +66,7 @@ class ActorTest : public ::testing::Test {
   TestFolder folder_;
   v1::JobSpec spec_ = policy::TinySpec();  ///< Of the job that Assign gives.
   FakeController controller_;
-  std::unique_ptr<policy::WeightsRelay> relay_;
+  policy::TestRelay relay_;
   hybrid::SharedPolicy shared_;
   std::unique_ptr<ActorRole> role_;
   std::unique_ptr<RunningWorker> worker_;

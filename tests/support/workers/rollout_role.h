@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
 #include "tests/support/engine/model_image.h"
 #include "tests/support/sdk/worker.h"
 #include "tests/support/workers/policy.h"
+#include "tests/support/workers/test_relay.h"
 #include "tests/support/workers/weights_relay.h"
 #include "workers/rollout/rollout_role.h"
 
@@ -22,10 +22,7 @@ namespace baton::rollout {
 /// Fixture: a rollout role on a tiny model, driven by an in-process controller.
 class RolloutRoleTest : public ::testing::Test {
  protected:
-  RolloutRoleTest()
-      : relay_(policy::MakeWeightsRelay(folder_.path(), "", "test").value()),
-        role_({}, relay_.get(), &shared_),
-        worker_(controller_) {
+  RolloutRoleTest() : role_({}, relay_.get(), &shared_), worker_(controller_) {
     EXPECT_TRUE(role_.Register(*worker_.operator->()).ok());
     worker_.Start();
     source_ = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
@@ -70,9 +67,8 @@ class RolloutRoleTest : public ::testing::Test {
     return tokens;
   }
 
-  TestFolder folder_;
   FakeController controller_;
-  std::unique_ptr<policy::WeightsRelay> relay_;
+  policy::TestRelay relay_;
   hybrid::SharedPolicy shared_;
   RolloutRole role_;
   RunningWorker worker_;

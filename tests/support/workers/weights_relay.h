@@ -18,8 +18,8 @@ inline absl::Status PublishImage(WeightsRelay& relay, const Publication& what,
   BATON_ASSIGN_OR_RETURN(const auto writer,
                          relay.Begin(what, image.layout(), /*writers=*/1, cancelled));
   BATON_RETURN_IF_ERROR(image.CopyTo(writer->bytes()));
-  BATON_RETURN_IF_ERROR(writer->Commit(0, relay::WholeTensors(image.layout().entries())));
-  return writer->Seal(cancelled);
+  BATON_RETURN_IF_ERROR(relay.Commit(*writer, 0, relay::WholeTensors(image.layout().entries())));
+  return relay.Seal(*writer, cancelled);
 }
 
 }  // namespace baton::policy
