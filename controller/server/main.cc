@@ -25,6 +25,7 @@
 #include "controller/store/sqlite_store.h"
 #include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
+#include "sdk/base/program.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/version.h"
 
@@ -49,8 +50,7 @@ struct Flags {
   std::string token_file;
   std::string relay_key_file;
   std::string checker = "auto";
-  std::string log_file;
-  std::string log_level = "info";
+  baton::LogOptions log;
   double lease_seconds = 10;
   double drain_slow_after = 30;
   bool survive_power_cut = false;
@@ -93,17 +93,7 @@ void DivideFiles(int files, const Flags& flags, baton::api::ApiOptions* api,
   api->uploads.open_of_project = std::min(api->uploads.open_of_project, api->uploads.open / 4);
 }
 
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "baton-controller: %s\n", std::string(status.message()).c_str());
-  return 1;
-}
-
-baton::LogLevel LevelOf(const std::string& name) {
-  if (name == "debug") return baton::LogLevel::kDebug;
-  if (name == "warn") return baton::LogLevel::kWarn;
-  if (name == "error") return baton::LogLevel::kError;
-  return baton::LogLevel::kInfo;
-}
+int Fail(const absl::Status& status) { return baton::Fail("baton-controller", status); }
 
 // Of "trainers=1,rollouts=2".
 std::map<std::string, int> UpWorkersOf(absl::string_view text) {
@@ -379,10 +369,9 @@ int main(int argc, char** argv) {
                  "Set by `baton up`: its options and how many workers it started by each; what "
                  "`baton why` advises then names these options")
       ->group("");
-  app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
-  app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
+  baton::DeclareLogOptions(app, &flags.log);
   CLI11_PARSE(app, argc, argv);
-  baton::InitLog({LevelOf(flags.log_level), flags.log_file, "controller"});
+  flags.log.process_name = "controller";
+  baton::InitLog(flags.log);
   return flags.delete_jobs.empty() ? Run(flags) : DeleteJobs(flags);
 }

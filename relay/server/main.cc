@@ -14,6 +14,7 @@
 #include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
 #include "sdk/base/private_file.h"
+#include "sdk/base/program.h"
 #include "sdk/base/shared_key.h"
 #include "sdk/base/version.h"
 
@@ -23,8 +24,7 @@ struct Flags {
   baton::relay::RelayServerOptions server;
   std::string token_file;
   std::string key_file;
-  std::string log_file;
-  std::string log_level = "info";
+  baton::LogOptions log;
   bool remove_orphans = false;
 };
 
@@ -52,22 +52,10 @@ void Declare(CLI::App& app, Flags& flags) {
   app.add_option("--capability-key-file", flags.key_file,
                  "File with the key that the controller shares; with it only a job's own trainer "
                  "may publish for the job");
-  app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
-  app.add_option("--log-level", flags.log_level, "debug, info, warn or error")
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
-      ->capture_default_str();
+  baton::DeclareLogOptions(app, &flags.log);
 }
 
-baton::LogLevel Level(const std::string& name) {
-  if (name == "debug") return baton::LogLevel::kDebug;
-  if (name == "warn") return baton::LogLevel::kWarn;
-  return name == "error" ? baton::LogLevel::kError : baton::LogLevel::kInfo;
-}
-
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "baton-relay: %s\n", std::string(status.message()).c_str());
-  return 1;
-}
+int Fail(const absl::Status& status) { return baton::Fail("baton-relay", status); }
 
 }  // namespace
 
@@ -93,7 +81,8 @@ int main(int argc, char** argv) {
     if (!key.ok()) return Fail(key.status());
     flags.server.relay.capability_key = *std::move(key);
   }
-  baton::InitLog({Level(flags.log_level), flags.log_file, "relay"});
+  flags.log.process_name = "relay";
+  baton::InitLog(flags.log);
 
   sigset_t stop;  // Blocked before any thread starts, so that only sigwait sees them.
   sigemptyset(&stop);

@@ -1,7 +1,6 @@
 // baton-fake-worker: every role of a job without a model.
 #include <unistd.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "sdk/base/log.h"
 #include "sdk/base/private_file.h"
+#include "sdk/base/program.h"
 #include "sdk/worker/run_until_signal.h"
 #include "tests/fake_worker/fake_worker.h"
 
@@ -19,8 +19,7 @@ namespace {
 struct Flags {
   std::string token_file;
   std::string relay;
-  std::string log_file;
-  std::string log_level = "info";
+  baton::LogOptions log;
   double token_ms = 0;
   double task_ms = 0;
   int threads = 1;
@@ -58,14 +57,10 @@ void Declare(CLI::App& app, baton::fake::FakeWorkerOptions& options, Flags& flag
   app.add_option("--fail", flags.fail, "METHOD:N - this worker's Nth task of it fails");
   app.add_option("--hang", flags.hang, "METHOD:N - … never ends");
   app.add_option("--crash", flags.crash, "METHOD:N - … ends the process");
-  app.add_option("--log-file", flags.log_file, "Append the log here instead of standard error");
-  app.add_option("--log-level", flags.log_level, "debug, info, warn or error");
+  baton::DeclareLogOptions(app, &flags.log);
 }
 
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "baton-fake-worker: %s\n", std::string(status.message()).c_str());
-  return 1;
-}
+int Fail(const absl::Status& status) { return baton::Fail("baton-fake-worker", status); }
 
 absl::Status AddFaults(baton::fake::Fault::Kind kind, const std::vector<std::string>& texts,
                        std::vector<baton::fake::Fault>& faults) {
@@ -75,15 +70,6 @@ absl::Status AddFaults(baton::fake::Fault::Kind kind, const std::vector<std::str
     faults.push_back(*fault);
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<baton::LogLevel> ParseLevel(const std::string& name) {
-  if (name == "debug") return baton::LogLevel::kDebug;
-  if (name == "info") return baton::LogLevel::kInfo;
-  if (name == "warn") return baton::LogLevel::kWarn;
-  if (name == "error") return baton::LogLevel::kError;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--log-level: \"", name, "\" is not debug, info, warn or error"));
 }
 
 absl::Status Complete(const Flags& flags, baton::fake::FakeWorkerOptions& options) {
@@ -117,10 +103,9 @@ int main(int argc, char** argv) {
   Flags flags;
   Declare(app, options, flags);
   CLI11_PARSE(app, argc, argv);
-  const auto level = ParseLevel(flags.log_level);
-  if (!level.ok()) return Fail(level.status());
   if (auto status = Complete(flags, options); !status.ok()) return Fail(status);
-  baton::InitLog({*level, flags.log_file, "fake-worker"});
+  flags.log.process_name = "fake-worker";
+  baton::InitLog(flags.log);
   auto worker = baton::fake::FakeWorker::Create(std::move(options));
   if (!worker.ok()) return Fail(worker.status());
   const absl::Status status = baton::RunUntilSignal((*worker)->worker());

@@ -17,6 +17,7 @@
 #include "sdk/base/compute_environment.h"
 #include "sdk/base/file_limit.h"
 #include "sdk/base/log.h"
+#include "sdk/base/program.h"
 #include "sdk/base/version.h"
 #include "workers/main/check_command.h"
 #include "workers/main/check_server.h"
@@ -29,8 +30,7 @@ namespace {
 
 struct CommonFlags {
   int threads = 1;
-  std::string log_file;
-  std::string log_level = "info";
+  baton::LogOptions log;
 };
 
 constexpr char kMark[] = "BATON_WORKER_THREADS";
@@ -57,17 +57,7 @@ void RestartWithThreads(int threads, char** argv) {
   std::perror("baton-worker: cannot restart itself; going on with default threads");
 }
 
-int Fail(const absl::Status& status) {
-  std::fprintf(stderr, "%s: %s\n", program_name, std::string(status.message()).c_str());
-  return 1;
-}
-
-baton::LogLevel LevelOf(const std::string& name) {
-  if (name == "debug") return baton::LogLevel::kDebug;
-  if (name == "warn") return baton::LogLevel::kWarn;
-  if (name == "error") return baton::LogLevel::kError;
-  return baton::LogLevel::kInfo;
-}
+int Fail(const absl::Status& status) { return baton::Fail(program_name, status); }
 
 CLI::Validator OwnDevice() {
   return CLI::Validator([](const std::string& device) { return baton::DeviceProblem(device); }, "");
@@ -124,10 +114,7 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
   app.add_option("--threads", common.threads, "Compute threads")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_option("--log-file", common.log_file, "Append the log here instead of standard error");
-  app.add_option("--log-level", common.log_level)
-      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
-      ->capture_default_str();
+  baton::DeclareLogOptions(app, &common.log);
 }
 
 CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, CommonFlags& common) {
@@ -326,7 +313,8 @@ int main(int argc, char** argv) {
   baton::RaiseFileLimit();
   RestartWithThreads(common.threads, argv);
   at::set_num_threads(common.threads);
-  baton::InitLog({LevelOf(common.log_level), common.log_file, "worker"});
+  common.log.process_name = "worker";
+  baton::InitLog(common.log);
   if (generate_command->parsed()) {
     return generate.prompts.empty() ? RunGenerate(generate) : RunGenerateFile(generate);
   }
