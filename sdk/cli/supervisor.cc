@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -65,7 +64,7 @@ absl::Status Supervisor::Launch(Child& child, absl::Time now) {
   const auto pid = Spawn(options);
   ::close(log);
   if (!pid.ok()) return pid.status();
-  child.pid = *pid;
+  child.process = std::make_unique<ProcessGroup>(*pid);
   child.started = now;
   return absl::OkStatus();
 }
@@ -85,15 +84,13 @@ absl::Status Supervisor::Start() {
 bool Supervisor::Poll(absl::Time now) {
   bool changed = false;
   for (Child& child : children_) {
-    int status = 0;
-    if (child.pid > 0 && ::waitpid(child.pid, &status, WNOHANG) == child.pid) {
-      ::kill(-child.pid, SIGKILL);  // what it started and left behind
-      child.pid = 0;
+    if (child.process != nullptr && child.process->WaitFor(absl::ZeroDuration()).has_value()) {
+      child.process.reset();  // with what it started and left behind
       child.young_deaths = now - child.started < kYoung ? child.young_deaths + 1 : 1;
       child.next_start = now + Backoff(child.young_deaths);
       changed = true;
     }
-    if (child.pid == 0 && !stopped_ && now >= child.next_start) {
+    if (child.process == nullptr && !stopped_ && now >= child.next_start) {
       ++child.restarts;
       if (!Launch(child, now).ok()) child.next_start = now + absl::Seconds(10);
       changed = true;
@@ -106,7 +103,7 @@ void Supervisor::Stop(absl::Duration grace) {
   stopped_ = true;
   // Workers first, then what they talk to: no worker logs a loss that is none.
   for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
-    if (child->pid > 0) ::kill(child->pid, SIGTERM);
+    if (child->process != nullptr) ::kill(child->process->leader(), SIGTERM);
   }
   AwaitEnd(grace);
   for (Child& child : children_) {
@@ -119,33 +116,18 @@ void Supervisor::Stop(absl::Duration grace) {
 // Kills what is left after `grace`.
 void Supervisor::AwaitEnd(absl::Duration grace) {
   const absl::Time end = BootNow() + grace;
-  bool killed = false;
-  while (true) {
-    bool any = false;
-    for (Child& child : children_) {
-      if (child.pid <= 0) continue;
-      if (::waitpid(child.pid, nullptr, WNOHANG) == child.pid) {
-        ::kill(-child.pid, SIGKILL);
-        child.pid = 0;
-      } else {
-        any = true;
-      }
-    }
-    if (!any) return;
-    if (!killed && BootNow() > end) {
-      for (Child& child : children_) {
-        if (child.pid > 0) ::kill(-child.pid, SIGKILL);
-      }
-      killed = true;
-    }
-    absl::SleepFor(absl::Milliseconds(20));
+  for (Child& child : children_) {
+    if (child.process == nullptr) continue;
+    child.process->WaitFor(end - BootNow());
+    child.process.reset();
   }
 }
 
 std::vector<ProcessState> Supervisor::States() const {
   std::vector<ProcessState> states;
   for (const Child& child : children_) {
-    states.push_back({child.spec.name, child.pid, child.restarts,
+    const int pid = child.process == nullptr ? 0 : child.process->leader();
+    states.push_back({child.spec.name, pid, child.restarts,
                       absl::ToUnixSeconds(absl::Now() - (BootNow() - child.started)),
                       child.spec.log});
   }

@@ -2,12 +2,13 @@
 #ifndef BATON_SDK_CLI_SUPERVISOR_H_
 #define BATON_SDK_CLI_SUPERVISOR_H_
 
-#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "sdk/base/process_group.h"
 #include "sdk/cli/state_file.h"
 
 namespace baton::cli {
@@ -45,7 +46,7 @@ class Supervisor {
  private:
   struct Child {
     ChildSpec spec;
-    int pid = 0;
+    std::unique_ptr<ProcessGroup> process;  // null: it does not run
     int restarts = 0;
     int young_deaths = 0;
     absl::Time started;

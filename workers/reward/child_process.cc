@@ -1,10 +1,8 @@
 #include "workers/reward/child_process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +12,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/clock.h"
 #include "sdk/base/spawn.h"
 #include "sdk/base/status_macros.h"
 
@@ -86,7 +83,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const CommandL
 }
 
 ChildProcess::~ChildProcess() {
-  Kill();
+  Kill();  // Before its pipes are closed, so that it dies of nothing else.
   for (const int fd : fds_) {
     if (fd >= 0) close(fd);
   }
@@ -96,41 +93,17 @@ void ChildProcess::CloseStdin() {
   if (fds_[0] >= 0) close(std::exchange(fds_[0], -1));
 }
 
-bool ChildProcess::WaitFor(absl::Duration timeout) {
-  const absl::Time deadline = BootNow() + timeout;
-  while (!reaped_) {
-    // It is not reaped here: until Kill has ended the group, the number must stay taken.
-    siginfo_t info;
-    info.si_pid = 0;
-    if (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) break;
-    if (info.si_pid == pid_) break;
-    if (BootNow() >= deadline) return false;
-    poll(nullptr, 0, 1);
+std::string ChildProcess::ExitText() {
+  const auto end = group_.WaitFor(absl::ZeroDuration());
+  if (!end.has_value()) return "was killed";
+  if (end->killed) {
+    return absl::StrCat("was killed by signal ", end->number, " (", strsignal(end->number), ")");
   }
-  return true;
-}
-
-void ChildProcess::Kill() {
-  if (reaped_) return;
-  killed_here_ = !WaitFor(absl::ZeroDuration());
-  kill(-pid_, SIGKILL);
-  while (waitpid(pid_, &wait_status_, 0) < 0 && errno == EINTR) {
-  }
-  reaped_ = true;
-}
-
-std::string ChildProcess::ExitText() const {
-  if (!reaped_) return "is running";
-  if (killed_here_) return "was killed";
-  if (WIFEXITED(wait_status_)) {
-    const int code = WEXITSTATUS(wait_status_);
-    // How a shell reports the signal that its command died of.
-    return code > 128 && code < 128 + 32
-               ? absl::StrCat("exited with code ", code, " (", strsignal(code - 128), ")")
-               : absl::StrCat("exited with code ", code);
-  }
-  const int number = WTERMSIG(wait_status_);
-  return absl::StrCat("was killed by signal ", number, " (", strsignal(number), ")");
+  // How a shell reports the signal that its command died of.
+  return end->number > 128 && end->number < 128 + 32
+             ? absl::StrCat("exited with code ", end->number, " (", strsignal(end->number - 128),
+                            ")")
+             : absl::StrCat("exited with code ", end->number);
 }
 
 }  // namespace baton::reward

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "sdk/base/process_group.h"
 #include "workers/reward/command_sandbox.h"
 
 namespace baton::reward {
@@ -34,20 +35,17 @@ class ChildProcess {
   void CloseStdin();
 
   /// True when the command itself has ended, at the latest after `timeout`.
-  [[nodiscard]] bool WaitFor(absl::Duration timeout);
+  [[nodiscard]] bool WaitFor(absl::Duration timeout) { return group_.WaitFor(timeout).has_value(); }
   /// SIGKILL to the group, then waits for the command. May be called again.
-  void Kill();
-  /// How it ended, once it did: "exited with code 3", "was killed by signal 11 (…)".
-  [[nodiscard]] std::string ExitText() const;
+  void Kill() { group_.Kill(); }
+  /// How it ended, after Kill: "exited with code 3", "was killed by signal 11 (…)".
+  [[nodiscard]] std::string ExitText();
 
  private:
-  ChildProcess(pid_t pid, int in, int out, int err) : pid_(pid), fds_{in, out, err} {}
+  ChildProcess(pid_t pid, int in, int out, int err) : group_(pid), fds_{in, out, err} {}
 
-  const pid_t pid_;
+  ProcessGroup group_;
   int fds_[3];
-  bool reaped_ = false;
-  bool killed_here_ = false;  // it was still running when Kill was called
-  int wait_status_ = 0;
 };
 
 }  // namespace baton::reward

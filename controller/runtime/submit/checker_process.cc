@@ -1,9 +1,7 @@
 #include "controller/runtime/submit/checker_process.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,33 +47,18 @@ CheckerProcess::CheckerProcess(std::string program)
 CheckerProcess::~CheckerProcess() { End(); }
 
 void CheckerProcess::End() {
-  if (pid_ <= 0) return;
+  if (!running()) return;
   // The process gets a moment to reap its children, which would otherwise go to process 1. In a
   // container, process 1 often reaps nothing.
-  ::kill(pid_, SIGTERM);
-  siginfo_t ended = {};
-  for (int tries = 0; tries < 1000; ++tries) {
-    const int asked = ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
-    if (asked != 0 || ended.si_pid != 0) break;
-    ::poll(nullptr, 0, 1);
-  }
-  ::kill(-pid_, SIGKILL);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  process_->End(absl::Seconds(1));
+  process_.reset();
   ::close(std::exchange(socket_, -1));
-  pid_ = -1;
 }
 
 absl::Status CheckerProcess::Start() {
   // A process that died since its last answer (memory was short) did not die of this request.
-  if (running()) {
-    siginfo_t ended = {};
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        ended.si_pid == 0) {
-      return absl::OkStatus();
-    }
-    End();
-  }
+  if (running() && !process_->WaitFor(absl::ZeroDuration()).has_value()) return absl::OkStatus();
+  End();
   int ends[2] = {-1, -1};
   if (errors_.fd() < 0 || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     return absl::UnavailableError("no memory for the check of the job");
@@ -92,7 +75,7 @@ absl::Status CheckerProcess::Start() {
     ::close(ends[0]);
     return absl::UnavailableError(pid.status().message());
   }
-  pid_ = *pid;
+  process_ = std::make_unique<ProcessGroup>(*pid);
   served_ = false;
   socket_ = ends[0];
   return absl::OkStatus();
@@ -105,22 +88,17 @@ std::string CheckerProcess::Said() const {
 // Describes how the process ended, which has closed its streams or is about to end.
 absl::Status CheckerProcess::Ended() {
   // The process gets a moment to end by itself, because its own exit status is the better message.
-  siginfo_t ended = {};
-  for (int tries = 0; tries < 100; ++tries) {
-    const int asked = ::waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT);
-    if (asked != 0 || ended.si_pid != 0) break;
-    ::poll(nullptr, 0, 10);
-  }
+  const auto end = process_->WaitFor(absl::Seconds(1));
   const std::string said = Said();
   const std::string why = said.empty() ? "" : absl::StrCat(": ", said);
-  if (ended.si_pid == 0) return absl::InternalError(absl::StrCat("closed its output", why));
-  if (ended.si_code != CLD_EXITED) {
-    return absl::InternalError(absl::StrCat("was killed by signal ", ended.si_status, why));
+  if (!end.has_value()) return absl::InternalError(absl::StrCat("closed its output", why));
+  if (end->killed) {
+    return absl::InternalError(absl::StrCat("was killed by signal ", end->number, why));
   }
-  if (ended.si_status == kCheckCannotBeginCode) {
+  if (end->number == kCheckCannotBeginCode) {
     return absl::UnavailableError(absl::StrCat("cannot run ", program_, why));
   }
-  return absl::InternalError(absl::StrCat("ended with exit code ", ended.si_status, why));
+  return absl::InternalError(absl::StrCat("ended with exit code ", end->number, why));
 }
 
 absl::Status CheckerProcess::Send(absl::string_view bytes, absl::Time deadline,

@@ -3,11 +3,10 @@
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_CHECKER_PROCESS_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_CHECKER_PROCESS_H_
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -17,6 +16,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "sdk/base/memory_file.h"
+#include "sdk/base/process_group.h"
 
 namespace baton::controller {
 
@@ -49,7 +49,7 @@ class CheckerProcess {
   absl::StatusOr<v1::ValidateJobResponse> Check(const Request& request, absl::Duration limit,
                                                 const std::function<bool()>& stopped);
 
-  bool running() const { return pid_ > 0; }
+  bool running() const { return process_ != nullptr; }
   /// Ends the process with SIGTERM; after at most a second kills it and its whole group.
   void End();
 
@@ -66,11 +66,11 @@ class CheckerProcess {
   absl::Status Ended();
 
   const std::string program_;
-  MemoryFile errors_;    // its standard error
-  pid_t pid_ = -1;       // -1: no process
-  int socket_ = -1;      // its standard input and output
-  bool served_ = false;  // it has answered a request before
-  bool silent_ = true;   // it has sent nothing for the current request
+  MemoryFile errors_;                      // its standard error
+  std::unique_ptr<ProcessGroup> process_;  // null: none
+  int socket_ = -1;                        // its standard input and output
+  bool served_ = false;                    // it has answered a request before
+  bool silent_ = true;                     // it has sent nothing for the current request
 };
 
 }  // namespace baton::controller

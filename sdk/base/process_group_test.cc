@@ -1,0 +1,88 @@
+#include "sdk/base/process_group.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/spawn.h"
+#include "sdk/base/test_folder.h"
+
+namespace baton {
+namespace {
+
+constexpr absl::Duration kLong = absl::Seconds(20);
+
+pid_t StartShell(const std::string& script) {
+  SpawnOptions options;
+  options.arguments = {"/bin/sh", "-c", script};
+  options.own_group = true;
+  return Spawn(options).value();
+}
+
+TEST(ProcessGroupTest, SaysHowItEnded) {
+  ProcessGroup exits(StartShell("exit 7"));
+  const auto code = exits.WaitFor(kLong);
+  ASSERT_TRUE(code.has_value());
+  EXPECT_FALSE(code->killed);
+  EXPECT_EQ(code->number, 7);
+  ProcessGroup dies(StartShell("kill -SEGV $$"));
+  const auto signal = dies.WaitFor(kLong);
+  ASSERT_TRUE(signal.has_value());
+  EXPECT_TRUE(signal->killed);
+  EXPECT_EQ(signal->number, SIGSEGV);
+  dies.Kill();
+  EXPECT_EQ(dies.WaitFor(kLong)->number, SIGSEGV) << "it is remembered";
+}
+
+TEST(ProcessGroupTest, WhatWasKilledHasNoEndOfItsOwn) {
+  ProcessGroup group(StartShell("exec sleep 1000"));
+  EXPECT_FALSE(group.WaitFor(absl::Milliseconds(5)).has_value());
+  group.Kill();
+  EXPECT_FALSE(group.WaitFor(kLong).has_value());
+  EXPECT_EQ(::waitpid(group.leader(), nullptr, WNOHANG), -1) << "it is not reaped";
+  EXPECT_EQ(errno, ECHILD);
+}
+
+// The leader ends at once. What it started writes its number, and sleeps.
+TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
+  const TestFolder folder;
+  const std::string file = folder.path("pid");
+  pid_t left = 0;
+  {
+    ProcessGroup group(StartShell("sleep 1000 & echo $! >" + file));
+    ASSERT_TRUE(group.WaitFor(kLong).has_value());
+    std::ifstream(file) >> left;
+    ASSERT_GT(left, 0);
+    EXPECT_EQ(::kill(left, 0), 0);
+  }
+  // Whoever reaps it then may do so later: a zombie has no command line.
+  const auto runs = [&] {
+    std::string line;
+    return static_cast<bool>(
+        std::getline(std::ifstream("/proc/" + std::to_string(left) + "/cmdline"), line));
+  };
+  for (const absl::Time end = BootNow() + kLong; runs() && BootNow() < end; ::usleep(1000)) {
+  }
+  EXPECT_FALSE(runs());
+}
+
+TEST(ProcessGroupTest, EndsWithASignalThatItMayHandle) {
+  ProcessGroup group(StartShell("trap 'exit 3' TERM; echo; while :; do sleep 0.01; done"));
+  // The trap may not be set yet; then the signal itself ends it.
+  group.End(kLong);
+  const auto end = group.WaitFor(absl::ZeroDuration());
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->number, end->killed ? SIGTERM : 3);
+  ProcessGroup deaf(StartShell("trap '' TERM; while :; do sleep 0.01; done"));
+  deaf.End(absl::Milliseconds(50));
+  EXPECT_EQ(::waitpid(deaf.leader(), nullptr, WNOHANG), -1);
+}
+
+}  // namespace
+}  // namespace baton
