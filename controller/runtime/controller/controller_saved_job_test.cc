@@ -93,9 +93,9 @@ TEST_F(SavedJobTest, AJobThatCouldNotBeRestoredIsNotAccepted) {
   ASSERT_TRUE(GoOn(StepOf("add", 4), "good").ok());
   store::v1::JobRow saved;
   ASSERT_TRUE(ReadJsonFile(StepOf("add", 4) / "job.json", &saved).ok());
-  saved.set_cursor(7);  // a job of mode async counts the draws that it has spent: none
+  saved.add_spent()->set_first(7);  // after its last
   WriteText(StepOf("add", 4) / "job.json", *JsonText(saved));
-  EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr("saved_cursor"));
+  EXPECT_THAT(std::string(RefusalOf(StepOf("add", 4)).message()), HasSubstr("spent.last"));
 }
 
 // Other files of the folder are not copied.

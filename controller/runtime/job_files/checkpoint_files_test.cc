@@ -39,7 +39,7 @@ store::v1::JobRow SomeRow(uint64_t version) {
   store::v1::JobRow row;
   row.mutable_job()->set_name("projects/default/jobs/add");
   row.mutable_job()->set_policy_version(version);
-  row.set_cursor(32);
+  row.add_spent()->set_last(31);
   return row;
 }
 
