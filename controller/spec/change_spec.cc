@@ -13,6 +13,7 @@
 #include "controller/spec/spec.h"
 #include "controller/spec/train_mix.h"
 #include "google/protobuf/message.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 namespace {
@@ -171,14 +172,6 @@ void ListPaths(const Message& message, const std::string& prefix, std::vector<st
   }
 }
 
-void Refuse(const std::string& field, std::string description,
-            std::vector<v1::FieldViolation>* violations) {
-  v1::FieldViolation violation;
-  violation.set_field("spec." + field);
-  violation.set_description(std::move(description));
-  violations->push_back(std::move(violation));
-}
-
 }  // namespace
 
 std::string WhyFixed(const std::string& path) {
@@ -192,21 +185,20 @@ std::string WhyFixed(const std::string& path) {
 
 ChangedJob ChangeSpec(const v1::Job& saved, const v1::JobSpec& changes) {
   ChangedJob out;
+  Violations refused;
   std::vector<std::string> paths;
   ListPaths(changes, "", &paths);
   for (const std::string& path : paths) {
     const std::string why = WhyFixed(path);
     if (!why.empty()) {
-      Refuse(path, absl::StrCat("cannot change when a job goes on from a checkpoint: ", why),
-             &out.violations);
+      refused.Add(path, absl::StrCat("cannot change when a job goes on from a checkpoint: ", why));
     }
   }
   const v1::DataSpec& data = saved.effective_spec().data();
   if (!data.train_mix().empty() && changes.data().has_train_batch_size() &&
       changes.data().train_batch_size() != data.train_batch_size()) {
-    Refuse("data.train_batch_size",
-           absl::StrCat("cannot change when a job goes on from a checkpoint: ", kMixSteps),
-           &out.violations);
+    refused.Add("data.train_batch_size",
+                absl::StrCat("cannot change when a job goes on from a checkpoint: ", kMixSteps));
   }
   out.spec = saved.spec();
   DropMeanings(changes, &out.spec);
@@ -223,21 +215,21 @@ ChangedJob ChangeSpec(const v1::Job& saved, const v1::JobSpec& changes) {
   CheckedSpec checked = CheckSpec(effective);
   out.effective_spec = std::move(checked.effective);
   out.dataflow = std::move(checked.dataflow);
+  out.violations = refused.Take();
   out.violations.insert(out.violations.end(), checked.violations.begin(), checked.violations.end());
   if (!out.violations.empty()) return out;
   if (ShapeText(out.dataflow) != ShapeText(saved.dataflow())) {
-    Refuse("algorithm", absl::StrCat("these changes would change the dataflow: ", kGraph),
-           &out.violations);
+    refused.Add("algorithm", absl::StrCat("these changes would change the dataflow: ", kGraph));
   }
   const int64_t steps = out.effective_spec.trainer().total_training_steps();
   if (steps <= saved.step()) {
-    Refuse("trainer.total_training_steps",
-           absl::StrCat("is ", steps, ", and the checkpoint is of step ", saved.step(),
-                        ": there is nothing left to do; set it to more, with --set "
-                        "trainer.total_training_steps=",
-                        saved.step() * 2),
-           &out.violations);
+    refused.Add("trainer.total_training_steps",
+                absl::StrCat("is ", steps, ", and the checkpoint is of step ", saved.step(),
+                             ": there is nothing left to do; set it to more, with --set "
+                             "trainer.total_training_steps=",
+                             saved.step() * 2));
   }
+  out.violations = refused.Take();
   return out;
 }
 

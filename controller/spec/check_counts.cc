@@ -1,7 +1,6 @@
 #include "controller/spec/check_counts.h"
 
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -15,10 +14,10 @@ namespace {
 
 class CountCheck {
  public:
-  explicit CountCheck(std::vector<v1::FieldViolation>* out) : out_(out), before_(out->size()) {}
+  explicit CountCheck(Violations* out) : out_(*out), before_(out->size()) {}
 
   void AtMost(absl::string_view field, int64_t count, int64_t most) {
-    if (count > most) Fail(field, absl::StrCat("has ", count, " entries, at most ", most));
+    if (count > most) out_.Add(field, absl::StrCat("has ", count, " entries, at most ", most));
   }
   // Said once of a list.
   void Name(absl::string_view field, absl::string_view name, size_t most = kMostNameBytes) {
@@ -27,19 +26,12 @@ class CountCheck {
   void Text(absl::string_view field, absl::string_view what, absl::string_view text, size_t most) {
     if (text.size() <= most || named_ == field) return;
     named_ = std::string(field);
-    Fail(field, absl::StrCat("a ", what, " has ", text.size(), " bytes, at most ", most));
+    out_.Add(field, absl::StrCat("a ", what, " has ", text.size(), " bytes, at most ", most));
   }
-  bool good() const { return out_->size() == before_; }
+  bool good() const { return out_.size() == before_; }
 
  private:
-  void Fail(absl::string_view field, std::string description) {
-    v1::FieldViolation violation;
-    violation.set_field(absl::StrCat("spec.", field));
-    violation.set_description(std::move(description));
-    out_->push_back(std::move(violation));
-  }
-
-  std::vector<v1::FieldViolation>* const out_;
+  Violations& out_;
   const size_t before_;
   std::string named_;
 };
@@ -91,7 +83,7 @@ void CheckLabels(const v1::JobSpec& spec, CountCheck& check) {
 
 }  // namespace
 
-bool CheckCounts(const v1::JobSpec& spec, std::vector<v1::FieldViolation>* out) {
+bool CheckCounts(const v1::JobSpec& spec, Violations* out) {
   CountCheck check(out);
   CheckNodes(spec.dataflow(), check);
   CheckPools(spec.resources(), check);

@@ -7,10 +7,9 @@
 #define BATON_CONTROLLER_SPEC_CHECK_COUNTS_H_
 
 #include <cstddef>
-#include <vector>
 
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
@@ -21,7 +20,7 @@ inline constexpr size_t kMostNameBytes = 200;  ///< Of a role, a node, a number,
 
 /// False: some part of `spec` is there too often, or its name is too long; `out` gets one violation
 /// for each list that is at fault, and nothing else of the spec should be looked at.
-bool CheckCounts(const v1::JobSpec& spec, std::vector<v1::FieldViolation>* out);
+bool CheckCounts(const v1::JobSpec& spec, Violations* out);
 
 }  // namespace baton::controller
 

@@ -31,9 +31,8 @@ const std::map<std::string, std::set<std::string>>& OwnMethods() {
 
 class DataflowChecker {
  public:
-  DataflowChecker(const v1::JobSpec& spec, const v1::Dataflow& dataflow,
-                  std::vector<v1::FieldViolation>* out)
-      : spec_(spec), dataflow_(dataflow), own_(spec.has_dataflow()), out_(out) {}
+  DataflowChecker(const v1::JobSpec& spec, const v1::Dataflow& dataflow, Violations* out)
+      : spec_(spec), dataflow_(dataflow), own_(spec.has_dataflow()), out_(*out) {}
 
   void Run() {
     CheckGenerate();
@@ -49,10 +48,7 @@ class DataflowChecker {
 
  private:
   void Fail(const std::string& field, const std::string& description) {
-    v1::FieldViolation violation;
-    violation.set_field(absl::StrCat("spec.", field));
-    violation.set_description(description);
-    out_->push_back(std::move(violation));
+    out_.Add(field, description);
   }
   static std::string Score(int i, absl::string_view field) {
     return absl::StrCat("dataflow.score[", i, "].", field);
@@ -63,9 +59,7 @@ class DataflowChecker {
     for (int i = 0; i < dataflow_.generate_size(); ++i) {
       const std::string& purpose = dataflow_.generate(i).purpose();
       const std::string field = absl::StrCat("dataflow.generate[", i, "].purpose");
-      if (purpose != "train" && purpose != "baseline") {
-        Fail(field, absl::StrCat("'", purpose, "' is not one of: train, baseline"));
-      } else if (!seen.insert(purpose).second) {
+      if (!seen.insert(purpose).second) {
         Fail(field, absl::StrCat("'", purpose, "' is there twice"));
       }
     }
@@ -76,35 +70,23 @@ class DataflowChecker {
   }
 
   void CheckNames() {
-    if (dataflow_.score_size() > kMaxScoreNodes) {
-      Fail("dataflow.score", absl::StrCat(dataflow_.score_size(), " nodes; at most ",
-                                          kMaxScoreNodes, " are possible"));
-    }
     std::set<std::string> nodes;
     for (int i = 0; i < dataflow_.score_size(); ++i) {
       const v1::ScoreNode& node = dataflow_.score(i);
-      if (node.role().empty())
-        Fail(Score(i, "role"), "is missing; name the role that serves the node");
       if (node.role() == roles::kRollout) {
         Fail(Score(i, "role"),
              absl::StrCat("'", node.role(), "' is not a role that scores; one of: ",
                           absl::StrJoin(OwnRoles(), ", "), ", or a role of a worker of your own"));
       }
-      if (node.method().empty()) {
-        Fail(Score(i, "method"), "is missing");
-      } else if (node.role() == roles::kActor && node.method() != "compute_log_prob") {
+      if (node.role() == roles::kActor && node.method() != "compute_log_prob" &&
+          !node.method().empty()) {
         Fail(Score(i, "method"),
              absl::StrCat("'", node.method(),
                           "' is not a method by which the actor scores; it has: "
                           "compute_log_prob"));
       }
-      if (node.node().empty()) {
-        Fail(Score(i, "node"), "is missing; give the node a name");
-      } else if (!nodes.insert(node.node()).second) {
+      if (!node.node().empty() && !nodes.insert(node.node()).second) {
         Fail(Score(i, "node"), absl::StrCat("'", node.node(), "' is there twice"));
-      }
-      if (!node.over().empty() && node.over() != "response" && node.over() != "group") {
-        Fail(Score(i, "over"), absl::StrCat("'", node.over(), "' is not one of: response, group"));
       }
       CheckOut(i);
     }
@@ -113,10 +95,8 @@ class DataflowChecker {
   void CheckOut(int i) {
     const std::string& out = dataflow_.score(i).out();
     const auto& given = GeneratedColumns();
-    if (out.empty()) {
-      Fail(Score(i, "out"), "is missing; name the number or column that the node makes");
-    } else if (std::find(given.begin(), given.end(), out) != given.end() ||
-               out == "sampling_log_prob") {
+    if (out.empty()) return;
+    if (std::find(given.begin(), given.end(), out) != given.end() || out == "sampling_log_prob") {
       Fail(Score(i, "out"), absl::StrCat("'", out, "' is made by generation"));
     } else if (out == "advantages" || out == "returns") {
       Fail(Score(i, "out"),
@@ -216,6 +196,7 @@ class DataflowChecker {
 
   void CheckAdvantage() {
     const v1::AdvantageNode& node = dataflow_.advantage();
+    if (own_ && node.estimator().empty()) return;
     const std::string path = own_ ? "dataflow.advantage" : "algorithm";
     const std::string options_path = own_ ? "dataflow.advantage.options" : "algorithm.advantage";
     const auto options = ToOptions(node.options());
@@ -277,18 +258,14 @@ class DataflowChecker {
     for (int i = 0; i < dataflow_.update_size(); ++i) {
       const v1::UpdateNode& node = dataflow_.update(i);
       const std::string path = absl::StrCat("dataflow.update[", i, "]");
-      if (!MayTrain(node.role())) {
-        Fail(path + ".role",
-             absl::StrCat("'", node.role(), "' is not one of: actor, critic, cost_critic"));
-      } else if (!roles.insert(node.role()).second) {
+      if (MayTrain(node.role()) && !roles.insert(node.role()).second) {
         Fail(path + ".role", absl::StrCat("'", node.role(), "' is updated twice in a step"));
-      }
-      if (node.method() != "update") {
-        Fail(path + ".method", absl::StrCat("'", node.method(), "' is not one of: update"));
       }
       CheckLoss(path, node);
     }
-    if (roles.count(roles::kActor) == 0) Fail("dataflow.update", "has no node of role actor");
+    if (roles.count(roles::kActor) == 0 && dataflow_.update_size() > 0) {
+      Fail("dataflow.update", "has no node of role actor");
+    }
     for (int i = 0; i < dataflow_.score_size(); ++i) {
       const std::string& role = dataflow_.score(i).role();
       if (!IsCritic(role) || roles.count(role) > 0) continue;
@@ -312,7 +289,8 @@ class DataflowChecker {
         new std::vector<std::string>{"cispo", "gspo", "ppo_clip", "reinforce"};
     static const auto* const critic = new std::vector<std::string>{"value"};
     const auto& losses = IsCritic(node.role()) ? *critic : *actor;
-    if (std::find(losses.begin(), losses.end(), node.loss()) == losses.end()) {
+    if (!node.loss().empty() &&
+        std::find(losses.begin(), losses.end(), node.loss()) == losses.end()) {
       Fail(path + ".loss",
            absl::StrCat("'", node.loss(), "' is not one of: ", absl::StrJoin(losses, ", ")));
     }
@@ -378,14 +356,14 @@ class DataflowChecker {
   const v1::JobSpec& spec_;
   const v1::Dataflow& dataflow_;
   const bool own_;
-  std::vector<v1::FieldViolation>* const out_;
+  Violations& out_;
   std::map<std::string, int> made_by_;
 };
 
 }  // namespace
 
 void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                   std::vector<v1::FieldViolation>* violations) {
+                   Violations* violations) {
   DataflowChecker(effective, dataflow, violations).Run();
 }
 

@@ -4,21 +4,20 @@
 
 #include <set>
 #include <string>
-#include <vector>
 
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/spec/role_needs.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
-/// Every problem of the graph of a spec of kind rl whose defaults are filled in: names that are
-/// missing or given twice, a cycle, an input that no node produces, a role that cannot train, an
-/// estimator, loss or option that does not exist, what an estimator needs and no node makes, sizes
-/// that do not divide. Fields are paths from `spec.dataflow`; where the graph is a preset's, from
-/// the part of the spec that it was made of. Pure.
+/// Every problem of the graph of a spec of kind rl that no single field has (the spec's defaults
+/// are filled in): names that are given twice, a cycle, an input that no node produces, a role that
+/// cannot train, an estimator, loss or option that does not exist, what an estimator needs and no
+/// node makes, sizes that do not divide. Fields are paths from `spec.dataflow`; where the graph is
+/// a preset's, from the part of the spec that it was made of. Pure.
 void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                   std::vector<v1::FieldViolation>* violations);
+                   Violations* violations);
 
 /// Roles with a score node whose method Baton's own workers do not serve: only a worker of the
 /// user's own can play them.

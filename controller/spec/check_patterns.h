@@ -1,18 +1,15 @@
-// Regular expressions and numbers of rewards, which a worker would refuse once it has its role.
+// Regular expressions of rewards, which a worker would refuse once it has its role.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_PATTERNS_H_
 #define BATON_CONTROLLER_SPEC_CHECK_PATTERNS_H_
 
-#include <vector>
-
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
 /// Adds what is wrong with the rules of spec.reward, with spec.judge, and with the options of the
 /// dataflow's nodes of role judge. Pure.
-void CheckPatterns(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                   std::vector<v1::FieldViolation>* out);
+void CheckPatterns(const v1::JobSpec& effective, const v1::Dataflow& dataflow, Violations* out);
 
 }  // namespace baton::controller
 

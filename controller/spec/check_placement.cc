@@ -9,58 +9,40 @@
 #include "absl/strings/str_join.h"
 #include "controller/spec/pools.h"
 #include "controller/spec/roles.h"
+#include "sdk/messages/settings.h"
 #include "sdk/parallel/rank_layout.h"
-#include "sdk/placement/device_catalogue.h"
 
 namespace baton::controller {
 namespace {
 
-constexpr int kMostDevices = 65536;
-// Bounds of actor.parallel, and of the number of workers of a role.
-constexpr int kMostTensor = 64;
-constexpr int kMostData = 1024;
+// The bound of a field of resources, or of `parallel`.
+template <class T>
+int MostOf(int field) {
+  return static_cast<int>(SettingOf<T>(field).max());
+}
 
 std::string DeviceNames() {
-  return absl::StrJoin(placement::KnownDevices(), ", ",
-                       [](std::string* to, const auto& device) { to->append(device.name); });
+  return absl::StrJoin(SettingOf<v1::ResourcesSpec>(v1::ResourcesSpec::kDeviceFieldNumber).one_of(),
+                       ", ");
 }
 
 class PlacementCheck {
  public:
-  PlacementCheck(const v1::ResourcesSpec& resources, std::vector<v1::FieldViolation>* out)
-      : resources_(resources), out_(out) {}
+  PlacementCheck(const v1::ResourcesSpec& resources, Violations* out)
+      : resources_(resources), out_(*out) {}
 
   void Fail(const std::string& field, const std::string& description) {
-    FailAt(absl::StrCat("resources.", field), description);
+    out_.Add(absl::StrCat("resources.", field), description);
   }
 
-  void FailAt(const std::string& field, const std::string& description) {
-    v1::FieldViolation violation;
-    violation.set_field(absl::StrCat("spec.", field));
-    violation.set_description(description);
-    out_->push_back(std::move(violation));
-  }
-
-  void Devices(const std::string& field, int devices) {
-    if (devices >= 1 && devices <= kMostDevices) return;
-    Fail(field, absl::StrCat(devices, " is not in [1, ", kMostDevices, "]"));
-  }
-
-  void Scalars() {
-    const std::set<std::string> placements = {"auto", "colocate", "split", "standalone", "pools"};
+  void Named() {
+    if (out_.Mentions("resources.placement")) return;
     const std::string& placement = resources_.placement();
-    if (resources_.has_placement() && placements.count(placement) == 0) {
-      Fail("placement",
-           absl::StrCat("'", placement, "' is not one of: ", absl::StrJoin(placements, ", ")));
-    } else if (placement == "pools" && resources_.pools().empty()) {
+    if (placement == "pools" && resources_.pools().empty()) {
       Fail("pools", "is missing; placement pools needs them (`baton plan -o yaml` prints some)");
     } else if (resources_.has_placement() && placement != "pools" && !resources_.pools().empty()) {
       Fail("pools", absl::StrCat("placement ", placement,
                                  " makes its own pools; remove them, or set placement to pools"));
-    }
-    if (resources_.has_devices()) Devices("devices", resources_.devices());
-    if (resources_.has_device() && placement::FindDevice(resources_.device()) == nullptr) {
-      Fail("device", absl::StrCat("'", resources_.device(), "' is not one of: ", DeviceNames()));
     }
   }
 
@@ -76,7 +58,7 @@ class PlacementCheck {
                         DeviceNames()));
     }
     const auto chosen = [&](bool has, const std::string& field) {
-      if (has) FailAt(field, "placement auto chooses it; remove it, or write resources.pools");
+      if (has) out_.Add(field, "placement auto chooses it; remove it, or write resources.pools");
     };
     for (const v1::UpdateNode& node : dataflow.update()) {
       const v1::ParallelSpec& parallel = TrainingOf(given, node.role()).parallel();
@@ -98,14 +80,18 @@ class PlacementCheck {
       if (size > most) Fail(field, absl::StrCat(name, " ", size, ": ", why));
     };
     above("pp", layout.pipeline, 1, "Baton's engine has no pipeline stages; use tp and dp");
-    const int most = ParallelPath(role).empty() ? 1 : kMostTensor;
-    above("tp", layout.tensor, most,
-          most == 1 ? absl::StrCat("role ", role, " has no tensor-parallel ranks; use dp")
-                    : absl::StrCat("is not in [1, ", kMostTensor, "]"));
+    const int most_tensor = MostOf<v1::ParallelSpec>(v1::ParallelSpec::kTpFieldNumber);
+    const int most_data = MostOf<v1::ParallelSpec>(v1::ParallelSpec::kDpFieldNumber);
+    if (ParallelPath(role).empty()) {
+      above("tp", layout.tensor, 1,
+            absl::StrCat("role ", role, " has no tensor-parallel ranks; use dp"));
+    } else {
+      above("tp", layout.tensor, most_tensor, absl::StrCat("is not in [1, ", most_tensor, "]"));
+    }
     if (role != roles::kActor && generation) {
       Fail(field, "generation_tp and generation_pp are the actor's; remove them");
     }
-    above("dp", layout.data, kMostData, absl::StrCat("is not in [1, ", kMostData, "]"));
+    above("dp", layout.data, most_data, absl::StrCat("is not in [1, ", most_data, "]"));
   }
 
   void Layout(const std::string& field, const std::string& role, const v1::LayoutSpec& spec,
@@ -117,9 +103,10 @@ class PlacementCheck {
     layout.data = or1(spec.has_dp(), spec.dp());
     layout.generation_pipeline = or1(spec.has_generation_pp(), spec.generation_pp());
     layout.generation_tensor = or1(spec.has_generation_tp(), spec.generation_tp());
+    const int most = MostOf<v1::PoolSpec>(v1::PoolSpec::kDevicesFieldNumber);
     for (const int size : {layout.pipeline, layout.tensor, layout.data}) {
-      if (size <= kMostDevices) continue;
-      return Fail(field, absl::StrCat(size, " is more than ", kMostDevices));
+      if (size <= most) continue;
+      return Fail(field, absl::StrCat(size, " is more than ", most));
     }
     const absl::Status valid = layout.Validate();
     if (!valid.ok()) return Fail(field, std::string(valid.message()));
@@ -138,7 +125,6 @@ class PlacementCheck {
     for (int i = 0; i < resources_.pools_size(); ++i) {
       const v1::PoolSpec& pool = resources_.pools(i);
       const std::string path = absl::StrCat("pools[", i, "]");
-      if (pool.roles().empty()) Fail(path + ".roles", "is missing; name the roles that share it");
       for (int r = 0; r < pool.roles_size(); ++r) {
         const std::string field = absl::StrCat(path, ".roles[", r, "]");
         if (roles.count(pool.roles(r)) == 0) {
@@ -148,7 +134,6 @@ class PlacementCheck {
           Fail(field, absl::StrCat(pool.roles(r), " is already in pools[", at->second, "]"));
         }
       }
-      if (pool.has_devices()) Devices(path + ".devices", pool.devices());
       sum += std::max(0, pool.devices());
       const std::map<std::string, v1::LayoutSpec> layouts(pool.layouts().begin(),
                                                           pool.layouts().end());
@@ -170,16 +155,16 @@ class PlacementCheck {
 
  private:
   const v1::ResourcesSpec& resources_;
-  std::vector<v1::FieldViolation>* out_;
+  Violations& out_;
 };
 
 }  // namespace
 
 void CheckPlacement(const v1::JobSpec& given, const v1::Dataflow& dataflow,
-                    std::vector<v1::FieldViolation>* violations) {
+                    Violations* violations) {
   const std::vector<std::string> roles = RolesInOrder(given, dataflow);
   PlacementCheck check(given.resources(), violations);
-  check.Scalars();
+  check.Named();
   check.Auto(given, dataflow);
   check.Pools({roles.begin(), roles.end()});
 }

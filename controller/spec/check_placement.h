@@ -2,20 +2,18 @@
 #ifndef BATON_CONTROLLER_SPEC_CHECK_PLACEMENT_H_
 #define BATON_CONTROLLER_SPEC_CHECK_PLACEMENT_H_
 
-#include <vector>
-
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
-/// Every problem of placement, pools, devices and device: an unknown placement, device or role, a
-/// role in two pools, a layout that is not its pool's devices or that Baton's engine has not
-/// (pipeline stages; tensor ranks of a role without `parallel`), pools that are larger together
-/// than the devices there are; with placement auto, no devices or device, or a number that it
-/// chooses. `given`: what the user said, without defaults. Fields are paths from `spec`. Pure.
-void CheckPlacement(const v1::JobSpec& given, const v1::Dataflow& dataflow,
-                    std::vector<v1::FieldViolation>* violations);
+/// Every problem of placement and pools that no single field has: an unknown role, a role in two
+/// pools, a layout that is not its pool's devices or that Baton's engine has not (pipeline stages;
+/// tensor ranks of a role without `parallel`), pools that are larger together than the devices
+/// there are; with placement auto, no devices or device, or a number that it chooses. `violations`
+/// has the problems of single fields. `given`: what the user said, without defaults. Fields are
+/// paths from `spec`. Pure.
+void CheckPlacement(const v1::JobSpec& given, const v1::Dataflow& dataflow, Violations* violations);
 
 }  // namespace baton::controller
 

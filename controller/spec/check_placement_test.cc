@@ -4,6 +4,8 @@
 #include "controller/spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/messages/settings.h"
+#include "sdk/placement/device_catalogue.h"
 #include "tests/support/controller/spec.h"
 
 namespace baton::controller {
@@ -48,8 +50,8 @@ TEST(CheckPlacement, NamesEveryProblemAtOnce) {
   AddPool(&spec, {}, 70000);
   EXPECT_THAT(
       Problems(spec),
-      ElementsAre(
-          Pair("spec.resources.placement", HasSubstr("'colocated' is not one of: auto, colocate")),
+      UnorderedElementsAre(
+          Pair("spec.resources.placement", HasSubstr("'colocated' is not one of: colocate, split")),
           Pair("spec.resources.device", HasSubstr("'a100' is not one of: a100-80g, h100")),
           Pair("spec.resources.pools[0].roles[1]",
                "the job has no role 'critc'; it has: actor, critic, reference, reward, "
@@ -61,6 +63,14 @@ TEST(CheckPlacement, NamesEveryProblemAtOnce) {
           Pair("spec.resources.pools[2].roles", HasSubstr("is missing")),
           Pair("spec.resources.pools[2].devices", "70000 is not in [1, 65536]"),
           Pair("spec.resources.pools", "have 70012 devices together; resources.devices is 8")));
+}
+
+TEST(CheckPlacement, EveryDeviceThatASpecMayNameIsInTheCatalogue) {
+  const v1::Setting setting = SettingOf<v1::ResourcesSpec>(v1::ResourcesSpec::kDeviceFieldNumber);
+  EXPECT_EQ(setting.one_of_size(), static_cast<int>(placement::KnownDevices().size()));
+  for (const std::string& name : setting.one_of()) {
+    EXPECT_NE(placement::FindDevice(name), nullptr) << name;
+  }
 }
 
 TEST(CheckPlacement, AutoNeedsDevicesAndChoosesTheRest) {

@@ -1,19 +1,17 @@
-// spec.rollout.speculation: its defaults and bounds.
+// What spec.rollout.speculation needs of the rest of a spec.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_SPECULATION_H_
 #define BATON_CONTROLLER_SPEC_CHECK_SPECULATION_H_
 
 #include <string>
-#include <vector>
 
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
 /// Fills in spec.rollout.speculation of a job of kind rl, and adds what is wrong with it. Pools
 /// must be filled in. Pure.
-void CheckSpeculation(const v1::Dataflow& dataflow, v1::JobSpec* spec,
-                      std::vector<v1::FieldViolation>* out);
+void CheckSpeculation(const v1::Dataflow& dataflow, v1::JobSpec* spec, Violations* out);
 
 /// Idle rollouts sample what is to be drawn next (speculation.run_ahead).
 bool RunsAhead(const v1::JobSpec& effective);

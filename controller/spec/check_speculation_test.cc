@@ -49,7 +49,7 @@ TEST(CheckSpeculationTest, BoundsAndNames) {
       ElementsAre(
           Pair("spec.rollout.speculation.mode", "'on' is not one of: auto, off"),
           Pair("spec.rollout.speculation.max_draft_tokens", "0 is not in [1, 4096]"),
-          Pair("spec.rollout.speculation.half_life_updates", "-1 is not in [0, 1e+09]"),
+          Pair("spec.rollout.speculation.half_life_updates", "-1 is not in [0, 1000000000]"),
           Pair("spec.rollout.speculation.cache_bytes", "1 is not in [1048576, 1125899906842624]")));
 }
 

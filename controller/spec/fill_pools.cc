@@ -8,20 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "controller/spec/pools.h"
 #include "controller/spec/roles.h"
+#include "sdk/messages/settings.h"
 
 namespace baton::controller {
 namespace {
 
-// Bounds of resources.rollout_workers, and of reward_workers and role_workers.
-constexpr int kMostRollouts = 65536;
-constexpr int kMostWorkers = 1024;
-
-v1::FieldViolation Violation(const std::string& field, const std::string& description) {
-  v1::FieldViolation violation;
-  violation.set_field(absl::StrCat("spec.", field));
-  violation.set_description(description);
-  return violation;
-}
+// The bound of a number of workers.
+int MostWorkers(int field) { return static_cast<int>(SettingOf<v1::ResourcesSpec>(field).max()); }
 
 bool HasModel(const std::string& role) {
   static const auto* const roles = new std::set<std::string>{
@@ -51,8 +44,8 @@ std::vector<v1::PoolSpec> PoolsOfName(const std::string& name,
 class PoolFiller {
  public:
   PoolFiller(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::JobSpec* effective,
-             std::vector<v1::FieldViolation>* out)
-      : given_(given), dataflow_(dataflow), effective_(effective), out_(out) {
+             Violations* out)
+      : given_(given), dataflow_(dataflow), effective_(effective), out_(*out) {
     for (const v1::UpdateNode& node : dataflow.update()) trained_.insert(node.role());
     roles_ = RolesInOrder(*effective, dataflow);
   }
@@ -70,7 +63,7 @@ class PoolFiller {
 
  private:
   void Fail(const std::string& field, const std::string& description) {
-    out_->push_back(Violation(field, description));
+    out_.Add(field, description);
   }
   static std::string PathOf(int pool) { return absl::StrCat("resources.pools[", pool, "]"); }
 
@@ -109,16 +102,19 @@ class PoolFiller {
 
   void SetWorkers(const std::string& role, int workers) {
     v1::ResourcesSpec* resources = effective_->mutable_resources();
+    const int rollouts =
+        std::min(workers, MostWorkers(v1::ResourcesSpec::kRolloutWorkersFieldNumber));
+    const int scorers = std::min(workers, MostWorkers(v1::ResourcesSpec::kRoleWorkersFieldNumber));
     counted_.insert(role);
     if (role == roles::kRollout) {
-      resources->set_rollout_workers(std::min(workers, kMostRollouts));
+      resources->set_rollout_workers(rollouts);
     } else if (role == roles::kReward) {
-      resources->set_reward_workers(std::min(workers, kMostWorkers));
+      resources->set_reward_workers(scorers);
     } else if (v1::ScoringModelSpec* scoring = MutableScoringModelOf(effective_, role)) {
       scoring->mutable_parallel()->set_tp(1);
-      scoring->mutable_parallel()->set_dp(std::min(workers, kMostWorkers));
+      scoring->mutable_parallel()->set_dp(scorers);
     } else {
-      (*resources->mutable_role_workers())[role] = std::min(workers, kMostWorkers);
+      (*resources->mutable_role_workers())[role] = scorers;
     }
   }
 
@@ -276,7 +272,7 @@ class PoolFiller {
   const v1::JobSpec& given_;
   const v1::Dataflow& dataflow_;
   v1::JobSpec* const effective_;
-  std::vector<v1::FieldViolation>* const out_;
+  Violations& out_;
   std::set<std::string> trained_;
   std::vector<std::string> roles_;
   std::set<std::string> counted_;  // by a layout, or as the actor's ranks
@@ -285,7 +281,7 @@ class PoolFiller {
 }  // namespace
 
 void FillPools(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::JobSpec* effective,
-               std::vector<v1::FieldViolation>* violations) {
+               Violations* violations) {
   const v1::ResourcesSpec& resources = given.resources();
   std::vector<v1::PoolSpec> pools(resources.pools().begin(), resources.pools().end());
   const std::string& name = resources.placement();
@@ -297,7 +293,7 @@ void FillPools(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::JobSp
 }
 
 void CheckGenerationTp(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                       std::vector<v1::FieldViolation>* violations) {
+                       Violations* violations) {
   const int size = GenerationTp(effective), tp = ShapeOf(effective, roles::kActor).tp;
   if (size == 1) return;
   std::string problem;
@@ -309,7 +305,7 @@ void CheckGenerationTp(const v1::JobSpec& effective, const v1::Dataflow& dataflo
   } else {
     return;
   }
-  violations->push_back(Violation("rollout.tensor_model_parallel_size", problem));
+  violations->Add("rollout.tensor_model_parallel_size", problem);
 }
 
 }  // namespace baton::controller

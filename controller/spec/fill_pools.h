@@ -3,10 +3,9 @@
 #define BATON_CONTROLLER_SPEC_FILL_POOLS_H_
 
 #include <string>
-#include <vector>
 
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
@@ -23,12 +22,12 @@ namespace baton::controller {
 /// numbers that contradict each other, pools that are too small, or larger than any role can use.
 /// Pure.
 void FillPools(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::JobSpec* effective,
-               std::vector<v1::FieldViolation>* violations);
+               Violations* violations);
 
 /// Names what is wrong with rollout.tensor_model_parallel_size once pools are filled in: above 1 it
 /// needs rollouts that are the actor's ranks, and divides their tp.
 void CheckGenerationTp(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                       std::vector<v1::FieldViolation>* violations);
+                       Violations* violations);
 
 }  // namespace baton::controller
 

@@ -113,8 +113,8 @@ void AddActor(const v1::JobSpec& spec, const std::string& loss, v1::Dataflow& gr
 }
 
 // What the spec says, outside of the graph, of an option of a node's loss; none: nothing.
-std::optional<OptionValue> SettingOf(const v1::JobSpec& spec, const std::string& role,
-                                     absl::string_view option) {
+std::optional<OptionValue> OptionInSpec(const v1::JobSpec& spec, const std::string& role,
+                                        absl::string_view option) {
   if (option == "temperature") {
     // Greedy responses are no samples of any temperature; the loss has its default then.
     const double temperature = spec.rollout().temperature();
@@ -236,7 +236,7 @@ void FillUpdates(const v1::JobSpec& spec, v1::Dataflow* dataflow) {
     if (!loss) continue;
     for (const absl::string_view option : OptionNames(LossOptionTable(), UserBit(*loss))) {
       if (node.options().fields().count(std::string(option)) > 0) continue;
-      const auto setting = SettingOf(spec, node.role(), option);
+      const auto setting = OptionInSpec(spec, node.role(), option);
       if (setting) SetOption(option, *setting, node.mutable_options());
     }
   }

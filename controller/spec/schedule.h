@@ -3,11 +3,10 @@
 #define BATON_CONTROLLER_SPEC_SCHEDULE_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/time/time.h"
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
@@ -27,10 +26,9 @@ struct Schedule {
 };
 Schedule ScheduleOf(const v1::JobSpec& effective);
 
-/// Fills in the defaults of spec.schedule where the mode is async, and adds what is wrong with it.
-/// Pools stand already.
-void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec,
-                   std::vector<v1::FieldViolation>* out);
+/// Fills in spec.schedule where the mode is async, and adds what does not go with the rest of the
+/// spec. Pools stand already.
+void CheckSchedule(const v1::Dataflow& dataflow, v1::JobSpec* spec, Violations* out);
 
 }  // namespace baton::controller
 

@@ -1,7 +1,8 @@
-// A spec's defaults, bounds and dataflow.
+// A spec's defaults, its problems and its dataflow.
 //
-// Pure. What is checked here needs no file and no worker: `baton submit --dry-run` and
-// CreateJob give the same answer.
+// Default and bounds of a single field are its setting (sdk/messages/settings.h); here is what
+// depends on several. Pure. What is checked here needs no file and no worker: `baton submit
+// --dry-run` and CreateJob give the same answer.
 #ifndef BATON_CONTROLLER_SPEC_SPEC_H_
 #define BATON_CONTROLLER_SPEC_SPEC_H_
 
@@ -12,16 +13,13 @@
 
 namespace baton::controller {
 
-/// Of JobSpec.priority; the lowest is its negative.
-inline constexpr int kMaxPriority = 1000;
-
 struct CheckedSpec {
   v1::JobSpec effective;                       ///< Every default filled in.
   v1::Dataflow dataflow;                       ///< The preset's graph.
   std::vector<v1::FieldViolation> violations;  ///< Every problem; empty: the spec is good.
 };
 
-/// Fills in defaults and lists every violation, in the order of the fields.
+/// Fills in defaults and lists every violation: first those of single fields, in their order.
 CheckedSpec CheckSpec(const v1::JobSpec& spec);
 
 }  // namespace baton::controller

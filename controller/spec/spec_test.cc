@@ -3,9 +3,11 @@
 #include <set>
 #include <utility>
 
+#include "controller/spec/presets.h"
 #include "controller/spec/roles.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/messages/settings.h"
 
 namespace baton::controller {
 namespace {
@@ -166,7 +168,7 @@ TEST(SpecTest, RolesThatScoreHaveAShape) {
   EXPECT_THAT(Fields(wrong),
               ::testing::UnorderedElementsAre("spec.resources.role_workers.reference",
                                               "spec.reward_model.parallel.dp"));
-  EXPECT_EQ(wrong.violations[0].description(),
+  EXPECT_EQ(wrong.violations.back().description(),
             "is 3, but spec.reference.parallel makes 2 workers; give one of the two");
 }
 
@@ -188,6 +190,55 @@ TEST(SpecTest, EveryViolationIsListedAtOnce) {
                                        "spec.model.init.num_attention_heads",
                                        "spec.trainer.total_training_steps",
                                        "spec.reward.rules[0].pattern", "spec.trainer.test_freq"}));
+}
+
+// Filling in what is still absent changes nothing.
+TEST(SpecTest, AnEffectiveSpecLacksNoDefault) {
+  for (const Preset& preset : Presets()) {
+    v1::JobSpec spec = ExampleSpec(preset.name);
+    if (spec.kind() == v1::JOB_KIND_RL) {
+      spec.mutable_data()->add_train_mix();
+      spec.mutable_data()->add_val_files("val.jsonl");
+      spec.mutable_trainer()->mutable_early_stop()->set_metric("val/accuracy");
+      spec.mutable_trainer()->set_test_freq(1);
+      spec.mutable_algorithm()->set_mode("async");
+    }
+    const CheckedSpec checked = CheckSpec(spec);
+    EXPECT_THAT(Fields(checked), ::testing::IsEmpty()) << preset.name;
+    EXPECT_EQ(WithDefaults(checked.effective).DebugString(), checked.effective.DebugString())
+        << preset.name;
+  }
+}
+
+TEST(SpecTest, AFieldIsCheckedWhereverItStands) {
+  v1::JobSpec spec = Good();
+  spec.mutable_algorithm()->set_preset("ppo");
+  spec.mutable_rollout()->mutable_val()->set_n(0);
+  spec.mutable_rollout()->mutable_speculation()->set_cache_bytes(1);
+  spec.mutable_critic()->mutable_train()->set_lr(-1);
+  spec.mutable_critic()->mutable_model()->set_dtype("float16");
+  spec.mutable_reference()->set_max_token_len(0);
+  spec.mutable_trainer()->set_threads(0);
+  spec.set_priority(1001);
+  EXPECT_THAT(
+      Fields(CheckSpec(spec)),
+      ::testing::ElementsAre("spec.critic.model.dtype", "spec.critic.train.lr", "spec.priority",
+                             "spec.reference.max_token_len", "spec.rollout.speculation.cache_bytes",
+                             "spec.rollout.val.n", "spec.trainer.threads"));
+}
+
+// Its preset brings the role, whether there is a section or not.
+TEST(SpecTest, AJudgeThatIsNotDescribedIsMissed) {
+  v1::JobSpec spec = Good();
+  spec.mutable_algorithm()->set_preset("fapo");
+  EXPECT_THAT(Fields(CheckSpec(spec)),
+              ::testing::ElementsAre("spec.judge.template", "spec.judge.verdict"));
+}
+
+TEST(SpecTest, AMethodHasAName) {
+  v1::JobSpec spec = Good();
+  spec.mutable_reward()->set_method("");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.reward.method"));
 }
 
 TEST(SpecTest, AMessageSaysWhatIsAllowed) {
@@ -232,6 +283,7 @@ TEST(SpecTest, NotANumberIsNotInRange) {
 TEST(SpecTest, SupervisedFineTuningHasNoRewards) {
   v1::JobSpec spec = Good();
   spec.set_kind(v1::JOB_KIND_SFT);
+  spec.mutable_reward()->mutable_rules(0)->set_type("x");  // does not matter any more
   EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.reward"));
   spec.clear_reward();
   const CheckedSpec checked = CheckSpec(spec);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "controller/spec/roles.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 namespace {
@@ -72,13 +72,6 @@ Product ResponsesOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) 
   return product;
 }
 
-void Add(absl::string_view field, std::string description, std::vector<v1::FieldViolation>* out) {
-  v1::FieldViolation violation;
-  violation.set_field(std::string(field));
-  violation.set_description(std::move(description));
-  out->push_back(std::move(violation));
-}
-
 }  // namespace
 
 int64_t LeastBatchEntryBytes(const v1::Dataflow& dataflow) {
@@ -91,8 +84,10 @@ int64_t LeastBatchEntryBytes(const v1::Dataflow& dataflow) {
   return bytes;
 }
 
-void CheckStepSize(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                   const StepLimits& limits, std::vector<v1::FieldViolation>* out) {
+std::vector<v1::FieldViolation> CheckStepSize(const v1::JobSpec& effective,
+                                              const v1::Dataflow& dataflow,
+                                              const StepLimits& limits) {
+  Violations out;
   int64_t workers = 0;
   std::string asked;
   for (const auto& [role, count] : WorkersOf(effective, dataflow)) {
@@ -100,26 +95,27 @@ void CheckStepSize(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
     absl::StrAppend(&asked, asked.empty() ? "" : " + ", count, " of role ", role);
   }
   if (workers > kMaxJobWorkers) {
-    Add("spec.resources",
-        absl::StrCat(asked, " = ", Grouped(workers), " workers, at most ", Grouped(kMaxJobWorkers)),
-        out);
+    out.Add("resources", absl::StrCat(asked, " = ", Grouped(workers), " workers, at most ",
+                                      Grouped(kMaxJobWorkers)));
   }
-  if (effective.kind() != v1::JOB_KIND_RL) return;  // a step has at most 65,536 examples
+  if (effective.kind() != v1::JOB_KIND_RL) return out.Take();  // a step has at most 65,536 examples
   const Product responses = ResponsesOf(effective, dataflow);
   if (responses.value > limits.responses) {
-    return Add("spec.data.train_batch_size",
-               TooLarge(responses, "responses of a step", limits.responses), out);
+    out.Add("data.train_batch_size", TooLarge(responses, "responses of a step", limits.responses));
+    return out.Take();
   }
   Product bytes = responses;
   bytes.Times(LeastBatchEntryBytes(dataflow), "the bytes of a response in the row of its batch");
   if (const int64_t most = kMaxBatchRowBytes; bytes.value > most) {
-    return Add("spec.data.train_batch_size",
-               absl::StrCat(bytes.text, " = ", Grouped(bytes.value), " bytes, at most ",
-                            Grouped(most), " can be stored; lower one of them"),
-               out);
+    out.Add("data.train_batch_size",
+            absl::StrCat(bytes.text, " = ", Grouped(bytes.value), " bytes, at most ", Grouped(most),
+                         " can be stored; lower one of them"));
+    return out.Take();
   }
-  std::string tokens = TokensTooLarge(effective.data(), responses, "tokens of a step", limits);
-  if (!tokens.empty()) Add("spec.data.max_response_length", std::move(tokens), out);
+  const std::string tokens =
+      TokensTooLarge(effective.data(), responses, "tokens of a step", limits);
+  if (!tokens.empty()) out.Add("data.max_response_length", tokens);
+  return out.Take();
 }
 
 std::string EvaluationTooLarge(const v1::JobSpec& effective, uint64_t examples,

@@ -30,10 +30,11 @@ int64_t LeastBatchEntryBytes(const v1::Dataflow& dataflow);
 /// Workers that one job may ask for together: its row names each of them.
 inline constexpr int64_t kMaxJobWorkers = 16'384;
 
-/// Adds what is too large about `effective`, whose defaults are filled in; each text has the
-/// product and says how to get a larger limit.
-void CheckStepSize(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                   const StepLimits& limits, std::vector<v1::FieldViolation>* out);
+/// What is too large about `effective`, whose defaults are filled in; each text has the product and
+/// says how to get a larger limit.
+std::vector<v1::FieldViolation> CheckStepSize(const v1::JobSpec& effective,
+                                              const v1::Dataflow& dataflow,
+                                              const StepLimits& limits);
 /// What is too large about an evaluation with so many examples in data.val_files; empty: nothing.
 std::string EvaluationTooLarge(const v1::JobSpec& effective, uint64_t examples,
                                const StepLimits& limits);

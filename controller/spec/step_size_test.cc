@@ -27,10 +27,9 @@ v1::JobSpec StepOf(int batch, int n, int prompt, int response) {
 
 std::string Problem(const v1::JobSpec& spec, const StepLimits& limits = {},
                     const v1::Dataflow& dataflow = {}) {
-  std::vector<v1::FieldViolation> out;
-  CheckStepSize(spec, dataflow, limits, &out);
   std::string text;
-  for (const auto& violation : out) text += violation.field() + ": " + violation.description();
+  for (const auto& violation : CheckStepSize(spec, dataflow, limits))
+    text += violation.field() + ": " + violation.description();
   return text;
 }
 

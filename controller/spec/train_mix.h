@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
+#include "sdk/messages/violations.h"
 
 namespace baton::controller {
 
@@ -24,9 +24,9 @@ struct MixPhase {
 /// All phases, the first one from step 1. `data` has a mix, with its defaults.
 std::vector<MixPhase> PhasesOf(const v1::DataSpec& data);
 
-/// Fills in the defaults of data.train_mix, and adds what is wrong with it. The defaults of
-/// trainer stand already.
-void CheckTrainMix(v1::JobSpec* spec, std::vector<v1::FieldViolation>* out);
+/// Adds what is wrong with data.train_mix. `spec` has its defaults. `out` has what is wrong with
+/// the single fields of the mix: its steps are looked at only if there is nothing.
+void CheckTrainMix(const v1::JobSpec& spec, Violations* out);
 
 /// The job is to do `steps` steps, more than before: the files that are drawn from last stay.
 void ExtendTrainMix(int64_t steps, v1::DataSpec* data);

@@ -75,7 +75,7 @@ TEST(TrainMixTest, NumbersAreWithinTheirBounds) {
       Problems(spec),
       ElementsAre(Pair("spec.data.train_mix[0].weight", "0 is not in [0.001, 1000]"),
                   Pair("spec.data.train_mix[0].from_step", "0 is not in [1, 1000000000]"),
-                  Pair("spec.data.train_mix[1].weight", HasSubstr("not in [0.001, 1000]")),
+                  Pair("spec.data.train_mix[1].weight", "nan is not a finite number"),
                   Pair("spec.data.train_mix[1].to_step", HasSubstr("4 is below from_step 5"))));
   spec = Mixed();
   Entry(&spec, 1)->set_to_step(0);

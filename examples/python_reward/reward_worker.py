@@ -34,7 +34,7 @@ def reward(trajectory):
 
 def load_messages(protos):
     """Compiles the .proto files and imports the one that matters here."""
-    names = ["error", "experience", "job_spec", "worker_service"]
+    names = ["error", "experience", "job_spec", "setting", "worker_service"]
     files = [os.path.join(protos, "baton", "v1", name + ".proto") for name in names]
     with tempfile.TemporaryDirectory(prefix="baton_protos") as folder:
         subprocess.run(["protoc", "-I", protos, "--python_out", folder] + files, check=True)

@@ -1,36 +1,30 @@
 #include "sdk/base/kl_type.h"
 
-#include <algorithm>
-
 #include "absl/strings/strip.h"
 
 namespace baton {
+namespace {
+
+std::optional<KlType::Estimate> ParseEstimate(absl::string_view name) {
+  if (name == "k1" || name == "kl") return KlType::kK1;
+  if (name == "abs") return KlType::kAbs;
+  if (name == "k2" || name == "mse") return KlType::kK2;
+  if (name == "k3" || name == "low_var_kl") return KlType::kK3;
+  return std::nullopt;
+}
+
+}  // namespace
 
 std::optional<KlType> ParseKlType(absl::string_view name) {
-  const auto& names = KlLossNames();
-  if (std::find(names.begin(), names.end(), name) == names.end()) return std::nullopt;
   KlType type;
   type.straight_through = absl::ConsumeSuffix(&name, "+");
-  type.estimate = name == "k1" || name == "kl"    ? KlType::kK1
-                  : name == "abs"                 ? KlType::kAbs
-                  : name == "k2" || name == "mse" ? KlType::kK2
-                                                  : KlType::kK3;
+  const auto estimate = ParseEstimate(name);
+  if (!estimate) return std::nullopt;
+  type.estimate = *estimate;
+  // The value of `abs` or k2 with the gradient of k2 has no use.
+  const bool may = type.estimate == KlType::kK1 || type.estimate == KlType::kK3;
+  if (type.straight_through && !may) return std::nullopt;
   return type;
-}
-
-const std::vector<absl::string_view>& KlEstimateNames() {
-  static const auto* const kNames =
-      new std::vector<absl::string_view>{"k1", "k2", "k3", "abs", "kl", "mse", "low_var_kl"};
-  return *kNames;
-}
-
-const std::vector<absl::string_view>& KlLossNames() {
-  static const auto* const kNames = [] {
-    auto* names = new std::vector<absl::string_view>(KlEstimateNames());
-    names->insert(names->end(), {"k1+", "k3+", "kl+", "low_var_kl+"});
-    return names;
-  }();
-  return *kNames;
 }
 
 }  // namespace baton

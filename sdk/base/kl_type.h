@@ -12,7 +12,6 @@
 #define BATON_SDK_BASE_KL_TYPE_H_
 
 #include <optional>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 
@@ -24,12 +23,8 @@ struct KlType {
   bool straight_through = false;  ///< The gradient is k2's.
 };
 
-/// None for a name that is none of them.
+/// None for a name that is none of them. LossOptions.kl_loss_type (job_spec.proto) lists them.
 std::optional<KlType> ParseKlType(absl::string_view name);
-
-/// The names of estimates; and of the terms that a loss may have, with those that end in +.
-const std::vector<absl::string_view>& KlEstimateNames();
-const std::vector<absl::string_view>& KlLossNames();
 
 }  // namespace baton
 

@@ -29,11 +29,5 @@ TEST(KlTypeTest, KnowsEveryName) {
   }
 }
 
-TEST(KlTypeTest, ARewardHasNoGradient) {
-  for (const absl::string_view name : KlEstimateNames()) {
-    EXPECT_FALSE(ParseKlType(name)->straight_through) << name;
-  }
-}
-
 }  // namespace
 }  // namespace baton

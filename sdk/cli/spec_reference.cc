@@ -1,7 +1,6 @@
 #include "sdk/cli/spec_reference.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdlib>
 #include <map>
@@ -16,20 +15,20 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "baton/v1/job_spec.pb.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "sdk/base/nearest.h"
 #include "sdk/cli/job_spec_descriptors.h"
+#include "sdk/messages/settings.h"
 
 namespace baton::cli {
 namespace {
 
 namespace pb = google::protobuf;
 
-constexpr absl::string_view kRoot = "baton.v1.JobSpec";
-
 // The descriptors with their comments, which the generated code leaves out.
-const pb::DescriptorPool& SpecPool() {
+const pb::DescriptorPool& CommentPool() {
   static const auto* const kPool = [] {
     pb::FileDescriptorSet files;
     auto* pool = new pb::DescriptorPool;
@@ -51,34 +50,6 @@ std::string CommentOf(const Descriptor& descriptor) {
   std::vector<std::string> words =
       absl::StrSplit(location.leading_comments, absl::ByAnyChar(" \n"), absl::SkipEmpty());
   return absl::StrJoin(words, " ");
-}
-
-// "A first one, e.g. this. Another." -> its sentences, without the last full stop of each.
-std::vector<std::string> Sentences(absl::string_view text) {
-  std::vector<std::string> out;
-  size_t begin = 0;
-  for (size_t at = text.find(". "); at != text.npos; at = text.find(". ", at + 1)) {
-    const absl::string_view before = text.substr(begin, at - begin);
-    const char next = at + 2 < text.size() ? text[at + 2] : ' ';
-    const bool starts = absl::ascii_isupper(next) || absl::StrContains("`\"{(", {&next, 1});
-    if (!starts || absl::EndsWith(before, "e.g") || absl::EndsWith(before, "i.e")) continue;
-    out.emplace_back(before);
-    begin = at + 2;
-  }
-  out.emplace_back(absl::StripSuffix(text.substr(begin), "."));
-  return out;
-}
-
-bool IsNumber(absl::string_view text) {
-  absl::ConsumePrefix(&text, "-");
-  return !text.empty() && absl::ascii_isdigit(text[0]) &&
-         text.find_first_not_of("0123456789.e-") == text.npos;
-}
-
-// "1 to 1024".
-bool IsRange(absl::string_view text) {
-  const std::vector<absl::string_view> ends = absl::StrSplit(text, " to ");
-  return ends.size() == 2 && IsNumber(ends[0]) && IsNumber(ends[1]);
 }
 
 std::string ScalarName(const pb::FieldDescriptor& field, bool several) {
@@ -120,15 +91,31 @@ std::string TypeName(const pb::FieldDescriptor& field) {
   return ScalarName(field, false);
 }
 
+std::string InTicks(absl::string_view text) { return absl::StrCat("`", text, "`"); }
+
 // `JOB_KIND_RL` is `rl` in YAML.
-std::string EnumNames(const pb::EnumDescriptor& type) {
+std::vector<std::string> EnumNames(const pb::EnumDescriptor& type) {
   std::vector<std::string> names;
   const std::string zero = type.value(0)->name();
   const size_t prefix = zero.size() - std::string("UNSPECIFIED").size();
   for (int i = 1; i < type.value_count(); ++i) {
-    names.push_back(
-        absl::StrCat("`", absl::AsciiStrToLower(type.value(i)->name().substr(prefix)), "`"));
+    names.push_back(absl::AsciiStrToLower(type.value(i)->name().substr(prefix)));
   }
+  return names;
+}
+
+std::string DefaultText(const pb::FieldDescriptor& field, const v1::Setting& setting) {
+  if (setting.required()) return "required";
+  if (!setting.absent().empty()) return setting.absent();
+  const bool text = field.cpp_type() == pb::FieldDescriptor::CPPTYPE_STRING;
+  return text && setting.has_default_() ? InTicks(setting.default_()) : setting.default_();
+}
+
+std::string AllowedText(const pb::FieldDescriptor& field, const v1::Setting& setting) {
+  std::vector<std::string> names(setting.one_of().begin(), setting.one_of().end());
+  if (field.enum_type() != nullptr) names = EnumNames(*field.enum_type());
+  if (names.empty()) return BoundsText(BoundsOf(setting));
+  for (std::string& name : names) name = InTicks(name);
   return absl::StrCat("one of ", absl::StrJoin(names, ", "));
 }
 
@@ -140,7 +127,7 @@ std::string Prefix(const std::string& path, const pb::FieldDescriptor& field) {
 class Walk {
  public:
   std::vector<SpecSection> Run() {
-    Visit(*SpecPool().FindMessageTypeByName(std::string(kRoot)), "");
+    Visit(*v1::JobSpec::descriptor(), "");
     return std::move(sections_);
   }
 
@@ -150,7 +137,8 @@ class Walk {
     if (!first) {
       sections_[known->second].paths.push_back(path);
     } else {
-      sections_.push_back({type.name(), {path}, CommentOf(type), {}});
+      const auto& commented = *CommentPool().FindMessageTypeByName(type.full_name());
+      sections_.push_back({type.name(), {path}, CommentOf(commented), {}});
     }
     const size_t index = known->second;
     for (int i = 0; i < type.field_count(); ++i) {
@@ -162,12 +150,15 @@ class Walk {
   }
 
   static SpecField Describe(const pb::FieldDescriptor& field, const std::string& path) {
-    SpecField out = ParseFieldComment(CommentOf(field));
+    SpecField out;
     out.name = field.name();
     out.path = path;
     out.type = TypeName(field);
     if (const pb::Descriptor* below = Below(field)) out.section = below->name();
-    if (field.enum_type() != nullptr) out.bounds = EnumNames(*field.enum_type());
+    const v1::Setting setting = SettingOf(field);
+    out.default_value = DefaultText(field, setting);
+    out.bounds = AllowedText(field, setting);
+    out.meaning = MeaningOf(field);
     return out;
   }
 
@@ -201,35 +192,9 @@ std::string Cell(absl::string_view text) {
 
 }  // namespace
 
-SpecField ParseFieldComment(absl::string_view comment) {
-  SpecField out;
-  std::vector<std::string> meaning;
-  for (const std::string& sentence : Sentences(comment)) {
-    absl::string_view rest = sentence;
-    if (absl::ConsumePrefix(&rest, "One of ")) {
-      out.bounds = absl::StrCat("one of ", rest);
-      continue;
-    }
-    const bool required = rest == "Required" || absl::StartsWith(rest, "Required; ");
-    if (!required && !absl::ConsumePrefix(&rest, "Default: ") &&
-        !absl::ConsumePrefix(&rest, "Default ")) {
-      meaning.push_back(sentence);
-      continue;
-    }
-    std::vector<std::string> kept;
-    for (const std::string& part : std::vector<std::string>(absl::StrSplit(rest, "; "))) {
-      if (IsRange(part)) {
-        out.bounds = part;
-      } else {
-        kept.push_back(part);
-      }
-    }
-    out.default_value = required ? "required" : absl::StrJoin(kept, "; ");
-  }
-  if (!meaning.empty() && !meaning[0].empty()) {
-    out.meaning = absl::StrCat(absl::StrJoin(meaning, ". "), ".");
-  }
-  return out;
+std::string MeaningOf(const pb::FieldDescriptor& field) {
+  const pb::FieldDescriptor* commented = CommentPool().FindFieldByName(field.full_name());
+  return commented == nullptr ? "" : CommentOf(*commented);
 }
 
 const std::vector<SpecSection>& SpecSections() {
@@ -280,8 +245,8 @@ std::string SpecReferenceMarkdown() {
       "# Every field of a job's spec\n\n"
       "`baton explain-spec rollout.n` prints one of these fields, `baton explain-spec rollout` a\n"
       "section, and `baton submit job.yaml --dry-run` what a spec becomes with every default.\n"
-      "`formats/job-spec.md` tells how a spec is written. This page is made from the comments of\n"
-      "`proto/baton/v1/job_spec.proto` by `./dev docs`; edit them, not the page.\n";
+      "`formats/job-spec.md` tells how a spec is written. This page is made from\n"
+      "`proto/baton/v1/job_spec.proto` by `./dev docs`; edit that file, not the page.\n";
   for (const SpecSection& section : SpecSections()) {
     const bool root = section.paths[0].empty();
     absl::StrAppend(&out, "\n## ", root ? "The whole spec" : section.message, "\n\n");

@@ -1,8 +1,6 @@
-// Every field of a job's spec, told from the comments of job_spec.proto: `baton explain-spec` and
-// docs/spec.md.
+// Every field of a job's spec, as job_spec.proto tells it: `baton explain-spec` and docs/spec.md.
 //
-// A comment is sentences. "Default X" (or "Required") and "A to B" or "One of `a`, `b`" go to
-// columns of their own; "Default X; A to B" has both. The other sentences say what the field means.
+// What a field means is its comment; its default, bounds and names are its setting.
 #ifndef BATON_SDK_CLI_SPEC_REFERENCE_H_
 #define BATON_SDK_CLI_SPEC_REFERENCE_H_
 
@@ -11,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/descriptor.h"
 
 namespace baton::cli {
 
@@ -46,8 +45,8 @@ absl::StatusOr<SpecEntry> FindSpecEntry(absl::string_view path);
 /// docs/spec.md.
 std::string SpecReferenceMarkdown();
 
-/// Splits a comment into the columns; for tests.
-SpecField ParseFieldComment(absl::string_view comment);
+/// The comment of a field of job_spec.proto, on one line; empty: it has none.
+std::string MeaningOf(const google::protobuf::FieldDescriptor& field);
 
 }  // namespace baton::cli
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/messages/settings.h"
 #include "sdk/schema/presets.h"
-#include "sdk/schema/spec_defaults.h"
 
 namespace baton::placement {
 namespace {
@@ -85,35 +85,27 @@ std::set<std::string> PresetRoles(const v1::JobSpec& spec) {
   return roles;
 }
 
-int64_t PromptsOf(const v1::DataSpec& data) {
-  return data.has_train_batch_size() ? data.train_batch_size() : kDefaultTrainBatchSize;
-}
-
-int64_t SamplesOf(const v1::RolloutSpec& rollout) {
-  return rollout.has_n() ? rollout.n() : kDefaultSamples;
-}
+int64_t SamplesOf(const v1::JobSpec& spec) { return WithDefaults(spec.rollout()).n(); }
 
 Workload MakeWorkload(const v1::JobSpec& spec) {
   const bool rl = IsRl(spec);
-  const v1::DataSpec& data = spec.data();
-  const int64_t prompts = PromptsOf(data);
+  const v1::DataSpec data = WithDefaults(spec.data());
+  const int64_t prompts = data.train_batch_size();
   const int64_t drawn = data.gen_batch_size() > 0 ? data.gen_batch_size() : prompts;
   const int64_t n = spec.kind() == v1::JOB_KIND_REWARD_MODEL ? 2  // a pair
                     : !rl                                    ? 1
-                                                             : SamplesOf(spec.rollout());
+                                                             : SamplesOf(spec);
   const Recipe* recipe = RecipeOf(spec);
   const bool baseline = rl && recipe != nullptr && recipe->baseline;
   Workload w;
   w.generated = drawn * (n + (baseline ? 1 : 0));
   w.sequences = prompts * n;
-  w.prompt_tokens =
-      data.has_max_prompt_length() ? data.max_prompt_length() : kDefaultMaxPromptLength;
-  w.response_tokens =
-      data.has_max_response_length() ? data.max_response_length() : kDefaultMaxResponseLength;
+  w.prompt_tokens = data.max_prompt_length();
+  w.response_tokens = data.max_response_length();
   w.mini_batch = spec.actor().ppo_mini_batch_size() > 0
                      ? std::min<int64_t>(spec.actor().ppo_mini_batch_size(), w.sequences)
                      : w.sequences;
-  w.epochs = spec.actor().has_ppo_epochs() ? spec.actor().ppo_epochs() : kDefaultPpoEpochs;
+  w.epochs = WithDefaults(spec.actor()).ppo_epochs();
   w.bytes = spec.model().dtype() == "bfloat16" ? 2 : 4;
   return w;
 }
@@ -126,7 +118,7 @@ int64_t MiniBatch(const v1::JobSpec& spec, const std::string& role) {
   const int given = own.has_ppo_mini_batch_size() ? own.ppo_mini_batch_size()
                                                   : spec.actor().ppo_mini_batch_size();
   if (given > 0) return given;
-  return (IsRl(spec) ? SamplesOf(spec.rollout()) : 1) * PromptsOf(spec.data());
+  return (IsRl(spec) ? SamplesOf(spec) : 1) * WithDefaults(spec.data()).train_batch_size();
 }
 
 }  // namespace
@@ -182,19 +174,22 @@ absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource
 void ComputeAsOwnWorkers(const v1::JobSpec& spec, Workload* workload) {
   workload->bytes = 4;
   workload->recomputes = false;
-  const int64_t asked =
-      spec.actor().has_max_token_len() ? spec.actor().max_token_len() : kDefaultMaxTokenLen;
+  const int64_t asked = WithDefaults(spec.actor()).max_token_len();
   workload->micro_batch_tokens = std::min(asked, kMicroBatchTokens);
 }
 
 void KeepToRunnable(const v1::JobSpec& spec, Problem* problem) {
+  const auto most = [](int field) {
+    return static_cast<int>(SettingOf<v1::ParallelSpec>(field).max());
+  };
+  const int most_tensor = most(v1::ParallelSpec::kTpFieldNumber);
+  const int most_data = most(v1::ParallelSpec::kDpFieldNumber);
   problem->max_pipeline = 1;
   ComputeAsOwnWorkers(spec, &problem->setting.workload);
   for (Role& role : problem->roles) {
-    role.max_tensor = role.max_generation_tensor = kMostTensorRanks;
+    role.max_tensor = role.max_generation_tensor = most_tensor;
     role.max_data = static_cast<int>(
-        role.trains ? std::clamp<int64_t>(MiniBatch(spec, role.name), 1, kMostDataRanks)
-                    : kMostDataRanks);
+        role.trains ? std::clamp<int64_t>(MiniBatch(spec, role.name), 1, most_data) : most_data);
   }
 }
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/kl_type.h"
 
 namespace baton {
 namespace {
@@ -21,11 +20,18 @@ constexpr std::array<std::pair<absl::string_view, Estimator>, 8> kEstimators = {
     {"given", Estimator::kGiven},
 }};
 
+uint32_t OfEstimators(const std::vector<absl::string_view>& estimators) {
+  uint32_t users = 0;
+  for (const absl::string_view name : estimators) users |= UserBit(EstimatorOf(name).value());
+  return users;
+}
+
+uint32_t NotOfEstimators(const std::vector<absl::string_view>& estimators) {
+  return ~OfEstimators(estimators);
+}
+
 std::vector<OptionField<EstimatorSpec>> MakeEstimatorTable() {
-  constexpr uint32_t kAll = ~0u, kGae = UserBit(Estimator::kGae), kGrpo = UserBit(Estimator::kGrpo);
-  // What shapes rewards shapes no advantages that are there already.
-  constexpr uint32_t kFromRewards = kAll & ~UserBit(Estimator::kGiven);
-  constexpr uint32_t kDiscounted = kGae | UserBit(Estimator::kReinforcePlusPlus);
+  constexpr uint32_t kAll = ~0u;
   return {
 #define BATON_ESTIMATOR_OPTION(name, type, default_value, estimators, limits, meaning) \
   {#name, estimators, &EstimatorSpec::name, limits, meaning},

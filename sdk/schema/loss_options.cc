@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/kl_type.h"
 #include "sdk/base/status_macros.h"
 
 namespace baton {
@@ -21,11 +20,16 @@ constexpr std::array<std::pair<absl::string_view, LossSpec::Kind>, 6> kLosses = 
      {"reinforce", LossSpec::kReinforce},
      {"value", LossSpec::kValue}}};
 
+uint32_t OfLosses(const std::vector<absl::string_view>& losses) {
+  uint32_t users = 0;
+  for (const absl::string_view name : losses) users |= UserBit(LossOf(name).value());
+  return users;
+}
+
+uint32_t NotOfLosses(const std::vector<absl::string_view>& losses) { return ~OfLosses(losses); }
+
 std::vector<OptionField<LossSpec>> MakeLossTable() {
-  constexpr uint32_t kAll = ~0u, kPpo = UserBit(LossSpec::kPpoClip),
-                     kValueLoss = UserBit(LossSpec::kValue);
-  constexpr uint32_t kActor = kAll & ~kValueLoss, kPolicy = kActor & ~UserBit(LossSpec::kSft);
-  constexpr uint32_t kClipped = kPpo | UserBit(LossSpec::kGspo) | UserBit(LossSpec::kCispo);
+  constexpr uint32_t kAll = ~0u;
   return {
 #define BATON_LOSS_OPTION(name, type, default_value, losses, limits, meaning) \
   {#name, losses, &LossSpec::name, limits, meaning},

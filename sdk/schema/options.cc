@@ -1,12 +1,10 @@
 #include "sdk/schema/options.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/mutant.h"
 
 namespace baton {
 namespace {
@@ -25,17 +23,7 @@ std::string CheckFlag(const OptionValue& value) {
 std::string CheckNumber(const OptionValue& value, const Bounds& bounds) {
   const double* number = std::get_if<double>(&value);
   if (number == nullptr) return absl::StrCat(Show(value), " is not a number");
-  if (!std::isfinite(*number)) return absl::StrCat(*number, " is not a finite number");
-  const bool low = bounds.above_low && !Mutant("option-at-open-bound") ? *number > bounds.low
-                                                                       : *number >= bounds.low;
-  if (low && *number <= bounds.high) return "";
-  if (std::isinf(bounds.high)) {
-    return absl::StrCat(NumberText(*number),
-                        bounds.above_low ? " is not above " : " is not at least ",
-                        NumberText(bounds.low));
-  }
-  return absl::StrCat(NumberText(*number), " is not in ", bounds.above_low ? "(" : "[",
-                      NumberText(bounds.low), ", ", NumberText(bounds.high), "]");
+  return NumberProblem(*number, bounds);
 }
 
 std::string CheckText(const OptionValue& value, absl::Span<const absl::string_view> choices) {
@@ -48,17 +36,11 @@ std::string CheckText(const OptionValue& value, absl::Span<const absl::string_vi
 
 Limits Within(const Bounds& bounds) {
   Limits limits;
-  limits.bounds = limits.spec_bounds = bounds;
+  limits.bounds = bounds;
   return limits;
 }
 
 }  // namespace
-
-std::string NumberText(double number) {
-  // StrCat prints six digits: 10000001 would be 1e+07.
-  const bool whole = std::nearbyint(number) == number && std::abs(number) < 1e15;
-  return whole ? absl::StrCat(static_cast<int64_t>(number)) : absl::StrCat(number);
-}
 
 absl::Status ToStatus(absl::Span<const OptionProblem> problems) {
   if (problems.empty()) return absl::OkStatus();
@@ -69,11 +51,6 @@ absl::Status ToStatus(absl::Span<const OptionProblem> problems) {
   return absl::InvalidArgumentError(absl::StrJoin(lines, "; "));
 }
 
-Limits Limits::InSpec(double low, double high) const {
-  Limits limits = *this;
-  limits.spec_bounds = {low, high};
-  return limits;
-}
 Limits Anything() { return Limits(); }
 Limits Between(double low, double high) { return Within({low, high}); }
 Limits AtLeast(double low) { return Within({low}); }

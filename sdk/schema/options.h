@@ -2,12 +2,12 @@
 //
 // The rows stand in .def files, one BATON_..._OPTION(...) each (the way of LLVM's .def files). A
 // header makes of them the members of a struct, with their types and defaults; a source makes the
-// table. Whoever checks, fills in, applies or documents a setting goes by the row.
+// table. Whoever checks, applies or documents an option goes by the row. `./dev docs` makes the
+// files from the settings of job_spec.proto, for programs that link no protobuf.
 #ifndef BATON_SDK_SCHEMA_OPTIONS_H_
 #define BATON_SDK_SCHEMA_OPTIONS_H_
 
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "sdk/base/bounds.h"
 
 namespace baton {
 
@@ -34,22 +35,10 @@ struct OptionProblem {
 /// "a: …; b: …" as InvalidArgument, or OK when there are none.
 absl::Status ToStatus(absl::Span<const OptionProblem> problems);
 
-/// A number's bounds. NaN and infinities never pass.
-struct Bounds {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-  bool above_low = false;  ///< `low` itself is out.
-};
-
 /// What a value may be. The functions below make one.
 struct Limits {
-  Bounds bounds;  ///< Of a number.
-  /// Of the field of a job's spec that has the option's name. A spec may be held to narrower
-  /// bounds than the formula, to catch a slip of the pen.
-  Bounds spec_bounds;
+  Bounds bounds;                           ///< Of a number.
   std::vector<absl::string_view> choices;  ///< Of a text; empty: any but the empty one.
-
-  Limits InSpec(double low, double high) const;
 };
 Limits Anything();
 Limits Between(double low, double high);
@@ -73,8 +62,6 @@ std::string CheckValue(const OptionValue& like, const OptionValue& value, const 
                        absl::Span<const absl::string_view> choices);
 /// "what it has" in a message about an option that does not exist.
 std::string UnknownOption(absl::string_view user, std::vector<absl::string_view> known);
-/// Without digits that say nothing: "0.2", "10000000", "1e-08".
-std::string NumberText(double number);
 
 template <class Spec>
 OptionValue ValueOf(const OptionField<Spec>& field, const Spec& spec) {
@@ -94,14 +81,10 @@ OptionValue DefaultOf(const OptionField<Spec>& field) {
   return ValueOf(field, Spec());
 }
 
-/// Problem of `value` as an option of a graph; as the field of a job's spec; or "".
+/// Problem of `value` as an option of a graph, or "".
 template <class Spec>
 std::string CheckOption(const OptionField<Spec>& field, const OptionValue& value) {
   return CheckValue(DefaultOf(field), value, field.limits.bounds, field.limits.choices);
-}
-template <class Spec>
-std::string CheckSpecField(const OptionField<Spec>& field, const OptionValue& value) {
-  return CheckValue(DefaultOf(field), value, field.limits.spec_bounds, field.limits.choices);
 }
 
 /// `value` holds what the field's member holds.

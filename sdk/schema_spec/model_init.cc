@@ -1,35 +1,32 @@
 #include "sdk/schema_spec/model_init.h"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "sdk/messages/settings.h"
 
 namespace baton {
 namespace {
 
-constexpr int kHiddenSize = 128;
-constexpr int kLayers = 2;
-constexpr int kHeads = 4;
-constexpr int kPositions = 2048;
-constexpr bool kTied = true;
-
 // Llama's ratio, as a multiple of 8 that the spec's bounds allow.
 int IntermediateSize(int64_t hidden_size) {
-  return static_cast<int>(std::clamp<int64_t>((4 * hidden_size + 7) / 8 * 8, 8, 1 << 20));
+  const v1::Setting setting =
+      SettingOf<v1::ModelInitSpec>(v1::ModelInitSpec::kIntermediateSizeFieldNumber);
+  return static_cast<int>(std::clamp<int64_t>((4 * hidden_size + 7) / 8 * 8,
+                                              static_cast<int64_t>(setting.min()),
+                                              static_cast<int64_t>(setting.max())));
 }
 
 }  // namespace
 
 void FillModelInit(v1::ModelInitSpec* init) {
-  if (!init->has_hidden_size()) init->set_hidden_size(kHiddenSize);
+  FillDefaults(init);
   if (!init->has_intermediate_size()) {
     init->set_intermediate_size(IntermediateSize(init->hidden_size()));
   }
-  if (!init->has_num_hidden_layers()) init->set_num_hidden_layers(kLayers);
-  if (!init->has_num_attention_heads()) init->set_num_attention_heads(kHeads);
   if (!init->has_num_key_value_heads()) {
     init->set_num_key_value_heads(std::max(1, init->num_attention_heads()));
   }
-  if (!init->has_max_position_embeddings()) init->set_max_position_embeddings(kPositions);
-  if (!init->has_tie_word_embeddings()) init->set_tie_word_embeddings(kTied);
 }
 
 ModelConfig InitConfig(const v1::ModelInitSpec& given, int64_t vocab_size) {

@@ -2,7 +2,6 @@
 // and loss that there is, and every metric that the estimators give.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -12,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "controller/algorithms/compute_advantages.h"
 #include "sdk/schema/estimator_options.h"
 #include "sdk/schema/loss_options.h"
@@ -63,14 +63,8 @@ bool DependsOnOthers(absl::string_view meaning) {
   return absl::StrContains(meaning, "absent:") || absl::StrContains(meaning, "fills in");
 }
 
-std::string BoundsText(const Limits& limits) {
-  const Bounds& bounds = limits.bounds;
-  if (!limits.choices.empty()) return absl::StrJoin(limits.choices, ", ");
-  if (std::isinf(bounds.low)) return "";
-  if (!std::isinf(bounds.high)) {
-    return absl::StrCat(NumberText(bounds.low), " to ", NumberText(bounds.high));
-  }
-  return absl::StrCat(bounds.above_low ? "above " : "at least ", NumberText(bounds.low));
+std::string ValuesText(const Limits& limits) {
+  return limits.choices.empty() ? BoundsText(limits.bounds) : absl::StrJoin(limits.choices, ", ");
 }
 
 template <class Spec>
@@ -80,8 +74,9 @@ std::string Markdown(const std::vector<OptionField<Spec>>& table,
   for (const auto& row : table) {
     const std::string value =
         DependsOnOthers(row.meaning) ? "see right" : DefaultText(DefaultOf(row));
-    absl::StrAppend(&out, "| `", row.name, "` | ", value, " | ", BoundsText(row.limits), " | ",
-                    UsersText(row.users, sets, names), " | ", row.meaning, " |\n");
+    absl::StrAppend(&out, "| `", row.name, "` | ", value, " | ", ValuesText(row.limits), " | ",
+                    UsersText(row.users, sets, names), " | ",
+                    absl::StrReplaceAll(row.meaning, {{"|", "\\|"}}), " |\n");
   }
   return out;
 }

@@ -16,11 +16,11 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ALLOWED = {
     "sdk/base": "",
     "sdk/schema": "sdk/base",
-    "sdk/schema_spec": "sdk/base sdk/schema proto",
+    "sdk/schema_spec": "sdk/base sdk/messages sdk/schema proto",
     "sdk/messages": "sdk/base proto",
     "sdk/parallel": "sdk/base",
     "sdk/placement": "sdk/base sdk/schema sdk/parallel",
-    "sdk/placement_spec": "sdk/base sdk/schema sdk/schema_spec sdk/parallel sdk/placement proto",
+    "sdk/placement_spec": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement proto",
     "sdk/data_set": "sdk/base proto",
     "sdk/rpc": "sdk/base proto grpc",
     "sdk/client": "sdk/base sdk/rpc proto grpc",
@@ -99,7 +99,7 @@ ALLOWED = {
                      " workers/hybrid workers/policy proto",
     "workers/trainer": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/ranks"
                        " relay/weights proto",
-    "workers/scoring": "sdk/base sdk/schema sdk/rpc sdk/worker workers/tokenizer workers/engine workers/policy workers/ranks"
+    "workers/scoring": "sdk/base sdk/messages sdk/schema sdk/rpc sdk/worker workers/tokenizer workers/engine workers/policy workers/ranks"
                        " workers/reward workers/rollout proto",
     "workers/main": "sdk/base sdk/messages sdk/schema sdk/data_set sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid"
                     " workers/policy workers/ranks workers/reward workers/rollout workers/trainer workers/scoring relay/weights"

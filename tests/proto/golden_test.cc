@@ -23,6 +23,7 @@
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/relay_service.pb.h"
 #include "baton/v1/replay_service.pb.h"
+#include "baton/v1/setting.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
@@ -89,6 +90,11 @@ void Describe(const pb::Descriptor& type, Lines* lines) {
 void Describe(const pb::FileDescriptor& file, Lines* lines) {
   for (int i = 0; i < file.message_type_count(); ++i) Describe(*file.message_type(i), lines);
   for (int i = 0; i < file.enum_type_count(); ++i) Describe(*file.enum_type(i), lines);
+  for (int i = 0; i < file.extension_count(); ++i) {
+    const pb::FieldDescriptor& field = *file.extension(i);
+    lines->insert(absl::StrCat("extension ", field.full_name(), ": ", field.number(), " of ",
+                               field.containing_type()->full_name(), ", ", TypeOf(field)));
+  }
   for (int i = 0; i < file.service_count(); ++i) {
     const pb::ServiceDescriptor& service = *file.service(i);
     for (int j = 0; j < service.method_count(); ++j) {
@@ -106,8 +112,8 @@ Lines Current() {
   for (const pb::Descriptor* type :
        {v1::Worker::descriptor(), v1::ErrorInfo::descriptor(), v1::Trajectory::descriptor(),
         v1::FetchBatchRequest::descriptor(), v1::Job::descriptor(), v1::JobSpec::descriptor(),
-        v1::SegmentInfo::descriptor(), v1::Task::descriptor(), v1::Replay::descriptor(),
-        v1::Token::descriptor(), store::v1::JobRow::descriptor()}) {
+        v1::SegmentInfo::descriptor(), v1::Setting::descriptor(), v1::Task::descriptor(),
+        v1::Replay::descriptor(), v1::Token::descriptor(), store::v1::JobRow::descriptor()}) {
     Describe(*type->file(), &lines);
   }
   return lines;

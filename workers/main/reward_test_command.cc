@@ -25,7 +25,7 @@
 #include "sdk/base/utf8.h"
 #include "sdk/data_set/answer_use.h"
 #include "sdk/data_set/data_set.h"
-#include "sdk/schema/spec_defaults.h"
+#include "sdk/messages/settings.h"
 #include "workers/main/generate_command.h"
 #include "workers/main/judge_reward.h"
 #include "workers/reward/weighted_reward.h"
@@ -349,8 +349,7 @@ absl::StatusOr<bool> TestReward(const RewardTestOptions& options, const RewardTe
     failed += one.result.error.empty() ? 0 : 1;
     output.out(options.json ? JsonOf(one) : TextOf(one));
   }
-  const v1::RewardSpec& reward = options.spec.reward();
-  const double most = reward.has_max_error_rate() ? reward.max_error_rate() : kDefaultMaxErrorRate;
+  const double most = WithDefaults(options.spec.reward()).max_error_rate();
   if (!options.json) output.out(Summary(cases, failed, most));
   return ended.ok() &&
          static_cast<double>(failed) <= most * static_cast<double>(cases.size()) + 1e-9;

@@ -1,15 +1,11 @@
 #include "workers/policy/generation_options.h"
 
+#include "sdk/messages/settings.h"
+
 namespace baton::policy {
-namespace {
-
-constexpr int64_t kDefaultKvCacheBytes = int64_t{1} << 30;
-
-}  // namespace
-
 engine::GeneratorOptions MakeGeneratorOptions(const v1::RolloutSpec& spec) {
   engine::GeneratorOptions options;
-  options.kv_cache_bytes = spec.has_kv_cache_bytes() ? spec.kv_cache_bytes() : kDefaultKvCacheBytes;
+  options.kv_cache_bytes = WithDefaults(spec).kv_cache_bytes();
   if (spec.has_max_num_seqs()) options.max_num_seqs = spec.max_num_seqs();
   options.deterministic = spec.deterministic();
   options.max_draft_nodes =

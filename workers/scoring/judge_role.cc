@@ -8,14 +8,13 @@
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
 #include "sdk/base/utf8.h"
+#include "sdk/messages/settings.h"
 #include "sdk/worker/score_output.h"
 
 namespace baton::scoring {
 namespace {
 
 using Value = google::protobuf::Value;
-
-constexpr int64_t kDefaultNewTokens = 256;
 
 /// Lays a node's options over the spec's.
 absl::Status ApplyToJudge(const std::string& key, const Value& value, v1::JudgeSpec& spec) {
@@ -137,7 +136,7 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
   reward::VerdictOptions verdict = {spec.template_(), spec.verdict(), {}, spec.neutral()};
   verdict.worth.insert(spec.verdicts().begin(), spec.verdicts().end());
   BATON_ASSIGN_OR_RETURN(node->verdict, reward::Verdict::Create(verdict));
-  node->max_new_tokens = spec.has_max_new_tokens() ? spec.max_new_tokens() : kDefaultNewTokens;
+  node->max_new_tokens = WithDefaults(spec).max_new_tokens();
   known = node;
   return known;
 }

@@ -58,6 +58,8 @@ std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>&
 class PolicyVersions {
  public:
   /// Versions whose origin is known; older ones are forgotten, but for that of the checkpoint.
+  /// Twice the bound of schedule.max_staleness, so that the staleness of each response that a batch
+  /// may consume is known.
   static constexpr size_t kMostKnown = 64;
 
   void Restore(const store::v1::JobRow& row);

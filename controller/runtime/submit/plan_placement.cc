@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/spec/fill_pools.h"
+#include "sdk/messages/violations.h"
 #include "sdk/placement/device_catalogue.h"
 #include "sdk/placement/search.h"
 #include "sdk/placement_spec/model_files.h"
@@ -45,23 +46,20 @@ absl::StatusOr<v1::ResourcesSpec> ChoosePools(const v1::JobSpec& spec) {
 std::vector<v1::FieldViolation> PlanPlacement(const v1::JobSpec& given,
                                               const v1::Dataflow& dataflow,
                                               v1::JobSpec* effective) {
-  std::vector<v1::FieldViolation> out;
-  if (given.resources().placement() != "auto") return out;
+  if (given.resources().placement() != "auto") return {};
+  Violations out;
   v1::JobSpec spec = *effective;
   if (spec.kind() == v1::JOB_KIND_RL) *spec.mutable_dataflow() = dataflow;
   const auto chosen = ChoosePools(spec);
   if (!chosen.ok()) {
-    v1::FieldViolation violation;
-    violation.set_field("spec.resources.placement");
-    violation.set_description(absl::StrCat("auto: ", chosen.status().message()));
-    out.push_back(std::move(violation));
-    return out;
+    out.Add("resources.placement", absl::StrCat("auto: ", chosen.status().message()));
+    return out.Take();
   }
   v1::JobSpec planned = given;  // as if the user had written the plan by hand
   planned.mutable_resources()->set_placement(chosen->placement());
   *planned.mutable_resources()->mutable_pools() = chosen->pools();
   FillPools(planned, dataflow, effective, &out);
-  return out;
+  return out.Take();
 }
 
 std::string PlacementText(const v1::ResourcesSpec& resources) {

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/spec.h"
 #include "sdk/base/mutant.h"
 #include "sdk/base/status_macros.h"
+#include "sdk/messages/settings.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -36,9 +36,10 @@ absl::Status CheckSettings(const v1::Project& project) {
   for (const int64_t limit : {project.max_step_responses(), project.max_step_tokens()}) {
     if (limit < 0) return wrong("a limit of a step is at least 1, or 0 for the controller's own");
   }
-  if (project.has_max_priority() && std::abs(project.max_priority()) > kMaxPriority) {
-    return wrong(absl::StrCat("max_priority is ", project.max_priority(), ", not -", kMaxPriority,
-                              " to ", kMaxPriority));
+  const Bounds priority = BoundsOf(SettingOf<v1::JobSpec>(v1::JobSpec::kPriorityFieldNumber));
+  if (!NumberProblem(project.max_priority(), priority).empty()) {
+    return wrong(
+        absl::StrCat("max_priority is ", project.max_priority(), ", not ", BoundsText(priority)));
   }
   if (project.max_ended_jobs() < 0) {
     return wrong("the limit of ended jobs is at least 1, or 0 for the controller's own");

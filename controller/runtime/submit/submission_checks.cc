@@ -89,8 +89,8 @@ void SubmissionChecks::CheckAll(const std::shared_ptr<Submission>& submission, b
   }
   Violations& out = submission->violations;
   v1::JobSpec* effective = submission->effective();
-  CheckStepSize(*effective, submission->dataflow(),
-                projects_->StepLimitsOf(submission->request.project()), &out);
+  AddTo(&out, CheckStepSize(*effective, submission->dataflow(),
+                            projects_->StepLimitsOf(submission->request.project())));
   AddTo(&out, projects_->CheckPriority(*effective, submission->request.project()));
   AddTo(&out, CheckFiles(submission.get()));
   const Then end = [this, submission, then = std::move(then)](absl::Status looked) {

@@ -1,0 +1,202 @@
+#include "sdk/messages/settings.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "sdk/base/mutant.h"
+
+namespace baton {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+const v1::Setting& OwnSetting(const FieldDescriptor& field) {
+  return field.options().GetExtension(v1::setting);
+}
+
+// A message of ours. Others, such as a Struct, hold no settings.
+bool IsSection(const FieldDescriptor& field) {
+  return field.message_type() != nullptr &&
+         absl::StartsWith(field.message_type()->full_name(), "baton.");
+}
+
+void SetDefault(const FieldDescriptor& field, const std::string& text, Message* message) {
+  const auto* reflection = message->GetReflection();
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection->SetBool(message, &field, text == "true");
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value = 0;
+      if (absl::SimpleAtoi(text, &value)) reflection->SetInt32(message, &field, value);
+      return;
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value = 0;
+      if (absl::SimpleAtoi(text, &value)) reflection->SetInt64(message, &field, value);
+      return;
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value = 0;
+      if (absl::SimpleAtod(text, &value)) reflection->SetDouble(message, &field, value);
+      return;
+    }
+    case FieldDescriptor::CPPTYPE_STRING:
+      return reflection->SetString(message, &field, text);
+    default:
+      return;  // SettingsTest has no such default
+  }
+}
+
+std::string NameProblem(const std::string& name, const v1::Setting& setting) {
+  const auto& names = setting.one_of();
+  if (names.empty() || std::find(names.begin(), names.end(), name) != names.end()) return "";
+  return absl::StrCat("'", name, "' is not one of: ", absl::StrJoin(names, ", "));
+}
+
+// What is wrong with the value of a field that is no message; "": nothing.
+std::string ValueProblem(const Message& message, const FieldDescriptor& field,
+                         const v1::Setting& setting) {
+  const auto* reflection = message.GetReflection();
+  const Bounds bounds = BoundsOf(setting);
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return NumberProblem(reflection->GetInt32(message, &field), bounds);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return NumberProblem(static_cast<double>(reflection->GetInt64(message, &field)), bounds);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return NumberProblem(reflection->GetDouble(message, &field), bounds);
+    case FieldDescriptor::CPPTYPE_STRING:
+      return NameProblem(reflection->GetString(message, &field), setting);
+    default:
+      return "";
+  }
+}
+
+std::string Missing(const v1::Setting& setting) {
+  if (!setting.hint().empty()) return absl::StrCat("is missing; ", setting.hint());
+  return absl::StrCat("is missing; one of: ", absl::StrJoin(setting.one_of(), ", "));
+}
+
+class SettingCheck {
+ public:
+  explicit SettingCheck(Violations* out) : out_(*out) {}
+
+  void Visit(const Message& message, const std::string& path) {
+    const auto& type = *message.GetDescriptor();
+    for (int i = 0; i < type.field_count(); ++i) {
+      const FieldDescriptor& field = *type.field(i);
+      const std::string at = path.empty() ? field.name() : absl::StrCat(path, ".", field.name());
+      const v1::Setting setting = SettingOf(field);
+      if (setting.required() && !IsGiven(message, field)) {
+        out_.Add(at, Missing(setting));
+      } else if (field.is_map()) {
+        VisitMap(message, field, setting, at);
+      } else if (field.is_repeated()) {
+        VisitList(message, field, at);
+      } else if (message.GetReflection()->HasField(message, &field)) {
+        VisitOne(message, field, setting, at);
+      }
+    }
+  }
+
+ private:
+  // An empty text or list is as good as none.
+  static bool IsGiven(const Message& message, const FieldDescriptor& field) {
+    const auto* reflection = message.GetReflection();
+    if (field.is_repeated()) return reflection->FieldSize(message, &field) > 0;
+    if (!reflection->HasField(message, &field)) return false;
+    return field.cpp_type() != FieldDescriptor::CPPTYPE_STRING ||
+           !reflection->GetString(message, &field).empty();
+  }
+
+  void VisitOne(const Message& message, const FieldDescriptor& field, const v1::Setting& setting,
+                const std::string& path) {
+    if (IsSection(field)) {
+      return Visit(message.GetReflection()->GetMessage(message, &field), path);
+    }
+    const std::string problem = ValueProblem(message, field, setting);
+    if (!problem.empty()) out_.Add(path, problem);
+  }
+
+  void VisitList(const Message& message, const FieldDescriptor& field, const std::string& path) {
+    if (!IsSection(field) || Mutant("setting-in-a-list-unchecked")) return;
+    const auto* reflection = message.GetReflection();
+    for (int i = 0; i < reflection->FieldSize(message, &field); ++i) {
+      Visit(reflection->GetRepeatedMessage(message, &field, i), absl::StrCat(path, "[", i, "]"));
+    }
+  }
+
+  // By key: the order of a map's entries is not the same in every process.
+  void VisitMap(const Message& message, const FieldDescriptor& field, const v1::Setting& setting,
+                const std::string& path) {
+    const auto* reflection = message.GetReflection();
+    const FieldDescriptor& key = *field.message_type()->map_key();
+    const FieldDescriptor& value = *field.message_type()->map_value();
+    std::map<std::string, const Message*> entries;
+    for (int i = 0; i < reflection->FieldSize(message, &field); ++i) {
+      const Message& entry = reflection->GetRepeatedMessage(message, &field, i);
+      entries[entry.GetReflection()->GetString(entry, &key)] = &entry;
+    }
+    for (const auto& [name, entry] : entries) {
+      VisitOne(*entry, value, setting, absl::StrCat(path, ".", name));
+    }
+  }
+
+  Violations& out_;
+};
+
+}  // namespace
+
+v1::Setting SettingOf(const FieldDescriptor& field) {
+  const v1::Setting& own = OwnSetting(field);
+  if (own.as_in().empty() || Mutant("setting-of-another-unseen")) return own;
+  const auto& file = *field.file();
+  const auto* type =
+      file.pool()->FindMessageTypeByName(absl::StrCat(file.package(), ".", own.as_in()));
+  const FieldDescriptor* same = type == nullptr ? nullptr : type->FindFieldByName(field.name());
+  if (same == nullptr) return own;
+  v1::Setting all = OwnSetting(*same);
+  all.MergeFrom(own);
+  return all;
+}
+
+Bounds BoundsOf(const v1::Setting& setting) {
+  Bounds bounds;
+  if (setting.has_min()) bounds.low = setting.min();
+  if (setting.has_above()) bounds.low = setting.above();
+  bounds.above_low = setting.has_above();
+  if (setting.has_max()) bounds.high = setting.max();
+  return bounds;
+}
+
+void FillDefaults(Message* message) {
+  const auto& type = *message->GetDescriptor();
+  const auto* reflection = message->GetReflection();
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.is_map()) continue;
+    if (field.is_repeated()) {
+      for (int k = 0; IsSection(field) && k < reflection->FieldSize(*message, &field); ++k) {
+        FillDefaults(reflection->MutableRepeatedMessage(message, &field, k));
+      }
+    } else if (!reflection->HasField(*message, &field) || Mutant("default-over-a-given-zero")) {
+      const v1::Setting setting = SettingOf(field);
+      if (setting.has_default_()) SetDefault(field, setting.default_(), message);
+    } else if (IsSection(field)) {
+      FillDefaults(reflection->MutableMessage(message, &field));
+    }
+  }
+}
+
+void CheckSettings(const Message& section, const std::string& path, Violations* out) {
+  SettingCheck(out).Visit(section, path);
+}
+
+}  // namespace baton
