@@ -20,7 +20,7 @@ struct PayloadLocation {
   uint32_t size = 0;
 };
 
-/// A response that was made for the same draw and sample before (earlier_responses.h).
+/// A response that was made for the same draw and sample before (EarlierResponses).
 struct EarlierResponse {
   PayloadLocation location;
   uint32_t tokens = 0;  ///< 0: there is none.

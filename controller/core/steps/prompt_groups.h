@@ -15,19 +15,112 @@
 #ifndef BATON_CONTROLLER_CORE_STEPS_PROMPT_GROUPS_H_
 #define BATON_CONTROLLER_CORE_STEPS_PROMPT_GROUPS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/prompts/draw_ledger.h"
 #include "controller/core/prompts/prompt_lengths.h"
 #include "controller/core/steps/admission_pace.h"
-#include "controller/core/steps/complete_groups.h"
-#include "controller/core/steps/late_groups.h"
 
 namespace baton::controller {
+
+/// Groups are named by their draws. Every call takes O(log n).
+class CompleteGroups {
+ public:
+  void Add(uint64_t draw) { Put(draw, last_++); }
+  /// Before all others, in this order: they were complete before.
+  void AddFirst(const std::vector<uint64_t>& draws) {
+    for (auto draw = draws.rbegin(); draw != draws.rend(); ++draw) Put(*draw, --first_);
+  }
+  /// Nothing, if it is not among them.
+  void Remove(uint64_t draw) {
+    const auto found = places_.find(draw);
+    if (found == places_.end()) return;
+    order_.erase(found->second);
+    places_.erase(found);
+  }
+  void Clear() {
+    order_.clear();
+    places_.clear();
+  }
+
+  size_t size() const { return places_.size(); }
+  bool Has(uint64_t draw) const { return places_.count(draw) > 0; }
+  /// The first `count` of them, or all.
+  std::vector<uint64_t> First(size_t count) const {
+    std::vector<uint64_t> first;
+    for (auto it = order_.begin(); it != order_.end() && first.size() < count; ++it) {
+      first.push_back(it->second);
+    }
+    return first;
+  }
+
+ private:
+  void Put(uint64_t draw, int64_t place) {
+    Remove(draw);
+    order_[place] = draw;
+    places_[draw] = place;
+  }
+
+  int64_t first_ = 0, last_ = 0;
+  std::map<int64_t, uint64_t> order_;   // place -> draw
+  std::map<uint64_t, int64_t> places_;  // draw -> place
+};
+
+/// Since when each open prompt group has been under way, and how many responses were given up since
+/// the last step, for schedule.group_timeout_seconds (late_flow.h).
+class LateGroups {
+ public:
+  /// After a restart: when the groups that are open began is not stored, so they begin now.
+  void Stand(absl::Time now) { stood_ = now; }
+  void NoteBegun(uint64_t draw, absl::Time now) { begun_[draw] = now; }
+  absl::Time BegunAt(uint64_t draw) const {
+    const auto begun = begun_.find(draw);
+    return begun == begun_.end() ? stood_ : begun->second;
+  }
+  /// The group is complete, or dropped. Returns when it began; nothing: that is not known.
+  std::optional<absl::Time> End(uint64_t draw) {
+    const auto found = begun_.find(draw);
+    if (found == begun_.end()) return std::nullopt;
+    const absl::Time begun = found->second;
+    begun_.erase(found);
+    return begun;
+  }
+  void Clear() { begun_.clear(); }
+  /// Responses can come, and stragglers are looked for. While the job has no rollouts or reads its
+  /// data, is paused, or its machine is suspended, none can; that time counts for no group.
+  void Look(absl::Time now) {
+    const absl::Duration gap = now - std::exchange(looked_, now);
+    if (gap <= kLongestLook || gap == absl::InfiniteDuration()) return;
+    for (auto& [draw, begun] : begun_) begun += gap;
+    stood_ += gap;
+  }
+
+  /// So many responses were given up since the last step, with so many tokens.
+  uint64_t given_up() const { return given_up_; }
+  uint64_t given_up_tokens() const { return given_up_tokens_; }
+  void NoteGivenUp(uint64_t tokens) {
+    ++given_up_;
+    given_up_tokens_ += tokens;
+  }
+  void EndStep() { given_up_ = given_up_tokens_ = 0; }
+
+ private:
+  static constexpr absl::Duration kLongestLook = absl::Seconds(10);  // from one to the next
+
+  std::map<uint64_t, absl::Time> begun_;  // by draw; of groups that this controller began …
+  absl::Time stood_;                      // … and when it took over the others
+  absl::Time looked_ = absl::InfinitePast();
+  uint64_t given_up_ = 0, given_up_tokens_ = 0;
+};
 
 struct PromptGroups {
   void Restore(const store::v1::JobRow& row) {

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,7 +39,6 @@
 #include "controller/core/job/events.h"
 #include "controller/core/job/file_ranges.h"
 #include "controller/core/job/trajectory.h"
-#include "controller/core/prompts/earlier_responses.h"
 #include "controller/core/prompts/prompt_history.h"
 
 namespace baton::controller {
@@ -130,6 +130,47 @@ class StandingBatch {
  private:
   BatchBuilt event_;
   absl::Time at_;
+};
+
+/// The responses whose rows are kept, by trajectory: READY ones, those that a batch consumed, and
+/// those that were dropped.
+///
+/// A draw may be made again: the job went back to a checkpoint, its group was dropped, or an
+/// evaluation asks the same prompts. The random numbers of a response follow from its draw and its
+/// sample, so the earlier response is a good guess at the new one: the controller sends it along as
+/// Generate.draft_tokens. As far as the weights agree, the response is made at the speed of a
+/// prefill. No token depends on the guess.
+///
+/// Derived: a restarted controller fills it from the rows that it finds.
+class EarlierResponses {
+ public:
+  /// The response has a row, and its payload is in the log.
+  void Note(const TrajectoryInfo& trajectory) {
+    responses_[trajectory.id] = {
+        trajectory.serial, trajectory.prompt_id, {trajectory.location, trajectory.tokens}};
+  }
+  /// Rows below `serial` are not kept any more, nor are the files that held their payloads.
+  void Retire(uint64_t serial) {
+    for (auto it = responses_.begin(); it != responses_.end();) {
+      it = it->second.serial < serial ? responses_.erase(it) : std::next(it);
+    }
+  }
+  /// What was drawn for that draw and sample before; of no tokens: nothing that is kept.
+  EarlierResponse Of(const TrajectoryInfo& drawn) const {
+    const auto found = responses_.find(drawn.id);
+    // The data may have changed while the controller was away.
+    const bool same = found != responses_.end() && found->second.prompt_id == drawn.prompt_id &&
+                      found->second.response.location.file != 0;
+    return same ? found->second.response : EarlierResponse();
+  }
+
+ private:
+  struct Kept {
+    uint64_t serial = 0;
+    uint64_t prompt_id = 0;
+    EarlierResponse response;
+  };
+  std::map<uint64_t, Kept> responses_;  // by id
 };
 
 /// Bytes of the payloads that the work in progress holds, by how far their trajectories are.

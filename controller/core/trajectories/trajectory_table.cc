@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/role_names.h"
+#include "controller/spec/schedule.h"
 #include "sdk/base/mutant.h"
 
 namespace baton::controller {
@@ -192,6 +194,23 @@ std::string TrajectoryTable::OpenGroups() const {
   const auto count =
       std::count_if(open.begin(), open.end(), [](const auto& group) { return group.second; });
   return absl::StrCat(count, " of ", open.size(), " groups");
+}
+
+ResponsePlan::ResponsePlan(std::shared_ptr<const v1::Job> submitted)
+    : submitted_(std::move(submitted)),
+      graph_(submitted_->dataflow(),
+             IsAsync(submitted_->effective_spec(), submitted_->dataflow())) {
+  const auto& generate = submitted_->dataflow().generate();
+  has_baseline_ = std::any_of(generate.begin(), generate.end(), [](const v1::GenerateNode& node) {
+    return node.purpose() == "baseline";
+  });
+}
+
+uint32_t ResponsePlan::Samples(v1::Purpose purpose) const {
+  const v1::JobSpec& spec = submitted_->effective_spec();
+  if (spec.kind() != v1::JOB_KIND_RL) return 1;
+  return static_cast<uint32_t>(purpose == v1::PURPOSE_EVAL ? spec.rollout().val().n()
+                                                           : spec.rollout().n());
 }
 
 }  // namespace baton::controller

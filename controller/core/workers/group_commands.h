@@ -26,7 +26,6 @@
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/roster.h"
 #include "controller/core/workers/rank_groups.h"
-#include "controller/core/workers/room_wait.h"
 #include "controller/spec/wait_list.h"
 
 namespace baton::controller {
@@ -41,6 +40,36 @@ struct Command {
   absl::Time since;                      ///< When it was sent last.
   std::set<uint32_t> sent;               ///< Ranks that have it, as far as is known.
   std::map<uint32_t, TaskDone> answers;  ///< By rank; acknowledged once all ranks have answered.
+};
+
+/// A job's wait for room: a command found a disk or shared memory full.
+///
+/// Owns what found no room, since when, and when the job tries again. Someone must free space, so
+/// there is no limit to the tries; the job tells its user at the first one, and `why` shows the
+/// wait.
+///
+///   no wait --a command finds no room--> waits --the retry is due--> due --no room again--> waits
+///      ^                                   |                          |
+///      +------- a command is done, or the job gives the command up ---+
+class RoomWait {
+ public:
+  /// The command of `event` found no room: it is issued again once `retry` has passed.
+  void Begin(const TaskDone& event, absl::Duration retry, EffectSink& out);
+  /// There is room, or nothing needs it any more.
+  void End() { wait_.reset(); }
+  bool Waits(absl::Time now) const { return wait_.has_value() && now < wait_->retry; }
+  /// A retry is due.
+  bool RetryDue(absl::Time now) const { return wait_.has_value() && !Waits(now); }
+  void Explain(int64_t step, WaitList& waits) const;
+
+ private:
+  struct Wait {
+    TaskKind kind = TaskKind::kPublish;
+    std::string message;
+    absl::Time since;
+    absl::Time retry;
+  };
+  std::optional<Wait> wait_;
 };
 
 class GroupCommands {
