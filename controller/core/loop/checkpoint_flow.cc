@@ -50,7 +50,7 @@ void OnCommitted(const CheckpointCommitted& event, JobParts& job) {
   job.out.Emit(std::move(saved));
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 }  // namespace baton::controller

@@ -102,7 +102,7 @@ void FinishEvaluationIfDone(JobParts& job) {
   for (const auto& [id, trajectory] : trajectories) drop.trajectories.push_back(id);
   job.out.Do(std::move(drop));
   TellEvaluation(step, began, trajectories, job);
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 bool EmitHeldOut(const std::map<std::string, double>& metrics, EffectSink& out) {

@@ -76,7 +76,7 @@ void TellLostGroup(const std::string& error, uint32_t least, JobParts& job) {
 // All responses of the group are READY: keeps it for a batch, or gives it up.
 void JudgeGroup(uint64_t draw, JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
   const auto members = job.scheduler.table().DrawMembers(draw);
   // It may have begun late, on a rollout that could not get newer weights.
   const auto is_stale = [&](const TrajectoryInfo* member) { return job.IsStale(*member); };

@@ -110,7 +110,7 @@ struct EventRouter {
                                 " when they were read last: which prompts come next has "
                                 "changed with them"));
     }
-    job.Then(Next::kAdvance);
+    job.Then(FollowUp::kAdvance);
   }
 
   void operator()(const DataWaits& event) { job.data.Waits(event, job.out.now()); }
@@ -121,7 +121,7 @@ struct EventRouter {
 
   void operator()(const PayloadsWait& event) {
     job.scheduler.payload_wait().Heard(event, job.out.now());
-    if (IsActive(job.life.state()) && !event.waits) job.Then(Next::kGiveOut);
+    if (IsActive(job.life.state()) && !event.waits) job.Then(FollowUp::kGiveOut);
   }
 
   void operator()(const CheckpointCommitted& event) { OnCommitted(event, job); }
@@ -141,7 +141,7 @@ struct EventRouter {
     if (!IsActive(job.life.state())) return;
     job.milestones.Count(/*works=*/true, job.out.now());
     if (job.commands.room().RetryDue(job.out.now()) && !job.commands.Any())
-      job.Then(Next::kAdvance);
+      job.Then(FollowUp::kAdvance);
     CheckSlotDeadlines(job);
     CheckOwnDeadlines(job);
     CheckGroups(job);
@@ -151,7 +151,7 @@ struct EventRouter {
       // A rollout that has nothing left to do may lack the newest weights.
       LoadWeights(job);
       // What was taken back from workers is given to others.
-      job.Then(Next::kGiveOut);
+      job.Then(FollowUp::kGiveOut);
     }
     progress.Tell(job.doing.current(), ProgressOf(job), job.out);
   }
@@ -231,8 +231,9 @@ Effects JobCore::Handle(const Event& event, absl::Time now) {
 
 Effects JobCore::EndTurn() {
   // What begins may be done at once: of a restarted job, all of it may be stored.
-  while (job_.next != Next::kNothing) {
-    std::exchange(job_.next, Next::kNothing) == Next::kAdvance ? Advance(job_) : Dispatch(job_);
+  while (job_.next != FollowUp::kNothing) {
+    const bool advances = std::exchange(job_.next, FollowUp::kNothing) == FollowUp::kAdvance;
+    advances ? Advance(job_) : Dispatch(job_);
   }
   // To those that got nothing in all of this turn. Before the work stands, a rollout may have
   // responses of an earlier controller.

@@ -113,7 +113,7 @@ void Pause(JobParts& job) {
   const bool set_up = job.life.state() == Job::STATE_RUNNING;
   if (!Trigger(JobTrigger::kPause, job) || job.life.state() != Job::STATE_PAUSING) return;
   if (!set_up) return ReleaseAll(job);  // nothing is ahead of the checkpoint
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 void Resume(JobParts& job) {
@@ -138,7 +138,7 @@ void Resume(JobParts& job) {
     job.life.Queue(job.out.now());
     job.out.Do(NeedOf(job.roster(), job.groups));
   }
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 void Yield(const YieldRequested& event, JobParts& job) {

@@ -85,7 +85,7 @@ void LosePayloads(const PayloadLost& event, JobParts& job) {
   // Another batch will be built.
   if (loses_batch && job.doing.Is(Activity::kBatch)) job.Switch(Activity::kGenerate);
   job.out.Do(PutJob{});
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 }  // namespace baton::controller

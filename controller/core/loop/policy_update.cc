@@ -155,7 +155,7 @@ void FinishStep(bool updated, JobParts& job) {
   BeginNextStep(metrics, job);
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 }  // namespace

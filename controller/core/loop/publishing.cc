@@ -22,7 +22,7 @@ void OnPublished(TaskKind kind, JobParts& job) {
   }
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 }  // namespace baton::controller

@@ -43,11 +43,12 @@ void NoteGenerated(const TaskDone& event, JobParts& job) {
 
 // A response was generated or scored: its group may be complete, or the evaluation done.
 void NoteProgress(const TaskDone& event, JobParts& job) {
-  job.Then(Next::kGiveOut);
+  job.Then(FollowUp::kGiveOut);
   const TrajectoryInfo* const found = job.scheduler.table().Find(event.ref.subject);
   if (found == nullptr || found->state != TrajectoryState::kReady) return;
   if (found->purpose == v1::PURPOSE_EVAL) return FinishEvaluationIfDone(job);
-  if (found->drawn) return job.Then(Next::kAdvance);  // it was judged when its group was complete
+  if (found->drawn)
+    return job.Then(FollowUp::kAdvance);  // it was judged when its group was complete
   NoteGroupReady(found->draw, job);
 }
 
@@ -96,7 +97,7 @@ void OnGenerated(const TaskDone& event, JobParts& job) {
     case Verdict::Next::kAgain:
     case Verdict::Next::kWrongVersion:
       // The weights may have to be published again before the next try.
-      return job.Then(Next::kAdvance);
+      return job.Then(FollowUp::kAdvance);
     case Verdict::Next::kDone:
       break;
   }
@@ -116,7 +117,7 @@ void OnScored(const TaskDone& event, bool late, JobParts& job) {
   if (verdict.next == Verdict::Next::kGroupBroken) {
     OnGroupBroken(*job.groups.Find(job.RoleOf(event.ref)), event, job);
   }
-  job.Then(Next::kGiveOut);
+  job.Then(FollowUp::kGiveOut);
   if (verdict.next == Verdict::Next::kDone) NoteProgress(event, job);
 }
 

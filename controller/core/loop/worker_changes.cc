@@ -98,7 +98,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
     SendMissedCommand(*slot, job.Commands());
   }
   job.ahead.OnWorkerBack(event, job.out);
-  job.Then(Next::kAdvance);  // it may have been the last that was waited for
+  job.Then(FollowUp::kAdvance);  // it may have been the last that was waited for
 }
 
 // ---- Roles --------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ void OnRoleTask(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   }
   const absl::StatusOr<bool> plays = OnRoleTaken(event, slot, job.Roles());
   if (!plays.ok()) return Fail(plays.status(), job);
-  if (*plays) job.Then(Next::kAdvance);
+  if (*plays) job.Then(FollowUp::kAdvance);
 }
 
 void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
@@ -123,7 +123,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
     // A newer version may have been published while it loaded this one.
     LoadWeights(job);
     job.versions.NoteWhenAllHold(job.roster(), job.out.now());
-    return job.Then(Next::kGiveOut);
+    return job.Then(FollowUp::kGiveOut);
   }
   const uint64_t version = job.versions.replicas().Of(index).loading;
   job.versions.replicas().StopLoading(index);
@@ -138,7 +138,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
     }
     // It is not wanted any more: a newer one came meanwhile.
     const uint64_t served = job.versions.served();
-    if (served != 0 && version != served) return job.Then(Next::kAdvance);
+    if (served != 0 && version != served) return job.Then(FollowUp::kAdvance);
     job.versions.Unpublish();  // the actor publishes it again
   }
   if (job.slots.CountFailure(slot) >= job.options.max_attempts) {
@@ -148,7 +148,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
                                  " times to load the weights; the last: ", event.status.message())),
                 job);
   }
-  job.Then(Next::kAdvance);
+  job.Then(FollowUp::kAdvance);
 }
 
 // ---- Workers that go ----------------------------------------------------------------------------
@@ -178,7 +178,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
     job.out.Do(NeedOf(job.roster(), job.groups));
   }
   job.out.Do(PutJob{});
-  job.Then(Next::kGiveOut);
+  job.Then(FollowUp::kGiveOut);
 }
 
 void Evict(const std::string& worker, const std::string& reason, JobParts& job) {

@@ -49,7 +49,7 @@
 namespace baton::controller {
 
 /// What follows from an event, at the end of its turn.
-enum class Next {
+enum class FollowUp {
   kNothing,
   kGiveOut,  ///< Somebody may have room, or something to do: what can begin is given out.
   kAdvance,  ///< Something may have become due (step_loop.h).
@@ -103,7 +103,7 @@ struct JobParts {
 
   // ---- In a turn.
   void Switch(Activity to) { doing.Switch(to, out.now()); }
-  void Then(Next what) { next = std::max(next, what); }
+  void Then(FollowUp what) { next = std::max(next, what); }
 
   // ---- Tasks.
   /// The role that a task is for; "": there is no such task.
@@ -146,7 +146,7 @@ struct JobParts {
   CheckpointSave save;
   RunAhead ahead;
 
-  Next next = Next::kNothing;  ///< Of this turn.
+  FollowUp next = FollowUp::kNothing;  ///< Of this turn.
 
  private:
   /// A rollout's fair share is one of the responses that may be open.

@@ -46,7 +46,7 @@ std::string JobIdOf(const JobParts& job) {
   return name.substr(name.rfind('/') + 1);
 }
 
-std::string SummaryOf(const JobParts& job) {
+std::string StatusSummary(const JobParts& job) {
   const Job::State state = job.life.state();
   const std::string id = JobIdOf(job);
   std::string summary = absl::StrCat("job ", id, " is ", StateName(state));
@@ -66,7 +66,7 @@ std::string SummaryOf(const JobParts& job) {
 }
 
 // Responses that the trainer waits for: how many are READY, and how many it needs.
-std::pair<int64_t, int64_t> ResponsesOf(const JobParts& job) {
+std::pair<int64_t, int64_t> PhaseProgress(const JobParts& job) {
   const auto ready = [&](bool evaluates) {
     const auto& all = job.scheduler.table().all();
     return std::count_if(all.begin(), all.end(), [&](const auto& of) {
@@ -114,7 +114,7 @@ v1::Job ProgressOf(const JobParts& job) {
   if (!IsActive(job.life.state())) return progress;
   progress.set_phase(PhaseOf(job));
   if (!job.doing.OnResponses()) return progress;
-  const auto [done, total] = ResponsesOf(job);
+  const auto [done, total] = PhaseProgress(job);
   progress.set_phase_done(done);
   progress.set_phase_total(total);
   return progress;
@@ -128,7 +128,7 @@ v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now) {
   ExplainNodes({job.spec(), job.dataflow(), job.scheduler, job.groups, job.commands,
                 job.doing.current(), state == Job::STATE_SUCCEEDED},
                &out);
-  out.set_summary(SummaryOf(job));
+  out.set_summary(StatusSummary(job));
   if (IsTerminal(state)) return out;
   const std::string id = JobIdOf(job);
   if (state == Job::STATE_PAUSED) {
