@@ -71,6 +71,33 @@ TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
   EXPECT_GT(met, 60 / static_cast<int>(kStride) / 4);
 }
 
+// It ended while later steps were under way. The trainer dies, and these are undone; the step that
+// it judged is not.
+TEST(AsyncDataTest, AnEvaluationThatCountsKeepsItsRows) {
+  int met = 0;
+  for (uint64_t seed = 0; seed < 60; seed += kStride) {
+    SimulatedJob job(Async(seed, 3));
+    const auto ended_late = [&] {
+      const store::v1::JobRow& row = job.row();
+      return row.evaluation().births() == 0 && row.evaluated_step() == row.saved_step() &&
+             row.saved_step() >= 0 && row.job().step() > row.saved_step();
+    };
+    if (!StepUntil(job, ended_late)) continue;
+    const int64_t judged = job.row().evaluated_step();
+    const auto rows = [&] {
+      return std::count_if(job.rows().begin(), job.rows().end(), [&](const auto& stored) {
+        return stored.second.purpose() == v1::PURPOSE_EVAL && stored.second.step() == judged;
+      });
+    };
+    ASSERT_EQ(rows(), 4) << "seed " << seed;
+    job.LoseOneOf("actor");
+    EXPECT_EQ(rows(), 4) << "seed " << seed;
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    ++met;
+  }
+  EXPECT_GT(met, 60 / static_cast<int>(kStride) / 4);
+}
+
 // The data are read anew after a pause, which may take longer than anything else. SimulatedJob sees
 // that each response is asked for with its prompt.
 TEST(AsyncDataTest, AfterAPauseNothingIsMadeBeforeTheDataAreRead) {

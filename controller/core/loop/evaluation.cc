@@ -1,5 +1,6 @@
 #include "controller/core/loop/evaluation.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -38,6 +39,20 @@ void TellEvaluation(int64_t step, absl::Time began,
   ApplyLearning(job.milestones.NoteValues(step, metrics, /*evaluation=*/true), job);
   job.milestones.KeepEvaluation(step, metrics, job.out);
   job.out.Do(PutJob{});
+}
+
+// Some response from the id `from` on is not READY. One before it may be again: its payload was
+// lost.
+bool WaitsForResponse(uint64_t from, JobParts& job) {
+  const auto& all = job.scheduler.table().all();
+  const uint64_t first = TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1);
+  for (auto it = all.lower_bound(std::max(from, first));
+       it != all.end() && it->second.purpose == v1::PURPOSE_EVAL; ++it) {
+    if (it->second.state == TrajectoryState::kReady) continue;
+    job.evaluation.WaitFor(it->first);
+    return true;
+  }
+  return false;
 }
 
 void DrawPrompt(JobParts& job) {
@@ -88,12 +103,8 @@ void DrawEvaluation(JobParts& job) {
 
 void FinishEvaluationIfDone(JobParts& job) {
   if (!job.evaluation.active() || job.evaluation.left(SamplesOf(job)) > 0) return;
+  if (WaitsForResponse(job.evaluation.waits_for(), job) || WaitsForResponse(0, job)) return;
   TrajectoryTable& table = job.scheduler.table();
-  const auto& all = table.all();
-  for (auto it = all.lower_bound(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
-       it != all.end() && it->second.purpose == v1::PURPOSE_EVAL; ++it) {
-    if (it->second.state != TrajectoryState::kReady) return;
-  }
   const int64_t step = job.evaluation.pin().step;
   const absl::Time began = job.evaluation.began();
   job.evaluation.End();

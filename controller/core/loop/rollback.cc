@@ -76,7 +76,7 @@ int64_t RollBack(JobParts& job) {
   job.reports.metrics.clear();
   job.save.End();
   job.commands.room().End();
-  job.prompt_groups.lost = job.prompt_groups.filtered = 0;
+  job.prompt_groups.lost = job.prompt_groups.filtered = job.prompt_groups.unrewarded = 0;
   job.prompt_groups.draws.RollBack();
   job.buffer.RollBack(job.scheduler.table().all(), job.milestones.RollBack().algorithm,
                       KeepsAllExperience(job.spec()), job.out);

@@ -33,7 +33,7 @@ class PinnedEvaluation {
     row_.set_step(pin.step);
     row_.set_first_birth(first_birth);
     row_.set_births(births);
-    next_ = 0;
+    next_ = waits_for_ = 0;
     began_ = now;
   }
   void End() { row_.Clear(); }
@@ -54,6 +54,10 @@ class PinnedEvaluation {
     return next_++;
   }
 
+  /// A response that was not READY when it was last looked; all before it were. 0: none is known.
+  uint64_t waits_for() const { return waits_for_; }
+  void WaitFor(uint64_t trajectory) { waits_for_ = trajectory; }
+
   /// When it began, or when a controller went on with it.
   absl::Time began() const { return began_; }
   void GoOn(absl::Time now) { began_ = now; }
@@ -62,6 +66,7 @@ class PinnedEvaluation {
  private:
   store::v1::EvaluationRow row_;  // version 0: there is none
   uint64_t next_ = 0;             // prompt
+  uint64_t waits_for_ = 0;
   absl::Time began_;
 };
 

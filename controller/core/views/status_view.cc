@@ -67,19 +67,18 @@ std::string StatusSummary(const JobParts& job) {
 
 // Responses that the trainer waits for: how many are READY, and how many it needs.
 std::pair<int64_t, int64_t> PhaseProgress(const JobParts& job) {
-  const auto ready = [&](bool evaluates) {
-    const auto& all = job.scheduler.table().all();
-    return std::count_if(all.begin(), all.end(), [&](const auto& of) {
-      return of.second.state == TrajectoryState::kReady &&
-             (of.second.purpose == v1::PURPOSE_EVAL) == evaluates;
-    });
-  };
+  const auto& all = job.scheduler.table().all();
   if (job.doing.Is(Activity::kEvaluate)) {
-    return {ready(true), static_cast<int64_t>(job.evaluation.prompts(1))};
+    const auto first = all.lower_bound(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
+    const auto ready = std::count_if(first, all.end(), [](const auto& of) {
+      return of.second.purpose == v1::PURPOSE_EVAL && of.second.state == TrajectoryState::kReady;
+    });
+    return {ready, static_cast<int64_t>(job.evaluation.prompts(1))};
   }
   const int64_t per_group = job.responses().PerDraw();
   if (job.plan.rounds) {
-    return {ready(false), static_cast<int64_t>(job.prompt_groups.draws.open().size()) * per_group};
+    return {static_cast<int64_t>(job.scheduler.table().ready()),
+            static_cast<int64_t>(job.prompt_groups.draws.open().size()) * per_group};
   }
   // More groups may be under way than the trainer waits for.
   const int64_t total = job.spec().data().train_batch_size() * per_group;

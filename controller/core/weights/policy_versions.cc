@@ -11,6 +11,7 @@
 namespace baton::controller {
 
 std::optional<uint64_t> Staleness(const VersionRows& versions, uint64_t a, uint64_t b) {
+  if (a == b) return 0;
   const auto updates = [&](uint64_t version) -> std::optional<uint64_t> {
     if (version == 0) return 0;
     const auto found = versions.find(version);

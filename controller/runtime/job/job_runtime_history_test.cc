@@ -59,7 +59,7 @@ class JobRuntimeHistoryTest : public ::testing::Test {
     // More responses than any test puts, so that the step stays in progress.
     spec.mutable_rollout()->set_n(2);
     spec.mutable_data()->set_train_batch_size(8);
-    GiveBirths(16, row_);
+    OpenGroups(row_);
   }
   // A row of step 1, and its payload with this response.
   void Put(uint64_t serial, uint64_t draw, const std::vector<int32_t>& tokens,
@@ -78,6 +78,7 @@ class JobRuntimeHistoryTest : public ::testing::Test {
     store::v1::TrajectoryRow row = GeneratedRow(*at);
     row.set_id(id);
     row.set_draw(draw);
+    row.set_birth(1 + 2 * draw);
     row.set_tokens(static_cast<uint32_t>(tokens.size()));
     controller_.store.Commit(
         {{kTrajectoryTable, NumberKey(row_.job().name(), serial), row.SerializeAsString()}},

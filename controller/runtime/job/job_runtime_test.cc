@@ -47,7 +47,7 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
   spec.mutable_data()->set_train_batch_size(2);
   spec.mutable_rollout()->set_n(2);
-  GiveBirths(4, row);
+  OpenGroups(row);
 
   absl::Notification heard;  // until then no file is read
   controller.executors.PostDataRead(
@@ -101,7 +101,7 @@ TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
   spec.mutable_data()->set_train_batch_size(2);
   spec.mutable_rollout()->set_n(1);
-  GiveBirths(2, row);
+  OpenGroups(row);
   absl::Notification heard;  // until then no file is read
   controller.executors.PostDataRead(
       "another", [] { return 0; }, [&] { heard.WaitForNotification(); });
@@ -170,7 +170,7 @@ TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {
   v1::JobSpec& spec = *row.mutable_job()->mutable_effective_spec();
   spec.mutable_data()->set_train_batch_size(2);
   spec.mutable_rollout()->set_n(1);
-  GiveBirths(2, row);
+  OpenGroups(row);
 
   const auto rollout = std::make_shared<Recorder>(), reward = std::make_shared<Recorder>();
   controller.workers.Set("rollout-0", rollout);
@@ -274,7 +274,7 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   const auto rollouts = std::make_shared<Recorder>();
   controller.workers.Set("rollout-0", rollouts);
   controller.workers.Set("rollout-1", rollouts);
-  GiveBirths(2, row);
+  OpenGroups(row);
   absl::Notification heard;  // until then no file is read
   controller.executors.PostDataRead(
       "another", [] { return 0; }, [&] { heard.WaitForNotification(); });

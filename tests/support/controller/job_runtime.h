@@ -201,6 +201,7 @@ inline store::v1::TrajectoryRow GeneratedRow(const experience::Location& at) {
   row.set_purpose(v1::PURPOSE_TRAIN);
   row.set_step(1);
   row.set_incarnation(1);
+  row.set_birth(1);
   row.set_policy_version(1);
   row.set_tokens(1);
   row.set_file(at.file);
@@ -230,12 +231,14 @@ inline store::v1::JobRow RunningRow(const std::vector<std::string>& workers) {
   return row;
 }
 
-// The first controller began the step in progress, which has so many trajectories: they are named
-// from 1 on.
-inline void GiveBirths(uint64_t trajectories, store::v1::JobRow& row) {
-  row.mutable_births()->set_first(1);
-  row.mutable_births()->set_incarnation(row.incarnation());
-  row.set_next_birth(1 + trajectories);
+// The first controller began the step in progress: all its prompt groups are open.
+inline void OpenGroups(store::v1::JobRow& row) {
+  const v1::JobSpec& spec = row.job().effective_spec();
+  store::v1::OpenDraws& open = *row.add_open_draws();
+  open.set_count(static_cast<uint64_t>(spec.data().train_batch_size()));
+  open.set_per_draw(static_cast<uint32_t>(spec.rollout().n()));
+  open.set_first_birth(1);
+  row.set_next_birth(1 + open.count() * open.per_draw());
 }
 
 template <typename T>
