@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "controller/runtime/files/slow_file.h"
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/memory_store.h"
@@ -20,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "sdk/rpc/error.h"
 #include "tests/support/controller/controller_resume.h"
+#include "tests/support/controller/slow_file.h"
 
 namespace baton::controller {
 namespace {

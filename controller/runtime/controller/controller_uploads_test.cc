@@ -12,7 +12,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "controller/runtime/controller/controller.h"
-#include "controller/runtime/files/slow_file.h"
 #include "controller/runtime/job_files/checkpoint_files.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/memory_store.h"
@@ -21,6 +20,7 @@
 #include "sdk/base/test_folder.h"
 #include "sdk/rpc/error.h"
 #include "tests/support/controller/controller.h"
+#include "tests/support/controller/slow_file.h"
 
 namespace baton::controller {
 namespace {

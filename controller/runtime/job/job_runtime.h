@@ -1,4 +1,4 @@
-// One job without its core: its strand, its payloads, its watchers.
+// One job: its core, and the parts that connect it to the outside.
 //
 // Turns calls and messages into events of JobCore, and the core's effects into rows, tasks,
 // files and answers. An effect leaves only after the rows of its turn are committed; turns leave

@@ -16,8 +16,8 @@
 
 namespace baton::controller {
 
-/// JobRuntime owns it and changes it; each part of the job is handed it to read, and outlives no
-/// JobScope. Parts know each other only where a constructor says so.
+/// JobRuntime owns it and changes it. Each part of the job reads it, and is destroyed before it. A
+/// part uses another part only if its constructor is handed that part.
 struct JobScope {
   /// `aside`: the specs of a job that is set aside; null: it is not. `let_handle`: see `run`.
   JobScope(const RuntimeContext* shared, JobCore handed, std::shared_ptr<const v1::Job> aside,

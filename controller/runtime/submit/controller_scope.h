@@ -29,8 +29,8 @@
 
 namespace baton::controller {
 
-/// The controller fills it in before the first call, and outlives nothing that uses it. All members
-/// are thread-safe, or constant by the first call.
+/// The controller fills it in before the first call, and it outlives all parts. All members are
+/// thread-safe, or constant from the first call on.
 struct ControllerScope {
   explicit ControllerScope(ControllerOptions given);
 

@@ -1,6 +1,6 @@
-// For tests: files that take their time.
-#ifndef BATON_CONTROLLER_RUNTIME_FILES_SLOW_FILE_H_
-#define BATON_CONTROLLER_RUNTIME_FILES_SLOW_FILE_H_
+// Files that take their time, for tests.
+#ifndef BATON_TESTS_SUPPORT_CONTROLLER_SLOW_FILE_H_
+#define BATON_TESTS_SUPPORT_CONTROLLER_SLOW_FILE_H_
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -30,4 +30,4 @@ class SlowFile {
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_RUNTIME_FILES_SLOW_FILE_H_
+#endif  // BATON_TESTS_SUPPORT_CONTROLLER_SLOW_FILE_H_
