@@ -59,9 +59,7 @@ std::string DefaultText(const OptionValue& value) {
 }
 
 // What an absent option means may depend on others: then its row says it.
-bool DependsOnOthers(absl::string_view meaning) {
-  return absl::StrContains(meaning, "absent:") || absl::StrContains(meaning, "fills in");
-}
+bool DependsOnOthers(absl::string_view meaning) { return absl::StrContains(meaning, "Absent: "); }
 
 std::string ValuesText(const Limits& limits) {
   return limits.choices.empty() ? BoundsText(limits.bounds) : absl::StrJoin(limits.choices, ", ");

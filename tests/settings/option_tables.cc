@@ -85,8 +85,10 @@ std::string Row(absl::string_view macro, const FieldDescriptor& field, absl::str
   std::vector<std::string> facts = {field.name(), CppType(field), CppDefault(field, setting)};
   if (!users.empty()) facts.push_back(UsersOf(setting, users));
   facts.push_back(LimitsOf(setting));
-  return absl::StrCat("\n", macro, "(", absl::StrJoin(facts, ", "), ",\n",
-                      Literals(cli::MeaningOf(field)), ")\n");
+  std::string meaning = cli::MeaningOf(field);
+  if (!setting.absent().empty()) absl::StrAppend(&meaning, " Absent: ", setting.absent(), ".");
+  return absl::StrCat("\n", macro, "(", absl::StrJoin(facts, ", "), ",\n", Literals(meaning),
+                      ")\n");
 }
 
 std::string Head(absl::string_view what, absl::string_view columns, absl::string_view source) {
