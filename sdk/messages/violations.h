@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "baton/v1/error.pb.h"
 
 namespace baton {
@@ -28,7 +28,9 @@ class Violations {
   /// Something is wrong with `field`, or with what is below it.
   bool Mentions(absl::string_view field) const {
     return std::any_of(list_.begin(), list_.end(), [&](const v1::FieldViolation& violation) {
-      return absl::StartsWith(violation.field(), absl::StrCat("spec.", field));
+      absl::string_view rest = violation.field();
+      return absl::ConsumePrefix(&rest, "spec.") && absl::ConsumePrefix(&rest, field) &&
+             (rest.empty() || rest[0] == '.' || rest[0] == '[');
     });
   }
 
