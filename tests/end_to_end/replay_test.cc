@@ -151,7 +151,8 @@ TEST_F(ReplayJobTest, ARepeatedCallGetsItsReplayAndAnotherCallIsRefused) {
   EXPECT_EQ(again->job(), first->job());
   v1::CreateReplayRequest other = request;
   other.set_to_step(3);
-  EXPECT_THAT(std::string(Create(other).status().message()), HasSubstr("was used for CreateReplay"));
+  EXPECT_THAT(std::string(Create(other).status().message()),
+              HasSubstr("was used for CreateReplay"));
   Ended(first);
   ASSERT_TRUE(cluster_.Call("rl", &v1::JobService::Stub::DeleteJob).ok());
   const auto later = Create(request);
