@@ -26,9 +26,6 @@ grpc::ServerUnaryReactor* ReplayServiceImpl::CreateReplay(grpc::CallbackServerCo
                    controller::CallerGone gone) {
                  v1::CreateReplayRequest checked = Take(request);
                  checked.set_name(granted.resource);
-                 // A repeat of a call with a request id finds the first call's replay, so that one
-                 // goes on.
-                 if (!checked.request_id().empty()) gone = nullptr;
                  controller_->CreateReplay(std::move(checked), std::move(done), std::move(gone));
                });
 }

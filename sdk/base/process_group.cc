@@ -18,7 +18,9 @@ std::optional<ProcessEnd> ProcessGroup::WaitFor(absl::Duration timeout) {
     const int asked =
         ::waitid(P_PID, static_cast<id_t>(leader_), &info, WEXITED | WNOHANG | WNOWAIT);
     if (asked != 0) {
-      end_ = ProcessEnd();  // someone else has reaped it
+      // Someone else has reaped it, and its number may be a stranger's by now.
+      reaped_ = !Mutant("stranger-is-signalled");
+      end_.emplace().unknown = true;
     } else if (info.si_pid == leader_) {
       end_ = ProcessEnd{info.si_code != CLD_EXITED, info.si_status};
     } else if (BootNow() >= deadline) {
@@ -30,15 +32,20 @@ std::optional<ProcessEnd> ProcessGroup::WaitFor(absl::Duration timeout) {
   return end_;
 }
 
-void ProcessGroup::End(absl::Duration grace) {
+void ProcessGroup::Terminate() {
+  WaitFor(absl::ZeroDuration());
   if (!reaped_) ::kill(leader_, SIGTERM);
+}
+
+void ProcessGroup::End(absl::Duration grace) {
+  Terminate();
   WaitFor(grace);
   Kill();
 }
 
 void ProcessGroup::Kill() {
-  if (reaped_) return;
   WaitFor(absl::ZeroDuration());
+  if (reaped_) return;
   ::kill(Mutant("leader-dies-alone") ? leader_ : -leader_, SIGKILL);
   while (::waitpid(leader_, nullptr, 0) < 0 && errno == EINTR) {
   }

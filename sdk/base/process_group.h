@@ -14,12 +14,15 @@ namespace baton {
 struct ProcessEnd {
   bool killed = false;  ///< By a signal.
   int number = 0;       ///< The signal; else the exit code.
+  /// Someone else reaped it, so that `killed` and `number` say nothing.
+  bool unknown = false;
 };
 
 /// Owns a process that leads a group of its own (SpawnOptions::own_group). One thread at a time.
 ///
 /// The leader is reaped when its group has been killed, and not before: until then no other process
-/// can get its number, and so the signal reaches no stranger.
+/// can get its number, and so the signal reaches no stranger. If someone else reaped it, no signal
+/// is sent.
 class ProcessGroup {
  public:
   explicit ProcessGroup(pid_t leader) : leader_(leader) {}
@@ -32,7 +35,9 @@ class ProcessGroup {
 
   /// How the leader ended by itself; nothing: it still runs after `timeout`, or was killed by Kill.
   std::optional<ProcessEnd> WaitFor(absl::Duration timeout);
-  /// SIGTERM to the leader, which may use `grace` to end what it started; then Kill.
+  /// SIGTERM to the leader.
+  void Terminate();
+  /// Terminate; the leader may use `grace` to end what it started; then Kill.
   void End(absl::Duration grace);
   /// SIGKILL to all, then waits for the end of the leader. May be called again.
   void Kill();

@@ -1,6 +1,7 @@
 #include "sdk/base/process_group.h"
 
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -70,6 +71,29 @@ TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
   for (const absl::Time end = BootNow() + kLong; runs() && BootNow() < end; ::usleep(1000)) {
   }
   EXPECT_FALSE(runs());
+}
+
+// What the leader left behind tells which signal it got.
+TEST(ProcessGroupTest, WhatSomeoneElseReapedGetsNoSignal) {
+  const TestFolder folder;
+  const std::string file = folder.path("pid");
+  ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+  ProcessGroup group(StartShell("sleep 1000 & echo $! >" + file));
+  ASSERT_EQ(::waitpid(group.leader(), nullptr, 0), group.leader());
+  pid_t left = 0;
+  std::ifstream(file) >> left;
+  ASSERT_GT(left, 0);
+  const auto end = group.WaitFor(kLong);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_TRUE(end->unknown);
+  group.End(kLong);
+  EXPECT_TRUE(group.WaitFor(kLong)->unknown) << "it is remembered";
+  EXPECT_EQ(::kill(left, SIGTERM), 0);
+  int status = 0;
+  EXPECT_EQ(::waitpid(left, &status, 0), left);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(WTERMSIG(status), SIGTERM) << "and not SIGKILL";
+  EXPECT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
 }
 
 TEST(ProcessGroupTest, EndsWithASignalThatItMayHandle) {

@@ -103,7 +103,7 @@ void Supervisor::Stop(absl::Duration grace) {
   stopped_ = true;
   // Workers first, then what they talk to: no worker logs a loss that is none.
   for (auto child = children_.rbegin(); child != children_.rend(); ++child) {
-    if (child->process != nullptr) ::kill(child->process->leader(), SIGTERM);
+    if (child->process != nullptr) child->process->Terminate();
   }
   AwaitEnd(grace);
   for (Child& child : children_) {

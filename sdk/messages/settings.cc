@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "baton/v1/job_spec.pb.h"
 #include "sdk/base/mutant.h"
 
 namespace baton {
@@ -54,6 +55,29 @@ void SetDefault(const FieldDescriptor& field, const std::string& text, Message* 
   }
 }
 
+// What is said of the fields with Setting.as_in, with what the named message's fields add.
+std::map<const FieldDescriptor*, v1::Setting> MergedSettings() {
+  std::map<const FieldDescriptor*, v1::Setting> merged;
+  const auto& file = *v1::JobSpec::descriptor()->file();
+  for (int i = 0; i < file.message_type_count(); ++i) {
+    const auto& type = *file.message_type(i);
+    for (int k = 0; k < type.field_count(); ++k) {
+      const FieldDescriptor& field = *type.field(k);
+      const v1::Setting& own = OwnSetting(field);
+      if (own.as_in().empty()) continue;
+      const auto* other =
+          file.pool()->FindMessageTypeByName(absl::StrCat(file.package(), ".", own.as_in()));
+      const FieldDescriptor* same =
+          other == nullptr ? nullptr : other->FindFieldByName(field.name());
+      if (same == nullptr) continue;
+      v1::Setting& all = merged[&field];
+      all = OwnSetting(*same);
+      all.MergeFrom(own);
+    }
+  }
+  return merged;
+}
+
 std::string NameProblem(const std::string& name, const v1::Setting& setting) {
   const auto& names = setting.one_of();
   if (names.empty() || std::find(names.begin(), names.end(), name) != names.end()) return "";
@@ -72,8 +96,10 @@ std::string ValueProblem(const Message& message, const FieldDescriptor& field,
       return NumberProblem(static_cast<double>(reflection->GetInt64(message, &field)), bounds);
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return NumberProblem(reflection->GetDouble(message, &field), bounds);
-    case FieldDescriptor::CPPTYPE_STRING:
-      return NameProblem(reflection->GetString(message, &field), setting);
+    case FieldDescriptor::CPPTYPE_STRING: {
+      std::string copy;
+      return NameProblem(reflection->GetStringReference(message, &field, &copy), setting);
+    }
     default:
       return "";
   }
@@ -84,18 +110,31 @@ std::string Missing(const v1::Setting& setting) {
   return absl::StrCat("is missing; one of: ", absl::StrJoin(setting.one_of(), ", "));
 }
 
+// Where a field stands. Its text is made only for a problem: a spec may have many elements.
+struct SettingPath {
+  const SettingPath* parent = nullptr;
+  absl::string_view name;  // a field, or the key of a map's entry
+  int index = -1;          // of a list's element instead
+
+  std::string Text() const {
+    const std::string before = parent == nullptr ? "" : parent->Text();
+    if (index >= 0) return absl::StrCat(before, "[", index, "]");
+    return before.empty() ? std::string(name) : absl::StrCat(before, ".", name);
+  }
+};
+
 class SettingCheck {
  public:
   explicit SettingCheck(Violations* out) : out_(*out) {}
 
-  void Visit(const Message& message, const std::string& path) {
+  void Visit(const Message& message, const SettingPath& path) {
     const auto& type = *message.GetDescriptor();
     for (int i = 0; i < type.field_count(); ++i) {
       const FieldDescriptor& field = *type.field(i);
-      const std::string at = path.empty() ? field.name() : absl::StrCat(path, ".", field.name());
-      const v1::Setting setting = SettingOf(field);
+      const SettingPath at = {&path, field.name()};
+      const v1::Setting& setting = SettingOf(field);
       if (setting.required() && !IsGiven(message, field)) {
-        out_.Add(at, Missing(setting));
+        out_.Add(at.Text(), Missing(setting));
       } else if (field.is_map()) {
         VisitMap(message, field, setting, at);
       } else if (field.is_repeated()) {
@@ -112,30 +151,31 @@ class SettingCheck {
     const auto* reflection = message.GetReflection();
     if (field.is_repeated()) return reflection->FieldSize(message, &field) > 0;
     if (!reflection->HasField(message, &field)) return false;
-    return field.cpp_type() != FieldDescriptor::CPPTYPE_STRING ||
-           !reflection->GetString(message, &field).empty();
+    if (field.cpp_type() != FieldDescriptor::CPPTYPE_STRING) return true;
+    std::string copy;
+    return !reflection->GetStringReference(message, &field, &copy).empty();
   }
 
   void VisitOne(const Message& message, const FieldDescriptor& field, const v1::Setting& setting,
-                const std::string& path) {
+                const SettingPath& path) {
     if (IsSection(field)) {
       return Visit(message.GetReflection()->GetMessage(message, &field), path);
     }
     const std::string problem = ValueProblem(message, field, setting);
-    if (!problem.empty()) out_.Add(path, problem);
+    if (!problem.empty()) out_.Add(path.Text(), problem);
   }
 
-  void VisitList(const Message& message, const FieldDescriptor& field, const std::string& path) {
+  void VisitList(const Message& message, const FieldDescriptor& field, const SettingPath& path) {
     if (!IsSection(field) || Mutant("setting-in-a-list-unchecked")) return;
     const auto* reflection = message.GetReflection();
     for (int i = 0; i < reflection->FieldSize(message, &field); ++i) {
-      Visit(reflection->GetRepeatedMessage(message, &field, i), absl::StrCat(path, "[", i, "]"));
+      Visit(reflection->GetRepeatedMessage(message, &field, i), SettingPath{&path, "", i});
     }
   }
 
   // By key: the order of a map's entries is not the same in every process.
   void VisitMap(const Message& message, const FieldDescriptor& field, const v1::Setting& setting,
-                const std::string& path) {
+                const SettingPath& path) {
     const auto* reflection = message.GetReflection();
     const FieldDescriptor& key = *field.message_type()->map_key();
     const FieldDescriptor& value = *field.message_type()->map_value();
@@ -145,7 +185,7 @@ class SettingCheck {
       entries[entry.GetReflection()->GetString(entry, &key)] = &entry;
     }
     for (const auto& [name, entry] : entries) {
-      VisitOne(*entry, value, setting, absl::StrCat(path, ".", name));
+      VisitOne(*entry, value, setting, SettingPath{&path, name});
     }
   }
 
@@ -154,17 +194,12 @@ class SettingCheck {
 
 }  // namespace
 
-v1::Setting SettingOf(const FieldDescriptor& field) {
+const v1::Setting& SettingOf(const FieldDescriptor& field) {
   const v1::Setting& own = OwnSetting(field);
   if (own.as_in().empty() || Mutant("setting-of-another-unseen")) return own;
-  const auto& file = *field.file();
-  const auto* type =
-      file.pool()->FindMessageTypeByName(absl::StrCat(file.package(), ".", own.as_in()));
-  const FieldDescriptor* same = type == nullptr ? nullptr : type->FindFieldByName(field.name());
-  if (same == nullptr) return own;
-  v1::Setting all = OwnSetting(*same);
-  all.MergeFrom(own);
-  return all;
+  static const auto* const kMerged = new auto(MergedSettings());  // once: a spec has many fields
+  const auto merged = kMerged->find(&field);
+  return merged == kMerged->end() ? own : merged->second;
 }
 
 Bounds BoundsOf(const v1::Setting& setting) {
@@ -187,7 +222,7 @@ void FillDefaults(Message* message) {
         FillDefaults(reflection->MutableRepeatedMessage(message, &field, k));
       }
     } else if (!reflection->HasField(*message, &field) || Mutant("default-over-a-given-zero")) {
-      const v1::Setting setting = SettingOf(field);
+      const v1::Setting& setting = SettingOf(field);
       if (setting.has_default_()) SetDefault(field, setting.default_(), message);
     } else if (IsSection(field)) {
       FillDefaults(reflection->MutableMessage(message, &field));
@@ -196,7 +231,7 @@ void FillDefaults(Message* message) {
 }
 
 void CheckSettings(const Message& section, const std::string& path, Violations* out) {
-  SettingCheck(out).Visit(section, path);
+  SettingCheck(out).Visit(section, SettingPath{nullptr, path});
 }
 
 }  // namespace baton

@@ -14,11 +14,12 @@
 namespace baton {
 
 /// What is said of `field`, with what Setting.as_in adds to it; nothing for a field without any.
-v1::Setting SettingOf(const google::protobuf::FieldDescriptor& field);
+/// `field` is of the generated code. Thread-safe.
+const v1::Setting& SettingOf(const google::protobuf::FieldDescriptor& field);
 
 /// The same of the field of T that has this number: SettingOf<v1::RolloutSpec>(kNFieldNumber).
 template <class T>
-v1::Setting SettingOf(int number) {
+const v1::Setting& SettingOf(int number) {
   return SettingOf(*T::descriptor()->FindFieldByNumber(number));
 }
 

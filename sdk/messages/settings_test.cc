@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <functional>
+#include <future>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -132,6 +133,17 @@ TEST(SettingsTest, TakesWhatAnotherMessageSaysOfAField) {
   EXPECT_EQ(
       BoundsText(BoundsOf(SettingOf<v1::LossOptions>(v1::LossOptions::kClipRatioHighFieldNumber))),
       "at least 0");
+}
+
+TEST(SettingsTest, AFieldHasOneSettingForAllThreads) {
+  const auto all = [] {
+    std::vector<const v1::Setting*> settings;
+    const Descriptor* type = v1::AlgorithmSpec::descriptor();
+    for (int i = 0; i < type->field_count(); ++i) settings.push_back(&SettingOf(*type->field(i)));
+    return settings;
+  };
+  auto one = std::async(std::launch::async, all), other = std::async(std::launch::async, all);
+  EXPECT_EQ(one.get(), other.get());
 }
 
 TEST(SettingsTest, NamesEachFieldThatIsOutOfBounds) {

@@ -23,6 +23,7 @@
 #include "workers/main/check_server.h"
 #include "workers/main/device_option.h"
 #include "workers/main/generate_command.h"
+#include "workers/main/relay_option.h"
 #include "workers/main/reward_test_command.h"
 #include "workers/main/serve_command.h"
 
@@ -63,6 +64,10 @@ CLI::Validator OwnDevice() {
   return CLI::Validator([](const std::string& device) { return baton::DeviceProblem(device); }, "");
 }
 
+CLI::Validator HostAndPort() {
+  return CLI::Validator([](const std::string& relay) { return baton::RelayProblem(relay); }, "");
+}
+
 void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& common) {
   app.add_option("--controller", options.controller, "host:port of the controller");
   app.add_option(
@@ -74,6 +79,7 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
                              "reward_model", "cost", "judge"}))
       ->capture_default_str();
   app.add_option("--relay", options.relay, "host:port of this machine's relay")
+      ->check(HostAndPort())
       ->capture_default_str();
   app.add_option("--id", options.id, "Stable name (default: host and process id)");
   app.add_option("--token-file", options.token_file, "File with the bearer token");

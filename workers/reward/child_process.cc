@@ -96,6 +96,7 @@ void ChildProcess::CloseStdin() {
 std::string ChildProcess::ExitText() {
   const auto end = group_.WaitFor(absl::ZeroDuration());
   if (!end.has_value()) return "was killed";
+  if (end->unknown) return "ended";
   if (end->killed) {
     return absl::StrCat("was killed by signal ", end->number, " (", strsignal(end->number), ")");
   }

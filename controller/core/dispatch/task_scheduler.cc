@@ -121,15 +121,17 @@ TaskScheduler::Worker* TaskScheduler::HomeOf(const Queued& next, int share, std:
 std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
   if (!open_) return std::nullopt;
   bool others_wait = false;
+  uint64_t pin_waits = 0;  // the pin of the first trajectory that waits for its version
   // In order: nothing overtakes what cannot be placed now, so no response waits for ever. But what
   // is pinned and what is not wait for different workers, so neither holds up the other.
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const Queued next = *it;
     std::string name;
-    if (next.pin == 0 && others_wait) continue;
+    if (next.pin == 0 ? others_wait : next.pin == pin_waits) continue;
     Worker* worker = Pick(next, &name);
     if (worker == nullptr) {
       others_wait |= next.pin == 0;
+      if (next.pin != 0) pin_waits = next.pin;
       continue;
     }
     queue_.erase(it);

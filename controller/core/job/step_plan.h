@@ -2,7 +2,8 @@
 //
 // A synchronous job is the case of staleness 0: responses begin when the trainer waits for them,
 // an evaluation blocks, and every rollout has the newest weights before it begins. Whatever
-// differs between the modes is a field here.
+// differs between the modes is a field here, but for the scores that wait for a batch's draw
+// (ResponsePlan): those that older weights would make otherwise.
 #ifndef BATON_CONTROLLER_CORE_JOB_STEP_PLAN_H_
 #define BATON_CONTROLLER_CORE_JOB_STEP_PLAN_H_
 

@@ -51,8 +51,10 @@ bool DrawBatch(JobParts& job) {
 void TakeOut(std::vector<uint64_t> draws, JobParts& job) {
   for (const uint64_t draw : draws) job.buffer.Take(job.scheduler.table().TakeDraw(draw));
   job.batch.taken = std::move(draws);
-  job.batch.times.generated = std::max(job.batch.times.began, job.scheduler.generated_at());
-  job.batch.times.scored = job.out.now();
+  const absl::Time now = job.out.now(), last = job.scheduler.generated_at();
+  // Beside the trainer's work responses of later batches come as well: it waited until now.
+  job.batch.times.generated = job.plan.rounds ? std::max(job.batch.times.began, last) : now;
+  job.batch.times.scored = now;
 }
 
 void UseBatch(JobParts& job) {

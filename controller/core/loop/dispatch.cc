@@ -87,6 +87,7 @@ void BeginRound(JobParts& job) {
   if (first) {
     job.batch.times.began = job.out.now();
     job.scheduler.BeginWork(/*evaluates=*/false, count * per_draw);
+    job.rollouts().SetMostOpen(0);  // of those that are open: all are queued at once
   }
   uint64_t birth = job.births.Take(count * per_draw, job.out);
   for (uint64_t i = 0; i < count; ++i, birth += per_draw) {

@@ -19,7 +19,10 @@ uint32_t SamplesOf(const JobParts& job) { return job.responses().Samples(v1::PUR
 
 // Rewards of an evaluation that blocks are judged as its own.
 void BeginJudging(uint64_t responses, JobParts& job) {
-  if (job.plan.evaluation_blocks) job.scheduler.BeginWork(/*evaluates=*/true, responses);
+  if (!job.plan.evaluation_blocks) return;
+  job.scheduler.BeginWork(/*evaluates=*/true, responses);
+  // Few of them are queued at a time, and a rollout's fair share is one of all.
+  job.rollouts().SetMostOpen(static_cast<int>(responses));
 }
 
 void TellEvaluation(int64_t step, absl::Time began,

@@ -50,6 +50,7 @@ void DropStaleGroup(uint64_t draw, JobParts& job) {
   DropGroup(draw, "its weights are too old to learn from", job);
   groups.draws.Reopen(draw);  // drawn anew
   job.out.Do(PutJob{});
+  job.Then(FollowUp::kAdvance);
 }
 
 // A reward that fails on every prompt would use up the data without a single step.
@@ -60,7 +61,8 @@ void TellLostGroup(const std::string& error, uint32_t least, JobParts& job) {
   const std::string what =
       absl::StrCat(" fewer than ", least, least == 1 ? " response" : " responses",
                    " with a reward, because rewards failed: ", error);
-  if (lost >= most) {
+  const bool in_batch = !job.batch.drawn.empty() || !job.batch.taken.empty();
+  if (lost >= most && !in_batch && job.prompt_groups.complete.size() < job.GroupsPerBatch()) {
     return Fail(absl::UnavailableError(absl::StrCat(
                     lost, " groups of step ", job.out.step() + 1, " have", what,
                     "; correct the reward and go on from the newest checkpoint, or set "
@@ -92,7 +94,7 @@ void JudgeGroup(uint64_t draw, JobParts& job) {
   groups.draws.Spend(draw);
   job.out.Do(PutJob{});
   ++(lost ? groups.lost : groups.filtered);
-  for (const auto& [id, member] : group) groups.unrewarded += member.failed == 0 ? 0 : 1;
+  for (const auto& [id, member] : group) groups.given_up.Add(member);
   if (lost) return TellLostGroup(LastError(group), least, job);
   if (absl::Status few = CheckFilteredGroups(job); !few.ok()) Fail(few, job);
 }
@@ -190,8 +192,9 @@ absl::Status CheckFilteredGroups(const JobParts& job) {
   const auto batches = static_cast<uint64_t>(job.spec().algorithm().max_num_gen_batches());
   const uint64_t complete = groups.complete.size();
   const uint64_t drawn = groups.filtered + complete;
-  if (groups.filtered == 0 || complete >= job.GroupsPerBatch() ||
-      drawn < batches * GenBatchSize(job.spec())) {
+  const bool enough = complete + job.batch.drawn.size() + job.batch.taken.size() >=
+                      job.GroupsPerBatch();  // those that the next step needs, or this one has
+  if (groups.filtered == 0 || enough || drawn < batches * GenBatchSize(job.spec())) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(

@@ -139,6 +139,7 @@ struct EventRouter {
 
   void operator()(const Tick&) {
     if (!IsActive(job.life.state())) return;
+    job.ahead.Tick(job.out.now());
     job.milestones.Count(/*works=*/true, job.out.now());
     if (job.commands.room().RetryDue(job.out.now()) && !job.commands.Any())
       job.Then(FollowUp::kAdvance);

@@ -70,25 +70,46 @@ void AddTimes(JobParts& job, Metrics& metrics) {
   metrics["perf/rollout_tokens_per_second"] = tokens / seconds;
 }
 
+// What was generated and scored for the step counts, whether its batch has it or not.
+void AddGivenUp(const GivenUp& given_up, Metrics& metrics) {
+  const auto tokens = static_cast<double>(given_up.tokens);
+  metrics["reward/errors"] += static_cast<double>(given_up.errors);
+  metrics["reward/infra_failed"] += static_cast<double>(given_up.unrewarded);
+  metrics["perf/total_num_tokens"] += tokens + static_cast<double>(given_up.prompt_tokens);
+  const double seconds = metrics["timing_s/gen"];
+  if (seconds > 0) metrics["perf/rollout_tokens_per_second"] += tokens / seconds;
+}
+
 Metrics StepMetrics(JobParts& job) {
   const ExperienceBuffer::Trajectories& taken = job.buffer.taken();
   Metrics metrics = job.is_rl() ? ResponseMetrics(taken, job.batch.times) : Metrics();
+  if (job.is_rl()) AddGivenUp(job.prompt_groups.given_up, metrics);
   if (job.data.prompts().files() > 0) metrics.merge(FileShares(taken, job.data.prompts()));
   for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;
   for (const auto& [name, value] : std::exchange(job.reports.metrics, {})) metrics[name] = value;
   DropSurplusOf(&metrics, job);
   AddTimes(job, metrics);
   AddGroupMetrics(job, metrics);
-  if (job.is_rl()) {
-    metrics["reward/infra_failed"] += static_cast<double>(job.prompt_groups.unrewarded);
-  }
   metrics.merge(job.idle.Shares());
   metrics.merge(job.scheduler.generations().speculation().Take());
   metrics.merge(job.ahead.TakeMetrics());
   return metrics;
 }
 
-// The draws of the batch are spent, and with them those of its round that it had no place for.
+// Groups of the batch's round that it had no place for are spent with it.
+void SpendSurplus(JobParts& job) {
+  PromptGroups& groups = job.prompt_groups;
+  if (!job.plan.rounds) return;
+  for (const uint64_t draw : groups.complete.First(groups.complete.size())) {
+    for (const TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
+      groups.given_up.Add(*member);
+    }
+    job.scheduler.SpendDraw(draw, job.Work());
+    groups.draws.Spend(draw);
+  }
+  groups.complete.Clear();
+}
+
 void SpendBatch(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   for (const uint64_t draw : std::exchange(job.batch.taken, {})) {
@@ -98,12 +119,6 @@ void SpendBatch(JobParts& job) {
       groups.draws.Spend(draw);
     }
   }
-  if (!job.plan.rounds) return;
-  for (const uint64_t draw : groups.complete.First(groups.complete.size())) {
-    job.scheduler.SpendDraw(draw, job.Work());
-    groups.draws.Spend(draw);
-  }
-  groups.complete.Clear();
 }
 
 // The next step begins.
@@ -117,18 +132,19 @@ void BeginNextStep(const Metrics& metrics, JobParts& job) {
   job.buffer.EndBatch(job.out);
   job.scheduler.BeginWork(/*evaluates=*/false, job.GroupsPerBatch() * job.responses().PerDraw());
   job.batch.times.began = job.out.now();
-  BeginKeptStep(job);
+  if (!job.milestones.AtEnd(job.out.step())) BeginKeptStep(job);
   job.scheduler.queues().ForEach([&](const std::string& role, RoleQueue& queue) {
     DrainSlow(queue.stragglers, role, role == roles::kRollout ? "token" : "response", job);
   });
 }
 
 void FinishStep(bool updated, JobParts& job) {
-  Metrics metrics = StepMetrics(job);
   // Batches of prompts, with dynamic sampling.
   const uint64_t drawn = job.batch.taken.size() + job.prompt_groups.complete.size() +
                          job.prompt_groups.filtered + job.prompt_groups.lost;
   const uint64_t rounds = drawn / std::max<uint64_t>(1, GenBatchSize(job.spec()));
+  SpendSurplus(job);
+  Metrics metrics = StepMetrics(job);
   if (job.plan.rounds && job.spec().algorithm().dynamic_sampling() && rounds > 1) {
     metrics["train/num_gen_batches"] = static_cast<double>(rounds);
   }

@@ -57,6 +57,7 @@ Verdict OnWrongVersion(const TaskDone& event, JobParts& job) {
   const RoleSlot& slot = *job.roster().Find(event.worker, roles::kRollout);
   job.versions.replicas().Hold(job.slots.IndexOf(slot), 0);
   job.rollouts().SetEnabled(event.worker, false);
+  job.rollouts().SetVersion(event.worker, 0);
   // The ranks gather it anew: of all that one gathering fails, the first counts.
   if (job.roster().hybrid() && job.versions.Unpublish() &&
       job.slots.CountFailure(slot) >= job.options.max_attempts) {

@@ -49,7 +49,7 @@ void RecallGivenUp(const store::v1::TrajectoryRow& row, JobParts& job) {
   const TrajectoryInfo given_up = FromRow(row, /*serial=*/0, /*wanted=*/0);
   job.scheduler.scores().errors().Recall(given_up);
   job.scheduler.table().CountTaken();
-  if (given_up.failed != 0) ++job.prompt_groups.unrewarded;
+  job.prompt_groups.given_up.Add(given_up);
 }
 
 void RestoreWork(JobParts& job) {

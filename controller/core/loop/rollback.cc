@@ -52,8 +52,9 @@ void DropEvaluation(const std::string& reason, JobParts& job) {
 }
 
 void CloseWork(const std::string& reason, JobParts& job) {
-  if (job.evaluation.active()) DropEvaluation(reason, job);
   job.scheduler.Clear(reason, job.Work());
+  if (job.evaluation.active()) job.buffer.DropEvaluation(job.evaluation.pin().step, job.out);
+  job.evaluation.End();
   job.prompt_groups.CloseAll();
   job.batch.Clear();
   job.work.early().Drop(reason, job.out);
@@ -76,10 +77,11 @@ int64_t RollBack(JobParts& job) {
   job.reports.metrics.clear();
   job.save.End();
   job.commands.room().End();
-  job.prompt_groups.lost = job.prompt_groups.filtered = job.prompt_groups.unrewarded = 0;
+  job.prompt_groups.lost = job.prompt_groups.filtered = 0;
+  job.prompt_groups.given_up = {};
   job.prompt_groups.draws.RollBack();
-  job.buffer.RollBack(job.scheduler.table().all(), job.milestones.RollBack().algorithm,
-                      KeepsAllExperience(job.spec()), job.out);
+  job.buffer.RollBack(job.scheduler.table().all(), job.plan.keeps_groups,
+                      job.milestones.RollBack().algorithm, KeepsAllExperience(job.spec()), job.out);
   // Rollouts go on meanwhile with the weights that they have, where these may be learned from.
   if (!job.plan.many_versions) job.versions.Unpublish();
   return lost_steps;

@@ -73,7 +73,10 @@ bool TendMilestones(JobParts& job) {
 }
 
 void TendTrainer(JobParts& job) {
-  if (job.commands.room().Waits(job.out.now())) return;
+  if (job.commands.room().Waits(job.out.now())) {
+    if (job.StepUnderWay()) Wait(Activity::kGenerate, job);
+    return;
+  }
   if (job.life.state() == Job::STATE_STARTING || job.life.state() == Job::STATE_RECOVERING) {
     Trigger(JobTrigger::kSetUp, job);
   }

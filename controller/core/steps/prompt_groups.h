@@ -26,6 +26,7 @@
 
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
+#include "controller/core/job/trajectory.h"
 #include "controller/core/prompts/draw_ledger.h"
 #include "controller/core/prompts/prompt_lengths.h"
 #include "controller/core/steps/admission_pace.h"
@@ -76,7 +77,7 @@ class CompleteGroups {
 };
 
 /// Since when each open prompt group has been under way, and how many responses were given up since
-/// the last step, for schedule.group_timeout_seconds (late_flow.h).
+/// the last step, for schedule.group_timeout_seconds (group_flow.h).
 class LateGroups {
  public:
   /// After a restart: when the groups that are open began is not stored, so they begin now.
@@ -122,6 +123,19 @@ class LateGroups {
   uint64_t given_up_ = 0, given_up_tokens_ = 0;
 };
 
+/// Responses that no batch consumes, though they were made for one.
+struct GivenUp {
+  void Add(const TrajectoryInfo& response) {
+    tokens += response.tokens;
+    prompt_tokens += response.prompt_tokens;
+    errors += response.error.empty() ? 0 : 1;
+    unrewarded += response.failed == 0 ? 0 : 1;
+  }
+  uint64_t tokens = 0, prompt_tokens = 0;
+  uint64_t errors = 0;      ///< Responses whose reward failed …
+  uint64_t unrewarded = 0;  ///< … and those of them without a reward.
+};
+
 struct PromptGroups {
   void Restore(const store::v1::JobRow& row) {
     draws.Restore(row);
@@ -139,7 +153,8 @@ struct PromptGroups {
   bool any() const { return !draws.open().empty() || lost > 0 || filtered > 0; }
   /// The next step begins.
   void EndStep() {
-    lost = filtered = unrewarded = stale = stale_tokens = 0;
+    lost = filtered = stale = stale_tokens = 0;
+    given_up = {};
     late.EndStep();
   }
   /// Nothing is open any more.
@@ -160,10 +175,10 @@ struct PromptGroups {
   LateGroups late;
   uint64_t judged_version = 0;  ///< Stale groups were dropped since this version was made.
   // Groups since the last step.
-  uint64_t lost = 0;          ///< Given up for want of rewards.
-  uint64_t filtered = 0;      ///< Given up since all their responses are worth the same.
-  uint64_t unrewarded = 0;    ///< Responses without a reward of those that were given up.
-  uint64_t stale = 0;         ///< Dropped, and their draws made again …
+  uint64_t lost = 0;      ///< Given up for want of rewards.
+  uint64_t filtered = 0;  ///< Given up since all their responses are worth the same.
+  GivenUp given_up;    ///< Their responses, and those of a round that its batch had no place for.
+  uint64_t stale = 0;  ///< Dropped, and their draws made again …
   uint64_t stale_tokens = 0;  ///< … with so many tokens.
   // Rollouts have room, and the bound of staleness has none.
   absl::Time bounded_since = absl::InfinitePast();

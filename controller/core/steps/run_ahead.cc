@@ -125,7 +125,7 @@ void RunAhead::GiveOut(const AheadContext& job) {
     Worker& worker = workers_[name];
     const RoleSlot* const slot = job.roster.Find(name, roles::kRollout);
     if (slot == nullptr || !slot->ready() || worker.sated) continue;
-    if (worker.rests_until > job.out.now() && !Mutant("ahead-asked-for-ever")) continue;
+    if (worker.rests_until > ticked_ && !Mutant("ahead-asked-for-ever")) continue;
     const int places = std::min(kMostAtOnce, std::min(places_, slot->credits) - worker.load);
     if (places > 0) free[name] = places;
   }

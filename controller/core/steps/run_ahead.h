@@ -56,6 +56,8 @@ class RunAhead {
   /// Gives idle rollouts responses of the next draws: of the next step, or of as many groups as a
   /// batch has. At the end of a turn, and a few at a time.
   void GiveOut(const AheadContext& job);
+  /// Time goes on: a rest ends at a tick, so that no other event begins anything by its time alone.
+  void Tick(absl::Time now) { ticked_ = now; }
   /// That task runs on that worker.
   bool Wants(const std::string& worker, const TaskRef& ref) const;
   /// The result of a task that is wanted.
@@ -115,7 +117,8 @@ class RunAhead {
   uint64_t share_ = 0;                       // of those, for one worker
   std::map<uint64_t, Running> running_;      // by the subject of its task
   std::map<std::string, Worker>
-      workers_;             // those that were given something, or have nothing to get
+      workers_;  // those that were given something, or have nothing to get
+  absl::Time ticked_ = absl::InfinitePast();
   uint64_t begun_ = 0;      // tasks
   uint64_t responses_ = 0;  // whole ones, since the last step …
   double tokens_ = 0;       // … and the tokens of all

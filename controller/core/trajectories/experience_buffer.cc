@@ -110,6 +110,23 @@ void ExperienceBuffer::DropFound(v1::Purpose purpose, EffectSink& out) {
   }
 }
 
+void ExperienceBuffer::DropEvaluation(int64_t step, EffectSink& out) {
+  DropTrajectories drop;
+  for (auto it = evaluations_.begin(); it != evaluations_.end();) {
+    if (it->second != step) {
+      ++it;
+      continue;
+    }
+    if (it->first != drop.end) {
+      if (drop.end > drop.begin) out.Do(drop);
+      drop.begin = it->first;
+    }
+    drop.end = it->first + 1;
+    it = evaluations_.erase(it);
+  }
+  if (drop.end > drop.begin) out.Do(drop);
+}
+
 void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, uint64_t oldest, EffectSink& out) {
   const int64_t next = out.step() + 1;
   // A step that is begun again has its row.
@@ -156,8 +173,12 @@ void ExperienceBuffer::DropFiles(EffectSink& out) const {
 
 // What the steps that are redone put stays with the step in progress: the rows of the work are
 // among it, and the files that hold their payloads.
-void ExperienceBuffer::RollBack(const Trajectories& live, Metrics algorithm, bool keeps_all,
-                                EffectSink& out) {
+void ExperienceBuffer::RollBack(const Trajectories& live, bool spans_steps, Metrics algorithm,
+                                bool keeps_all, EffectSink& out) {
+  if (kept_.empty()) {  // nothing was put; a replay trains on rows that were there before it
+    algorithm_ = std::move(algorithm);
+    return;
+  }
   KeptStep next{out.step() + 1, next_serial_, {}};
   std::vector<KeptStep> before = kept_;
   while (!before.empty() && before.back().step > out.step()) {
@@ -178,12 +199,13 @@ void ExperienceBuffer::RollBack(const Trajectories& live, Metrics algorithm, boo
   algorithm_ = std::move(algorithm);
   // The step in progress may have its batch already. Steps before the kept ones have no row left: a
   // rollback may be millions of steps long.
-  if (!kept_.empty() && kept_.back().step > out.step() && !Mutant("batch-outlives-rollback")) {
+  if (kept_.back().step > out.step() && !Mutant("batch-outlives-rollback")) {
     const int64_t oldest = keeps_all ? 1 : kept_.front().step;
     out.Do(DropBatches{std::max(out.step() + 1, oldest), kept_.back().step + 1});
   }
   DropOthers(next.first_serial, spared, out);
-  if (spared.lower_bound(next.first_serial) == spared.end()) next.files = {};
+  // Where work spans steps, an older row may have scores that were put since.
+  if (!spans_steps && spared.empty()) next.files = {};
   for (auto it = evaluations_.lower_bound(next.first_serial); it != evaluations_.end();) {
     it = spared.count(it->first) > 0 ? std::next(it) : evaluations_.erase(it);
   }

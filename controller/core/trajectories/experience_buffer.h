@@ -66,11 +66,6 @@ class FoundRows {
     if (!same) return std::nullopt;
     return FromRow(row, serial, wanted);
   }
-  /// Some row is of that purpose.
-  bool Has(v1::Purpose purpose) const {
-    return std::any_of(rows_.begin(), rows_.end(),
-                       [&](const auto& found) { return found.second.row.purpose() == purpose; });
-  }
   /// Forgets the rows of that purpose. Returns their serials.
   std::vector<uint64_t> Take(v1::Purpose purpose) {
     std::vector<uint64_t> serials;
@@ -197,6 +192,8 @@ class ExperienceBuffer {
   /// Those that belong to the work, until it has taken them in.
   FoundRows& found() { return found_; }
   const FoundRows& found() const { return found_; }
+  /// The evaluation after that step is given up: its rows are dropped.
+  void DropEvaluation(int64_t step, EffectSink& out);
   /// The work of that purpose is given up before it has taken them in.
   void DropFound(v1::Purpose purpose, EffectSink& out);
   /// Responses whose rows are kept, should their draws be made again.
@@ -218,9 +215,11 @@ class ExperienceBuffer {
   /// steps whose rows may be among these are not retired.
   void BeginStep(size_t most, bool keeps_all, uint64_t oldest, EffectSink& out);
   /// The job went back: rows of later steps are dropped, and `algorithm` is what it was. Rows of
-  /// the work, `live`, stay, and so do those of evaluations of steps that are not undone.
-  /// `keeps_all` as for BeginStep.
-  void RollBack(const Trajectories& live, Metrics algorithm, bool keeps_all, EffectSink& out);
+  /// the work, `live`, stay, and so do those of evaluations of steps that are not undone, as far as
+  /// this controller put them or found them. `keeps_all` as for BeginStep.
+  /// `spans_steps`: responses of the work may be older than the steps that are undone.
+  void RollBack(const Trajectories& live, bool spans_steps, Metrics algorithm, bool keeps_all,
+                EffectSink& out);
   /// The work in progress ends, consumed or not: its payloads are not needed in memory any more.
   void EndWork(const Trajectories& trajectories, EffectSink& out);
 

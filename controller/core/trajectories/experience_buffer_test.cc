@@ -126,7 +126,7 @@ TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
   }
   out.Take();
   out.RollBack(1);
-  buffer.RollBack({}, {{"kl_coef", 0.25}}, /*keeps_all=*/false, out);
+  buffer.RollBack({}, /*spans_steps=*/false, {{"kl_coef", 0.25}}, /*keeps_all=*/false, out);
   EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(2u, 4u)));
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.25);
 }
@@ -147,7 +147,7 @@ TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
   }
   out.Take();
   out.RollBack(1);
-  buffer.RollBack(ById({all[1], all[4]}), {}, /*keeps_all=*/false, out);
+  buffer.RollBack(ById({all[1], all[4]}), /*spans_steps=*/true, {}, /*keeps_all=*/false, out);
   const Effects effects = out.Take();
   std::vector<std::pair<uint64_t, uint64_t>> dropped;
   for (const Effect& effect : effects) {
@@ -182,10 +182,10 @@ TEST(ExperienceBufferTest, ARollbackKeepsTheRowsOfEvaluationsThatCount) {
   buffer.PutNew(all.back(), out);
   out.Take();
   out.RollBack(2);
-  buffer.RollBack({}, {}, /*keeps_all=*/false, out);
+  buffer.RollBack({}, /*spans_steps=*/false, {}, /*keeps_all=*/false, out);
   EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(2u, 4u))) << "all but that of step 2";
   out.RollBack(1);
-  buffer.RollBack({}, {}, /*keeps_all=*/false, out);
+  buffer.RollBack({}, /*spans_steps=*/false, {}, /*keeps_all=*/false, out);
   EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(1u, 4u)));
 }
 
@@ -222,7 +222,7 @@ TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
   }
   out.Take();
   out.RollBack(0);
-  buffer.RollBack({}, {}, /*keeps_all=*/false, out);
+  buffer.RollBack({}, /*spans_steps=*/false, {}, /*keeps_all=*/false, out);
   uint64_t rows = 0;
   for (const auto& [begin, end] : DroppedIn(out)) rows += end - begin;
   EXPECT_EQ(rows, 30u);
@@ -332,7 +332,7 @@ TEST(ExperienceBufferTest, AWayBackLetsTheFilesOfItsStepsGo) {
     }
     out.Take();
     out.RollBack(1);
-    buffer.RollBack({}, {}, keeps_all, out);
+    buffer.RollBack({}, /*spans_steps=*/false, {}, keeps_all, out);
     // File 3 is the newest that a row names: what has no row yet may lie there.
     const std::vector<uint32_t> dropped = FilesDroppedIn(out);
     if (keeps_all) EXPECT_THAT(dropped, ::testing::IsEmpty());
@@ -391,9 +391,9 @@ TEST(ExperienceBufferTest, AWayBackDropsTheBatchesAboveIt) {
     }
     out.Take();
     out.RollBack(2);
-    buffer.RollBack({}, {}, keeps_all, out);
+    buffer.RollBack({}, /*spans_steps=*/false, {}, keeps_all, out);
     EXPECT_THAT(BatchesDroppedIn(out), ElementsAre(std::make_pair(keeps_all ? 3 : 5, 7)));
-    buffer.RollBack({}, {}, keeps_all, out);
+    buffer.RollBack({}, /*spans_steps=*/false, {}, keeps_all, out);
     EXPECT_THAT(BatchesDroppedIn(out), ElementsAre(std::make_pair(3, 4)))
         << "the step in progress may have one";
   }
@@ -439,8 +439,6 @@ TEST(ExperienceBufferTest, ARestartRecallsWhatWasStoredForTheSamePrompt) {
   const TrajectoryInfo stored = ReadyOf(1, 0, 0.5);
   buffer.NoteFound(9, ToRow(stored, 1, 1), /*current=*/true);
   buffer.NoteFound(10, ToRow(ReadyOf(1, 1, 0.5), 1, 1), /*current=*/false);
-  EXPECT_TRUE(buffer.found().Has(v1::PURPOSE_TRAIN));
-  EXPECT_FALSE(buffer.found().Has(v1::PURPOSE_EVAL));
   TrajectoryInfo drawn = ReadyOf(1, 0, 0);
   EXPECT_EQ(buffer.found().Recall(drawn, 0)->scores.at("reward"), 0.5);
   EXPECT_EQ(buffer.found().Recall(drawn, 0)->serial, 9u);

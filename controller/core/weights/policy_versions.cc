@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "controller/spec/role_names.h"
 #include "sdk/base/mutant.h"
 
@@ -121,18 +120,6 @@ void PolicyVersions::NoteTime(absl::Time now) {
   const bool known = publishing_since_ != absl::InfinitePast();
   update_weights_seconds_ = known ? absl::ToDoubleSeconds(now - publishing_since_) : 0;
   publishing_since_ = absl::InfinitePast();
-}
-
-std::string PolicyVersions::WhyStale(const TrajectoryInfo& trajectory,
-                                     const EffectSink& out) const {
-  if (trajectory.incarnation == out.incarnation() && trajectory.policy_version == newest_) {
-    return "";
-  }
-  const std::optional<uint64_t> stale = Staleness(known_, trajectory.policy_version, newest_);
-  return absl::StrCat(TrajectoryName(trajectory.id), " is of version ", trajectory.policy_version,
-                      ", incarnation ", trajectory.incarnation, ", and step ", out.step() + 1,
-                      " follows version ", newest_, ", incarnation ", out.incarnation(),
-                      stale.has_value() ? absl::StrCat(": staleness ", *stale) : std::string());
 }
 
 }  // namespace baton::controller

@@ -99,9 +99,6 @@ class PolicyVersions {
   /// How long rollouts waited for the last version that they all got; 0: that is not known.
   double update_weights_seconds() const { return update_weights_seconds_; }
 
-  /// Why a response is not of the newest version, for people; empty: it is.
-  std::string WhyStale(const TrajectoryInfo& trajectory, const EffectSink& out) const;
-
  private:
   void NoteTime(absl::Time now);
   void Make(uint64_t parent, uint64_t updates, const EffectSink& out);

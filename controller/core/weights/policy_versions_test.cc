@@ -129,20 +129,6 @@ TEST(PolicyVersionsTest, WhatAnotherWorkerHeldIsForgotten) {
   EXPECT_EQ(world.versions.replicas().Of(world.SlotOf("b")).version, 0u);
 }
 
-TEST(PolicyVersionsTest, OnlyTheNewestVersionOfThisIncarnationIsFresh) {
-  TwoRollouts world;
-  world.versions.Updated(world.out);
-  TrajectoryInfo trajectory;
-  trajectory.policy_version = 1;
-  trajectory.incarnation = 1;
-  EXPECT_EQ(world.versions.WhyStale(trajectory, world.out), "");
-  trajectory.incarnation = 0;
-  EXPECT_NE(world.versions.WhyStale(trajectory, world.out), "") << "redone since";
-  trajectory.incarnation = 1;
-  world.versions.Updated(world.out);
-  EXPECT_NE(world.versions.WhyStale(trajectory, world.out), "");
-}
-
 TEST(PolicyVersionsTest, ARestartKnowsWhetherTheNewestVersionIsPublished) {
   PolicyVersions versions;
   versions.Updated(SinkAt(kBegin));

@@ -1,4 +1,5 @@
 // Calls that are repeated, drains, and what is said while nothing is committed.
+#include <atomic>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,23 @@ namespace {
 using ::testing::HasSubstr;
 
 class RequestsTest : public WholeControllerTest {};
+
+/// A caller whose call stops where the controller first asks whether it is gone: on a thread that
+/// reads data.
+struct HeldCaller {
+  absl::Notification asked, go_on;
+  std::atomic<bool> left = false;
+
+  CallerGone gone() {
+    return [this] {
+      if (!asked.HasBeenNotified()) {
+        asked.Notify();
+        go_on.WaitForNotification();
+      }
+      return left.load();
+    };
+  }
+};
 
 TEST_F(RequestsTest, ARequestIdIsOfOneCheckpoint) {
   v1::CreateJobRequest request;
@@ -208,28 +226,139 @@ TEST_F(RequestsTest, ASubmissionCountsFromItsGateOn) {
   project.set_project("default");
   project.set_max_jobs(1);
   ASSERT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
-  absl::Notification reading, go_on, made;
-  const auto look = [&] {
-    if (!reading.HasBeenNotified()) reading.Notify();
-    go_on.WaitForNotification();
-    return false;
-  };
+  HeldCaller caller;
+  absl::Notification made;
+  absl::Status first;
   v1::CreateJobRequest request;
   *request.mutable_spec() = Spec();
-  absl::Status first;
   controller_->CreateJob(
       request,
       [&](const absl::StatusOr<v1::Job>& job) {
         first = job.status();
         made.Notify();
       },
-      look);
-  reading.WaitForNotification();
+      caller.gone());
+  caller.asked.WaitForNotification();
   const auto second = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
   EXPECT_EQ(ErrorReason(second.status()), "QUOTA_JOBS") << second.status();
-  go_on.Notify();
+  EXPECT_THAT(
+      std::string(second.status().message()),
+      HasSubstr("has 0 jobs that have not ended and 1 submissions that are being checked, of at"));
+  caller.go_on.Notify();
   made.WaitForNotification();
   EXPECT_TRUE(first.ok()) << first;
+}
+
+// Its submission is still being read.
+TEST_F(RequestsTest, ASubmissionCountsNoLongerThanItsCallerStays) {
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_jobs(1);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
+  HeldCaller caller;
+  absl::Notification ended;
+  absl::Status first;
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = Spec();
+  controller_->CreateJob(
+      request,
+      [&](const absl::StatusOr<v1::Job>& job) {
+        first = job.status();
+        ended.Notify();
+      },
+      caller.gone());
+  caller.asked.WaitForNotification();
+  caller.left = true;
+  const auto second = Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
+  EXPECT_TRUE(second.ok()) << second.status();
+  caller.go_on.Notify();
+  ended.WaitForNotification();
+  EXPECT_TRUE(absl::IsCancelled(first)) << first;
+}
+
+// It has room at its gate, and none when its files have been read.
+TEST_F(RequestsTest, RoomIsAskedForAgainWhereTheJobIsMade) {
+  ASSERT_TRUE(Create(Spec(), "old").ok());
+  v1::CancelJobRequest cancel;
+  cancel.set_name("old");
+  ASSERT_TRUE(Wait<v1::Job>([&](auto done) { controller_->CancelJob(cancel, done); }).ok());
+  HeldCaller caller;
+  absl::Notification judged;
+  absl::Status late;
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = Spec();
+  request.set_job_id("late");
+  controller_->CreateJob(
+      request,
+      [&](const absl::StatusOr<v1::Job>& job) {
+        late = job.status();
+        judged.Notify();
+      },
+      caller.gone());
+  caller.asked.WaitForNotification();
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_ended_jobs(1);
+  EXPECT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
+  caller.go_on.Notify();
+  judged.WaitForNotification();
+  EXPECT_EQ(ErrorReason(late), "QUOTA_ENDED_JOBS") << late;
+  EXPECT_TRUE(absl::IsNotFound(Get("late").status()));
+}
+
+TEST_F(RequestsTest, AReplayThatIsOnlyValidatedTakesNoPlace) {
+  ASSERT_TRUE(Create(Spec(), "source").ok());
+  v1::Project project;
+  project.set_project("default");
+  project.set_max_jobs(2);
+  ASSERT_TRUE(Wait<v1::Project>([&](auto done) { controller_->SetProject(project, done); }).ok());
+  HeldCaller caller;
+  absl::Notification answered;
+  v1::CreateReplayRequest replay;
+  replay.set_name("source");
+  replay.set_validate_only(true);
+  controller_->CreateReplay(
+      replay, [&](const absl::StatusOr<v1::Replay>&) { answered.Notify(); }, caller.gone());
+  caller.asked.WaitForNotification();
+  const auto second = Create(Spec(), "second");
+  EXPECT_TRUE(second.ok()) << second.status();
+  caller.go_on.Notify();
+  answered.WaitForNotification();
+  const auto refused = Wait<v1::Replay>(
+      [&](auto done) { controller_->CreateReplay(replay, done, /*gone=*/nullptr); });
+  EXPECT_EQ(ErrorReason(refused.status()), "QUOTA_JOBS") << refused.status();
+}
+
+// The first call is under way until the store takes writes again.
+TEST_F(RequestsTest, OnlyTheSameCallWaitsForTheOneUnderWay) {
+  v1::CreateJobRequest request;
+  *request.mutable_spec() = Spec();
+  request.set_job_id("add");
+  request.set_request_id("one");
+  store_->FailWith(absl::ResourceExhaustedError("disk full"));
+  absl::Notification answered[2];
+  absl::StatusOr<v1::Job> answers[2] = {absl::UnknownError(""), absl::UnknownError("")};
+  for (int i = 0; i < 2; ++i) {
+    controller_->CreateJob(request, [&, i](absl::StatusOr<v1::Job> answer) {
+      answers[i] = std::move(answer);
+      answered[i].Notify();
+    });
+  }
+  v1::CreateJobRequest spec = request, name = request;
+  spec.mutable_spec()->mutable_rollout()->set_n(4);
+  name.set_job_id("sub");
+  for (const v1::CreateJobRequest& other : {spec, name}) {
+    const auto refused = Wait<v1::Job>([&](auto done) { controller_->CreateJob(other, done); });
+    EXPECT_EQ(ErrorReason(refused.status()), "REQUEST_ID_REUSED") << refused.status();
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr("with other content"));
+  }
+  EXPECT_FALSE(answered[0].HasBeenNotified() || answered[1].HasBeenNotified());
+  store_->FailWith(absl::OkStatus());
+  for (int i = 0; i < 2; ++i) {
+    answered[i].WaitForNotification();
+    ASSERT_TRUE(answers[i].ok()) << answers[i].status();
+  }
+  EXPECT_EQ(answers[0]->uid(), answers[1]->uid());
 }
 
 TEST_F(RequestsTest, AnIdIsOfOneMethodFromTheFirstCallOn) {

@@ -81,8 +81,12 @@ void ReplayCalls::Create(v1::CreateReplayRequest request, Callback<v1::Replay> d
   call->known.asked.set_method(kCreateReplay);
   auto place = waiting_->Enter(call->known.project, request.ByteSizeLong());
   if (!place.ok()) return done(place.status());
-  // A retry with the same request id finds this call's job.
-  if (call->known.id.empty()) call->gone = std::move(gone);
+  if (call->known.id.empty()) {
+    call->gone = std::move(gone);
+  } else {
+    // A retry with the same request id finds this call's job.
+    call->known.fingerprint = Requests::FingerprintOf(request);
+  }
   call->asked = std::make_shared<Asked>();
   call->asked->request = std::move(request);
   call->asked->place = *std::move(place);
@@ -102,12 +106,18 @@ void ReplayCalls::Create(v1::CreateReplayRequest request, Callback<v1::Replay> d
       });
 }
 
-// On the admission strand. The gate of its project; then the source's state is taken on its strand.
+// On the admission strand. The gate of its project, where a call that makes no job takes no place;
+// then the source's state is taken on its strand.
 void ReplayCalls::Enter(const std::shared_ptr<Call>& call) {
   const std::string& project = call->known.project;
-  auto job_place = projects_->EnterNewJob(project);
-  if (!job_place.ok()) return call->Refuse(job_place.status());
-  call->job_place = *std::move(job_place);
+  if (call->asked->request.validate_only() && !Mutant("validated-replay-takes-a-place")) {
+    const absl::Status quota = projects_->CheckNewJob(project);
+    if (!quota.ok()) return call->Refuse(quota);
+  } else {
+    auto job_place = projects_->EnterNewJob(project, call->gone);
+    if (!job_place.ok()) return call->Refuse(job_place.status());
+    call->job_place = *std::move(job_place);
+  }
   // It reads up to kMostReplayBytes into memory, so a project has few of them at a time.
   auto copies = waiting_->EnterCopies(project);
   if (!copies.ok()) return call->Refuse(copies.status());
@@ -143,6 +153,8 @@ void ReplayCalls::Plan(const std::shared_ptr<Call>& call) {
 // On the admission strand.
 void ReplayCalls::Make(const std::shared_ptr<Call>& call) {
   if (call->is_gone()) return call->Refuse(absl::CancelledError("the caller is gone"));
+  const absl::Status room = projects_->CheckRoom(call->known.project, 0);  // as for a submission
+  if (!room.ok()) return call->Refuse(room);
   const int64_t order = launcher_->next_order();
   const auto name = launcher_->ChooseName(call->asked->request.job_id(), call->known.project,
                                           "replay", order, {});

@@ -92,6 +92,7 @@ absl::Status CheckerProcess::Ended() {
   const std::string said = Said();
   const std::string why = said.empty() ? "" : absl::StrCat(": ", said);
   if (!end.has_value()) return absl::InternalError(absl::StrCat("closed its output", why));
+  if (end->unknown) return absl::InternalError(absl::StrCat("ended", why));
   if (end->killed) {
     return absl::InternalError(absl::StrCat("was killed by signal ", end->number, why));
   }

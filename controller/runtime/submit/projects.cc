@@ -152,18 +152,28 @@ std::set<std::string> Projects::Names() const {
   return names;
 }
 
-absl::StatusOr<std::shared_ptr<void>> Projects::EnterNewJob(const std::string& project) {
+absl::Status Projects::CheckNewJob(const std::string& project) const {
   BATON_RETURN_IF_ERROR(CheckUnfinished(project));
-  BATON_RETURN_IF_ERROR(CheckJobBytes(project));
-  BATON_RETURN_IF_ERROR(CheckEnded(project));
+  BATON_RETURN_IF_ERROR(CheckJobBytes(project, 0));
+  return CheckEnded(project);
+}
+
+absl::StatusOr<std::shared_ptr<void>> Projects::EnterNewJob(const std::string& project,
+                                                            CallerGone gone) {
+  BATON_RETURN_IF_ERROR(CheckNewJob(project));
   if (Mutant("submission-takes-no-place")) return std::shared_ptr<void>();
   absl::MutexLock lock(&entering_->mu);
-  ++entering_->places[project];
-  return std::shared_ptr<void>(entering_.get(), [entering = entering_, project](void*) {
+  const auto place = entering_->places.emplace(project, std::move(gone));
+  return std::shared_ptr<void>(entering_.get(), [entering = entering_, place](void*) {
     absl::MutexLock lock(&entering->mu);
-    const auto it = entering->places.find(project);
-    if (--it->second == 0) entering->places.erase(it);
+    entering->places.erase(place);
   });
+}
+
+absl::Status Projects::CheckRoom(const std::string& project, int64_t own) const {
+  if (Mutant("room-asked-once")) return absl::OkStatus();
+  BATON_RETURN_IF_ERROR(CheckJobBytes(project, own));
+  return CheckEnded(project);
 }
 
 absl::Status Projects::BeginResume(const JobRuntime& job) {
@@ -181,8 +191,11 @@ void Projects::EndResume(const std::string& job) {
 
 int64_t Projects::PlacesOf(const std::string& project) const {
   absl::MutexLock lock(&entering_->mu);
-  const auto it = entering_->places.find(project);
-  return it == entering_->places.end() ? 0 : it->second;
+  const auto [begin, end] = entering_->places.equal_range(project);
+  return std::count_if(begin, end, [](const auto& place) {
+    const CallerGone& gone = place.second;
+    return gone == nullptr || !gone() || Mutant("place-outlives-its-caller");
+  });
 }
 
 int64_t Projects::Unfinished(const std::string& project) const {
@@ -196,16 +209,19 @@ int64_t Projects::Unfinished(const std::string& project) const {
 absl::Status Projects::CheckUnfinished(const std::string& project) const {
   const int limit = Named(project).max_jobs();
   if (limit == 0) return absl::OkStatus();
-  const int64_t unfinished = Unfinished(project) + PlacesOf(project);
-  if (unfinished < limit) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kResourceExhausted, "QUOTA_JOBS",
-                   absl::StrCat("project ", project, " has ", unfinished,
-                                " jobs that have not ended, of at most ", limit,
-                                "; cancel one or wait for one to end"));
+  const int64_t unfinished = Unfinished(project);
+  const int64_t checked = PlacesOf(project);
+  if (unfinished + checked < limit) return absl::OkStatus();
+  const std::string submissions =
+      checked == 0 ? "" : absl::StrCat(" and ", checked, " submissions that are being checked");
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, "QUOTA_JOBS",
+      absl::StrCat("project ", project, " has ", unfinished, " jobs that have not ended",
+                   submissions, ", of at most ", limit, "; cancel one or wait for one to end"));
 }
 
-absl::Status Projects::CheckJobBytes(const std::string& project) const {
-  const int64_t bytes = scope_->folder_bytes.OfProject(project);
+absl::Status Projects::CheckJobBytes(const std::string& project, int64_t own) const {
+  const int64_t bytes = scope_->folder_bytes.OfProject(project) - own;
   const int64_t most = JobBytesLimitOf(project);
   if (most == 0 || bytes < most || Mutant("full-folders-take-jobs")) return absl::OkStatus();
   return FullError("QUOTA_JOB_BYTES", project,

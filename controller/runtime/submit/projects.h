@@ -49,10 +49,15 @@ class Projects {
   absl::StatusOr<std::shared_ptr<void>> HoldJobBytes(const std::string& project, uint64_t bytes);
 
   // On the admission strand: calls that meet there count at once.
-  /// The gate of every call that makes a job. The place counts as an unfinished job until it is
-  /// destroyed, which any thread may do at any time; destroy it once the job is in the table.
-  /// RESOURCE_EXHAUSTED (QUOTA_JOBS, QUOTA_JOB_BYTES, QUOTA_ENDED_JOBS).
-  absl::StatusOr<std::shared_ptr<void>> EnterNewJob(const std::string& project);
+  /// RESOURCE_EXHAUSTED (QUOTA_JOBS, QUOTA_JOB_BYTES, QUOTA_ENDED_JOBS): no further job.
+  absl::Status CheckNewJob(const std::string& project) const;
+  /// The gate of every call that makes a job: CheckNewJob, and a place. It counts as an unfinished
+  /// job until its caller is gone or it is destroyed, which any thread may do at any time; destroy
+  /// it once the job is in the table.
+  absl::StatusOr<std::shared_ptr<void>> EnterNewJob(const std::string& project, CallerGone gone);
+  /// Asked again where the job is made. `own`: the bytes that it holds itself (HoldJobBytes).
+  /// RESOURCE_EXHAUSTED (QUOTA_JOB_BYTES, QUOTA_ENDED_JOBS).
+  absl::Status CheckRoom(const std::string& project, int64_t own) const;
   /// A job is being resumed until EndResume: its state changes only when the turn is committed, but
   /// it counts from here on. RESOURCE_EXHAUSTED (QUOTA_JOBS).
   absl::Status BeginResume(const JobRuntime& job);
@@ -64,13 +69,14 @@ class Projects {
  private:
   struct Entering {
     absl::Mutex mu;
-    std::map<std::string, int64_t> places ABSL_GUARDED_BY(mu);  // by project
+    std::multimap<std::string, CallerGone> places ABSL_GUARDED_BY(mu);  // by project
   };
 
   absl::Status CheckUnfinished(const std::string& project) const;
   absl::Status CheckEnded(const std::string& project) const;
-  absl::Status CheckJobBytes(const std::string& project) const;
+  absl::Status CheckJobBytes(const std::string& project, int64_t own) const;
   int64_t Unfinished(const std::string& project) const;
+  /// Places whose callers are there.
   int64_t PlacesOf(const std::string& project) const;
   int64_t JobBytesLimitOf(const std::string& project) const;
 

@@ -5,7 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/rows/tables.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "sdk/base/digest.h"
+#include "sdk/base/mutant.h"
 #include "sdk/rpc/error.h"
 
 namespace baton::controller {
@@ -38,6 +42,17 @@ absl::Status Requests::ReusedError(const std::string& id, const std::string& met
       {{"job", job}});
 }
 
+std::string Requests::FingerprintOf(const google::protobuf::Message& call) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream text(&bytes);
+    google::protobuf::io::CodedOutputStream out(&text);
+    out.SetSerializationDeterministic(true);  // the entries of a map have one order
+    call.SerializeToCodedStream(&out);
+  }
+  return Sha256(bytes);
+}
+
 std::string Requests::KeyOf(const Request& request) {
   return absl::StrCat(request.project, "/", request.id);
 }
@@ -58,7 +73,7 @@ void Requests::Judge(const Request& request, const std::function<void(Done)>& ac
                      Done done) {
   const std::string key = KeyOf(request);
   if (const auto it = under_way_.find(key); it != under_way_.end()) {
-    absl::Status same = Compare(request, it->second.asked);
+    absl::Status same = CompareUnderWay(request, it->second.request);
     if (!same.ok()) return done(std::move(same));
     return it->second.waiting.push_back(std::move(done));
   }
@@ -69,7 +84,7 @@ void Requests::Judge(const Request& request, const std::function<void(Done)>& ac
     if (!same.ok()) return done(std::move(same));
     return of_effect(**earlier, std::move(done));
   }
-  under_way_[key] = {request.asked, {std::move(done)}};
+  under_way_[key] = {request, {std::move(done)}};
   act([this, key](absl::StatusOr<v1::Job> outcome) {
     scope_->OnAdmission([this, key, outcome = std::move(outcome)] { End(key, outcome); });
   });
@@ -82,6 +97,14 @@ absl::StatusOr<std::optional<store::v1::RequestRow>> Requests::Find(const std::s
   if (!stored->has_value() || !row.ParseFromString(**stored)) return std::nullopt;
   if (MakesJob(row) && !scope_->ended->Exists(row.job())) return std::nullopt;  // it was deleted
   return row;
+}
+
+absl::Status Requests::CompareUnderWay(const Request& request, const Request& first) {
+  if (absl::Status same = Compare(request, first.asked); !same.ok()) return same;
+  if (request.fingerprint == first.fingerprint || Mutant("other-content-joins-call-under-way")) {
+    return absl::OkStatus();
+  }
+  return ReusedError(request.id, first.asked.method(), first.asked.job(), "with other content");
 }
 
 absl::Status Requests::Compare(const Request& request, const store::v1::RequestRow& earlier) {

@@ -16,6 +16,7 @@
 #include "controller/runtime/calls/calls.h"
 #include "controller/runtime/submit/controller_scope.h"
 #include "controller/store/store.h"
+#include "google/protobuf/message.h"
 
 namespace baton::controller {
 
@@ -25,6 +26,9 @@ struct Request {
   std::string project;  ///< The ids of a project are its own.
   /// Its `method` and `job` (empty: the call does not say it), `checkpoint` and `changes`.
   store::v1::RequestRow asked;
+  /// Requests::FingerprintOf the whole call. Repeats of a call under way have the same. Empty:
+  /// `asked` says it all.
+  std::string fingerprint;
 };
 
 /// One table for all methods: calls under way, in memory, and calls that took effect, in rows. A
@@ -50,21 +54,25 @@ class Requests {
             std::function<void(const store::v1::RequestRow&, Done)> of_effect, Done done);
   /// The row that says that the call took effect on `job`; the time is now. Any thread.
   store::Write RowOf(const Request& request, const std::string& job, const v1::Job* outcome) const;
+  /// 32 bytes; equal messages have equal ones. Any thread.
+  static std::string FingerprintOf(const google::protobuf::Message& call);
   /// The key of the call's row. Any thread.
   static std::string KeyOf(const Request& request);
-  /// Forgets rows that are older than a day, now and then; rows of calls that made a job go with
-  /// the job. On the cluster's strand.
+  /// Forgets rows that are older than a day, now and then; rows of CreateJob go with the job. On
+  /// the cluster's strand.
   void ForgetOld();
 
  private:
   struct UnderWay {
-    store::v1::RequestRow asked;
+    Request request;
     std::vector<Done> waiting;  // for the answer, the first call among them
   };
 
   void Judge(const Request& request, const std::function<void(Done)>& act,
              const std::function<void(const store::v1::RequestRow&, Done)>& of_effect, Done done);
-  /// OK, or how a call that asks for `request` differs from an earlier one.
+  /// OK, or how a call that asks for `request` differs from one under way …
+  static absl::Status CompareUnderWay(const Request& request, const Request& first);
+  /// … or from an earlier one.
   static absl::Status Compare(const Request& request, const store::v1::RequestRow& earlier);
   /// The row of a call that took effect, if what it made is there still. Blocks.
   absl::StatusOr<std::optional<store::v1::RequestRow>> Find(const std::string& key) const;

@@ -173,15 +173,16 @@ void Submissions::Create(v1::CreateJobRequest request, Callback<v1::Job> done, C
   const auto submission = NewSubmission(request.project());
   submission->place = *std::move(place);
   submission->request = std::move(request);
-  const Request known = RequestOf(submission->request);
+  Request known = RequestOf(submission->request);
   if (known.id.empty()) {
     submission->gone = std::move(gone);
   } else {
     // A retry with the same request id finds this submission's job.
+    known.fingerprint = Requests::FingerprintOf(submission->request);
     done = IfSameJob(submission, std::move(done));
   }
   requests_->Once(
-      known,
+      std::move(known),
       [this, submission](Callback<v1::Job> made) {
         submission->done = std::move(made);
         Enter(submission);
@@ -196,7 +197,7 @@ void Submissions::Create(v1::CreateJobRequest request, Callback<v1::Job> done, C
 // copy its files.
 void Submissions::Enter(const Submitted& submission) {
   const std::string& project = submission->request.project();
-  auto place = projects_->EnterNewJob(project);
+  auto place = projects_->EnterNewJob(project, submission->gone);
   if (!place.ok()) return submission->Refuse(place.status());
   submission->job_place = *std::move(place);
   scope_->data_readers.Post(
@@ -238,6 +239,11 @@ void Submissions::Make(const Submitted& submission) {
     return submission->Refuse(absl::CancelledError("the caller is gone"));
   }
   const v1::CreateJobRequest& request = submission->request;
+  // Other jobs were made, grew and ended while its files were read.
+  const int64_t own = submission->room == nullptr ? 0 : submission->room_bytes;
+  if (const absl::Status room = projects_->CheckRoom(request.project(), own); !room.ok()) {
+    return submission->Refuse(room);
+  }
   const bool from_checkpoint = submission->from_checkpoint();
   if (from_checkpoint && submission->origin.checkpoint.empty()) {
     return submission->Refuse(submission->read);
