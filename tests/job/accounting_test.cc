@@ -181,8 +181,8 @@ TEST(BatchRowsTest, GoWithTheExperienceUnlessAllOfItIsKept) {
     SimulatedJob world(options);
     world.RunToEnd();
     ASSERT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED);
-    // The evaluation after the last step counts as one of step 54.
-    const auto first = 54 - static_cast<int64_t>(JobCoreOptions().kept_steps) + 1;
+    // The evaluation after the last step counts with it.
+    const auto first = 53 - static_cast<int64_t>(JobCoreOptions().kept_steps) + 1;
     EXPECT_EQ(world.batch_rows().begin()->first, std::string(kept) == "all" ? 1 : first);
     EXPECT_EQ(world.batch_rows().rbegin()->first, 53);
   }
