@@ -62,7 +62,7 @@ TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
     ASSERT_GT(left, 0);
     EXPECT_EQ(::kill(left, 0), 0);
   }
-  // Whoever reaps it then may do so later: a zombie has no command line.
+  // The process that reaps it may do so later: until then it is a zombie, without a command line.
   const auto runs = [&] {
     std::string line;
     return static_cast<bool>(

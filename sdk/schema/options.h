@@ -2,7 +2,7 @@
 //
 // The rows stand in .def files, one BATON_..._OPTION(...) each (the way of LLVM's .def files). A
 // header makes of them the members of a struct, with their types and defaults; a source makes the
-// table. Whoever checks, applies or documents an option goes by the row. `./dev docs` makes the
+// table. Code that checks, applies or documents an option reads its row. `./dev docs` makes the
 // files from the settings of job_spec.proto, for programs that link no protobuf.
 #ifndef BATON_SDK_SCHEMA_OPTIONS_H_
 #define BATON_SDK_SCHEMA_OPTIONS_H_

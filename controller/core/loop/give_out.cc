@@ -71,7 +71,7 @@ void LoadWeights(JobParts& job) {
 }
 
 void GiveOut(JobParts& job) {
-  // Rollouts whose turn has just come may lack the newest weights.
+  // The turn of the rollouts may have just begun, and they may lack the newest weights.
   if (job.pools.TakeTurns(job.View(), job.scheduler.queues(), job.out.now())) LoadWeights(job);
   // Without shared pools no command ever waits.
   if (!job.pools.empty()) SendWaitingCommands(job.Commands());

@@ -10,7 +10,7 @@
 
 namespace baton::controller {
 
-/// The result of a generation or a score, which is wanted of its worker. `late`: nobody answered,
+/// The result of a generation or a score that the job waits for. `late`: no worker answered,
 /// and the attempt is given up.
 void OnGenerated(const TaskDone& event, JobParts& job);
 void OnScored(const TaskDone& event, bool late, JobParts& job);

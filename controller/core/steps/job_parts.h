@@ -51,7 +51,7 @@ namespace baton::controller {
 /// What follows from an event, at the end of its turn.
 enum class FollowUp {
   kNothing,
-  kGiveOut,  ///< Somebody may have room, or something to do: what can begin is given out.
+  kGiveOut,  ///< A worker may have room, or new tasks may wait: tasks are given to workers.
   kAdvance,  ///< Something may have become due (step_loop.h).
 };
 

@@ -46,7 +46,7 @@ class Payloads {
 
   void Drop(uint64_t trajectory);
   void DropAll();
-  /// The trajectories of which payloads or tokens are in memory.
+  /// Trajectories whose payloads or tokens are in memory.
   std::vector<uint64_t> Held() const;
 
  private:

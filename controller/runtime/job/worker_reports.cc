@@ -179,7 +179,7 @@ void WorkerReports::StoreResponse(TaskDone done, v1::TaskResult result) {
   });
 }
 
-// The column is written before anybody hears of it.
+// The column is written before the core is told of it.
 void WorkerReports::StoreColumn(TaskDone done, const v1::TaskResult& result) {
   const v1::ScoreNode& node = scope_->core.dataflow().score(static_cast<int>(done.ref.target));
   const TrajectoryInfo info = *scope_->core.Find(done.ref.subject);  // wanted, so it is known
