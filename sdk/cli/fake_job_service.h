@@ -51,6 +51,7 @@ class FakeJobService final : public v1::JobService::Service,
   v1::Replay replay;
   /// One entry per connection of a watch; the stream then breaks, but for the last one.
   std::vector<std::vector<v1::JobEvent>> watches;
+  int unopened = 0;  ///< So many watches break before the service has taken them.
   /// Called in each watch, before its first event is sent.
   std::function<void()> before_events = [] {};
   int64_t oldest_event = 0;  ///< Watches from an earlier revision than before it are refused.
@@ -188,6 +189,10 @@ class FakeJobService final : public v1::JobService::Service,
   }
   grpc::Status WatchJob(grpc::ServerContext* context, const v1::WatchJobRequest* request,
                         grpc::ServerWriter<v1::JobEvent>* writer) override {
+    if (unopened > 0) {
+      --unopened;
+      return {grpc::StatusCode::UNAVAILABLE, "the link is down"};
+    }
     const size_t turn = watched_after.size();
     watched_after.push_back(request->after_revision());
     if (request->after_revision() > 0 && request->after_revision() + 1 < oldest_event) {

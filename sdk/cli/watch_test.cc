@@ -126,6 +126,15 @@ TEST_F(WatchTest, AnOutageIsSpokenOfAndNothingIsLeftOut) {
                                "left out\n")));
 }
 
+// Between the first answer of the controller and the stream.
+TEST_F(WatchTest, AnOutageBeforeTheStreamOpensIsNoWrongAddress) {
+  service_.unopened = 1;
+  service_.watches = {{Became(1, v1::Job::STATE_SUCCEEDED)}};
+  const Outcome outcome = Run({"watch", "add", "-o", "json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("(the link is down); it is tried again"));
+}
+
 // A job that went on from another controller's checkpoint has a revision, and no events before it.
 TEST_F(WatchTest, AJobWithoutItsOldEventsIsWatchedFromNowOn) {
   service_.job.set_revision(500);

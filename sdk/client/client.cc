@@ -1,6 +1,7 @@
 #include "sdk/client/client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -304,6 +305,7 @@ class ClientImpl : public Client {
       context.set_deadline(absl::ToChronoTime(absl::Now() + (end - BootNow())));
       Response response;
       const absl::Status status = FromGrpc((stub.*method)(&context, request, &response));
+      answered_ = answered_ || status.ok();
       if (status.ok()) return response;
       if (!WaitToRetry(status, end)) return status;
     }
@@ -357,22 +359,23 @@ class ClientImpl : public Client {
     return FromGrpc(reader->Finish());
   }
 
-  // Runs one stream after the other until it ends by itself; a broken connection is no end.
+  // Runs one stream after the other until it ends by itself. A broken connection is no end, if the
+  // server has answered this client before: then the address is right.
   absl::Status Resume(
       const OnOutage& on_outage,
       const std::function<absl::Status(const std::function<void()>& goes_on)>& stream) {
     absl::Time broken = absl::InfiniteFuture();  // when; the future: it is not broken
-    bool ever = false, told = false;
+    bool told = false;
     absl::Status status;
     const auto goes_on = [&] {
-      ever = true;
+      answered_ = true;
       const absl::Time since = std::exchange(broken, absl::InfiniteFuture());
       if (std::exchange(told, false)) on_outage({status, BootNow() - since, /*over=*/true});
     };
     while (true) {
       status = stream(goes_on);
       const bool passing = absl::IsUnavailable(status) || absl::IsResourceExhausted(status);
-      if (!passing || !ever) return status;
+      if (!passing || !answered_) return status;
       broken = std::min(broken, BootNow());
       if (BootNow() - broken > options_.resume) return status;
       if (on_outage != nullptr && absl::IsUnavailable(status)) {  // or it was read too slowly
@@ -385,6 +388,7 @@ class ClientImpl : public Client {
 
   const std::string address_;
   const ClientOptions options_;
+  std::atomic<bool> answered_ = false;  // the server, to any call
   std::unique_ptr<v1::JobService::Stub> jobs_;
   std::unique_ptr<v1::ClusterService::Stub> cluster_;
   std::unique_ptr<v1::ReplayService::Stub> replays_;

@@ -114,7 +114,8 @@ class Client {
   /// Calls `on_event` for every event after `after_revision`, for each stored event exactly once,
   /// until the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks. A controller
   /// that is away is noticed within 20 seconds, whether events are due or not (`on_outage`; null:
-  /// nobody is told), and the watch is resumed for as long as ClientOptions::resume says.
+  /// nobody is told), and the watch is resumed for as long as ClientOptions::resume says. UNAVAILABLE
+  /// at once where the controller has answered no call of this client yet.
   virtual absl::Status WatchJob(const std::string& name, int64_t after_revision,
                                 const std::function<bool(const v1::JobEvent&)>& on_event,
                                 const OnOutage& on_outage = nullptr) = 0;

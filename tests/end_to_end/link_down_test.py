@@ -93,6 +93,10 @@ trainer: {total_training_steps: 4}
         said = {"json": "json.err", "text": "text.out", "logs": "logs.err"}
         self.wait_for("the first event", lambda: "QUEUED" in self.read("json.out")
                       and "QUEUED" in self.read("text.out"))
+        # Nothing tells that the stream of logs is open: its connection, and a moment for the call.
+        self.wait_for("three connections", lambda: shell(
+            "ss", "-tnH", "state", "established", "dport", "=", ":7077").stdout.count("\n") >= 3)
+        time.sleep(2)
         started = time.monotonic()
         shell("ip", "link", "set", LINK, "down")
         for name, file in said.items():
