@@ -1,6 +1,6 @@
-// What speculative rollout gains at the level of the engine, with one model:
-// `./dev bench speculation_engine [--quick] [--json FILE]`; `./dev bench speculation` runs it on
-// the checkpoints of a job.
+// The gain of speculative rollout at the level of the engine, with one model: `./dev bench
+// speculation_engine [--quick] [--json FILE]`; `./dev bench speculation` runs it on the checkpoints
+// of a job.
 //
 // One compute thread and a worker's environment. An epoch is --samples responses to each of the
 // first --num-prompts lines of --prompts (or to sums that are made up), at temperature 1 and top_p
@@ -91,7 +91,7 @@ struct BenchOptions {
   }
 };
 
-/// What is measured.
+/// The measurements.
 struct Subject {
   std::unique_ptr<policy::PolicySource> source;
   std::unique_ptr<engine::CausalLM> model;
@@ -238,7 +238,7 @@ class SpeculationBench {
     std::unique_ptr<engine::Drafter> drafter, timed;
     std::unique_ptr<EpochRun> run;
   };
-  // What came of a way, in all epochs.
+  // The outcome of one way, over all epochs.
   struct Measured {
     std::string name;
     std::vector<EpochRun::Turn> turns;
