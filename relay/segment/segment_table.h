@@ -75,7 +75,7 @@ class SegmentTable {
   /// nothing.
   absl::StatusOr<Begun> Begin(const std::string& job, uint64_t version, uint64_t size_bytes,
                               int world_size, bool fork);
-  /// What Begin would do to the memory of the job's earlier versions.
+  /// The effect that Begin would have on the memory of the job's earlier versions.
   struct Room {
     uint64_t freed_bytes = 0;
     uint64_t kept_bytes = 0;  ///< The newest earlier versions, which stay until this one is sealed.
@@ -121,7 +121,7 @@ class SegmentTable {
   std::vector<RetiredSegment> Drop(const std::string& segment_id);
   /// Ends the leases that have expired at `now`, and the segments that were not sealed in time.
   std::vector<RetiredSegment> Expire(absl::Time now);
-  /// When the next lease or unsealed segment expires.
+  /// The time at which the next lease or unsealed segment expires.
   std::optional<absl::Time> NextExpiry() const;
 
   /// Sealed segments by job and version; of all jobs when `job` is empty.
