@@ -1,4 +1,4 @@
-// What to say of an unknown name.
+// Suggestions for an unknown name.
 #ifndef BATON_SDK_BASE_NEAREST_H_
 #define BATON_SDK_BASE_NEAREST_H_
 

@@ -73,7 +73,7 @@ TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
   EXPECT_FALSE(runs());
 }
 
-// What the leader left behind tells which signal it got.
+// A file that the leader leaves tells which signal it got.
 TEST(ProcessGroupTest, WhatSomeoneElseReapedGetsNoSignal) {
   const TestFolder folder;
   const std::string file = folder.path("pid");

@@ -32,7 +32,7 @@ struct EndedJob {
   absl::Time end;
 };
 
-// Those to delete, the newest first. The newest `keep` stay, whatever their age.
+// The jobs to delete, the newest first. The newest `keep` stay, whatever their age.
 std::vector<EndedJob> ChooseOld(const std::vector<v1::Job>& jobs, absl::Time before, int64_t keep) {
   std::vector<EndedJob> ended;
   for (const v1::Job& job : jobs) {

@@ -13,11 +13,11 @@
 
 namespace baton {
 
-/// What is said of `field`, with what Setting.as_in adds to it; nothing for a field without any.
-/// `field` is of the generated code. Thread-safe.
+/// The setting of `field`, with what Setting.as_in adds to it; an empty one for a field without
+/// any. `field` belongs to the generated code. Thread-safe.
 const v1::Setting& SettingOf(const google::protobuf::FieldDescriptor& field);
 
-/// The same of the field of T that has this number: SettingOf<v1::RolloutSpec>(kNFieldNumber).
+/// The setting of the field of T with this number: SettingOf<v1::RolloutSpec>(kNFieldNumber).
 template <class T>
 const v1::Setting& SettingOf(int number) {
   return SettingOf(*T::descriptor()->FindFieldByNumber(number));

@@ -1,4 +1,4 @@
-// The simulators' rooflines, brought to what a job really took.
+// Calibration of the simulators' rooflines by the times that a job really took.
 #ifndef BATON_SDK_PLACEMENT_CALIBRATION_H_
 #define BATON_SDK_PLACEMENT_CALIBRATION_H_
 
@@ -12,10 +12,10 @@ namespace baton::placement {
 struct Recording {
   PlannedModel actor;
   Workload workload;                     ///< With the lengths that its sequences had on average.
-  RankLayout training;                   ///< Of the actor's group.
+  RankLayout training;                   ///< Layout of the actor's group.
   RankLayout rollouts;                   ///< data: replicas; tensor: ranks of each.
   double kv_bytes = 0;                   ///< KV cache of a replica.
-  std::vector<double> training_seconds;  ///< Of the actor's updates, step by step.
+  std::vector<double> training_seconds;  ///< Seconds of the actor's updates, step by step.
   std::vector<double> generation_seconds;
 };
 

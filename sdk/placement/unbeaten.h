@@ -1,4 +1,4 @@
-// Of many alternatives, those worth keeping.
+// Selection of the alternatives that no other beats.
 #ifndef BATON_SDK_PLACEMENT_UNBEATEN_H_
 #define BATON_SDK_PLACEMENT_UNBEATEN_H_
 
@@ -10,7 +10,7 @@
 
 namespace baton::placement {
 
-/// How much a search has weighed, of as much as it may: 1 for a comparison of two alternatives,
+/// The work that a search has done, and the most it may do: 1 for a comparison of two alternatives,
 /// kMade for making one, which takes about a hundred times as long.
 class WorkBudget {
  public:

@@ -194,7 +194,7 @@ absl::Status ConnectionBook::Know(const std::string& peer, const std::string& pr
   return absl::OkStatus();
 }
 
-// One line for many, so that the log does not become what is exhausted.
+// Logs one line for many refusals, so that an attack does not exhaust the log instead.
 void ConnectionBook::Report(const std::string& address, bool refused) {
   ++(refused ? refused_ : closed_);
   const absl::Time now = BootNow();

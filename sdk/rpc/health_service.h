@@ -1,4 +1,4 @@
-// grpc.health.v1.Health: whether this server answers.
+// The service grpc.health.v1.Health, which says whether this server answers.
 #ifndef BATON_SDK_RPC_HEALTH_SERVICE_H_
 #define BATON_SDK_RPC_HEALTH_SERVICE_H_
 

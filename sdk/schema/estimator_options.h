@@ -40,7 +40,7 @@ constexpr uint32_t UserBit(Estimator e) { return 1u << static_cast<int>(e); }
 
 /// gae, grpo, dr_grpo, rloo, reinforce_plus_plus, reinforce_plus_plus_baseline, remax, given.
 std::vector<std::string> EstimatorNames();
-/// None for a name that is none of them.
+/// nullopt for an unknown name.
 std::optional<Estimator> EstimatorOf(absl::string_view name);
 /// "'ppo' is no estimator; there are …".
 std::string UnknownEstimator(absl::string_view name);
