@@ -58,7 +58,8 @@ class SpeculationWithModelsTest(CommandTest):
         self.up("--scorers", "0")
         self.submit("rl", "auto", 100000)
         self.wait_for(lambda: self.steps_done("rl") >= 20)
-        # It was there from the beginning: siblings may have ended before it asked for a prompt.
+        # The first rollout was there from the beginning: siblings may have ended before it asked
+        # for a prompt.
         self.assertLess(self.total("rl", "rollout/spec/history_tokens"), 16 * 20)
         os.kill(self.pid("rollout-0"), signal.SIGKILL)
         killed = self.steps_done("rl")

@@ -35,8 +35,8 @@ std::map<uint64_t, std::set<uint32_t>> Consumed(const SimulatedJob& job) {
   return groups;
 }
 
-// The group that a batch consumed lacks what it had given up. One that was drawn anew meanwhile has
-// other birth numbers, and is whole.
+// The group that a batch consumed lacks what it had given up. A group that was begun anew meanwhile
+// has other trajectory uids, and is whole.
 void ExpectConsumedWithout(const SimulatedJob& job, uint64_t draw, uint64_t first_birth,
                            const std::set<uint32_t>& given_up) {
   for (const auto& [step, row] : job.batch_rows()) {
@@ -122,7 +122,7 @@ TEST(AsyncStragglersTest, AGroupGoesOnWithThoseItHas) {
   EXPECT_GT(gave_up, 5 / kStride);
 }
 
-// One response has nothing to be compared with, so its group waits on.
+// A single response has nothing to be compared with, so its group waits on.
 TEST(AsyncStragglersTest, AGroupOfOneWaits) {
   int waited = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {

@@ -244,13 +244,13 @@ TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
   }
 }
 
-// A step is undone, its draws are begun anew, and the controller dies. The rows of the responses
-// that the step had consumed may still be there; what begins anew is not taken for done because of
-// them.
+// A step is undone, its prompt groups are begun anew, and the controller dies. The rows of the
+// responses that the step had consumed may still be there; a group that begins anew is not taken
+// for done because of them.
 TEST(AsyncJobTest, ARestartDoesNotRecallWhatAnUndoneStepConsumed) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     SimulatedJob job(Async(seed, 3));
-    std::set<std::pair<uint64_t, uint64_t>> made;  // ids and birth numbers
+    std::set<std::pair<uint64_t, uint64_t>> made;  // ids and trajectory uids
     const auto look = [&] {
       for (const auto& [serial, row] : job.rows()) made.insert({row.id(), row.birth()});
     };
@@ -298,7 +298,7 @@ TEST(AsyncJobTest, ALostPayloadOfABatchIsGeneratedAgain) {
   }
 }
 
-// Of decoupled PPO: the actor scores a response when a batch draws it, with the weights that learn
+// Decoupled PPO: the actor scores a response when a batch draws it, with the weights that learn
 // from it (SimulatedJob checks with which), and again if that batch is given up.
 TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
   for (uint64_t seed = 0; seed < 30; seed += kStride) {
@@ -319,8 +319,9 @@ TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
   }
 }
 
-// One rollout, and more responses than it takes at once: what waits for newer weights must not hold
-// up an evaluation that waits for older ones, for which the only rollout would have to keep them.
+// One rollout, and more responses than it takes at once: training work that waits for newer weights
+// must not hold up an evaluation that waits for older ones, which the only rollout would have to
+// keep.
 TEST(AsyncJobTest, OneRolloutServesAnEvaluationAndTraining) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     Options options = Async(seed, 4);
@@ -469,8 +470,8 @@ TEST(AsyncJobTest, NoCommandJoinsAScoreThatRunsOnAfterARestart) {
   EXPECT_GT(waited, 10 / static_cast<int>(kStride));
 }
 
-// What a rollout does not answer is taken back from it. It is idle then, and loads the weights that
-// came meanwhile.
+// Tasks that a rollout does not answer are taken back from it. The rollout is idle then, and loads
+// the weights that came meanwhile.
 TEST(AsyncJobTest, ARolloutWhoseResponsesStallTakesNewWeights) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Options options = Async(seed, 2);

@@ -254,7 +254,7 @@ TEST(InfraFailures, AJobWhoseRewardsAllFailEndsWithTheReason) {
   EXPECT_TRUE(world.trained().empty());
 }
 
-// Who shares workers is a matter of time, and not of what is learnt.
+// Sharing workers changes the time that a job takes, and not what it learns.
 TEST(PoolsTest, SharedWorkersTrainTheSame) {
   SimulatedJob apart = World(1, "ppo", 4);
   apart.RunToEnd();
@@ -280,7 +280,7 @@ TEST(PoolsTest, AWorkerTakesAWorkerSlotWithAllItsRoles) {
   EXPECT_EQ(world.UnderWay(TaskKind::kAssignRole).size(), 5u);
 }
 
-// Of each copy of the model (two ranks) the first is where its replica gets its tasks.
+// The replica of each copy of the model (two ranks) gets its tasks at the first rank.
 TEST(PoolsTest, AReplicaSitsWithTheFirstOfItsRanks) {
   SimulatedJob world = World(1, "grpo_replicas", 2);
   while (world.UnderWay(TaskKind::kGenerate).empty()) ASSERT_TRUE(world.Step());

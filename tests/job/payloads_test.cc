@@ -115,7 +115,7 @@ TEST(PayloadLostTest, InTheMiddleOfAnUpdateTheTrainerGoesBackToItsCheckpoint) {
   ExpectTheSameWeights(world, "");
 }
 
-// Each way back makes the step anew, and its batch is lost each time.
+// Each rollback makes the step anew, and its batch is lost each time.
 TEST(PayloadLostTest, ADiskThatLosesEachBatchOfAStepFailsTheJob) {
   SimulatedJob world(Seeded(6));
   int losses = 0;

@@ -193,7 +193,7 @@ TEST(RewardErrors, ATryThatFailsIsShown) {
                     Not(HasSubstr("KeyError"))));
 }
 
-// What was counted before a restart counts after it.
+// Errors that were counted before a restart count after it.
 TEST(RewardErrors, ARestartForgetsNone) {
   for (int at = 0; at < 200; at += 3 * kStride) {
     SimulatedJob world(RewardsThat(Failing::kSome, 0.25));

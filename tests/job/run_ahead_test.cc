@@ -157,7 +157,7 @@ TEST(RunAheadTest, AWorkerThatCannotIsNotAskedForEver) {
   }
 }
 
-// What failed once is tried again after a while, and a whole wave that fails counts once.
+// A task that failed once is tried again after a while, and a whole wave that fails counts once.
 TEST(RunAheadTest, AWorkerThatFailedIsAskedAgain) {
   SimulatedJob job(Ahead(Sync(), 5, /*rollouts=*/1));
   const auto under_way = [&] { return job.UnderWay(TaskKind::kRunAhead); };

@@ -43,7 +43,7 @@ SimulatedJob::Options WithTwoReferenceRanks(uint64_t seed) {
   return options;
 }
 
-// Those under way that the job still wants.
+// The scores under way that the job still wants.
 std::vector<TaskDone> ScoresOfReference(SimulatedJob& world) {
   std::vector<TaskDone> scores;
   for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
@@ -106,7 +106,8 @@ TEST(WorldsTest, ARetryGoesOnWithTokensOfItsOwnWeightsAlone) {
   EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(FourSteps(4)));
 }
 
-// What a worker generates with another version than the job's is not taken over after a restart.
+// A response that a worker generates with another version than the job's is not taken over after a
+// restart.
 TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
   for (const bool same : {true, false}) {
     SimulatedJob world(FourSteps(5));

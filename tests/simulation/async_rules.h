@@ -1,5 +1,5 @@
-// The rules of algorithm.mode async (docs/design/failures.md), each a function of its own: "" when
-// it holds, else what is wrong.
+// The rules of algorithm.mode async (docs/design/failures.md), each a function of its own that
+// returns "" if the rule holds, else what is wrong.
 #ifndef BATON_TESTS_SIMULATION_ASYNC_RULES_H_
 #define BATON_TESTS_SIMULATION_ASYNC_RULES_H_
 
@@ -22,14 +22,14 @@ std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history
 /// responses of as many steps as the bound lets pass; each time that the job went back adds some.
 std::string AsyncErrorsAreWithinTheRate(const controller::JobCore& core,
                                         const controller::BuildBatch& batch);
-/// What is consumed was sampled by published weights, at most schedule.max_staleness updates away
-/// from those that are trained. Both legs to the common ancestor count: the trainer may have gone
-/// back in between.
+/// A consumed response was sampled by published weights, at most schedule.max_staleness updates
+/// away from those that are trained. Both legs to the common ancestor count: there may have been a
+/// rollback in between.
 std::string AsyncStalenessIsBounded(const v1::JobSpec& spec, const JobHistory& history,
                                     const ActorState& actor, const std::vector<Payload>& batch);
 /// No more groups are open than the batches that the bound allows have.
 std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRow& row);
-/// What the actor scores again is scored by the weights that the update begins with.
+/// The actor scores responses again with the weights that the update begins with.
 std::string RescoredByTheTrainedWeights(const v1::JobSpec& spec, const JobHistory& history,
                                         const ActorState& actor, const std::vector<Payload>& batch);
 /// A job that takes the draws in order takes each batch's after those of the batch before, also

@@ -25,7 +25,7 @@ namespace baton::simulation {
 /// two of them touches nothing from there on: the rest of its turn runs into the void.
 class PortCalls {
  public:
-  /// So many more calls have an effect.
+  /// Lets so many more calls have an effect.
   void DieAfter(uint64_t calls) { left_ = calls; }
   /// False: the controller is dead, and the call has no effect.
   bool Take() {

@@ -42,9 +42,9 @@ class SimulatedRelay {
 
   explicit SimulatedRelay(World* world);
   ProcessId process() const { return process_; }
-  /// It asks the others for what they have.
+  /// The relay asks the others for what they have.
   void Boot();
-  /// It died: its segments go with it.
+  /// The relay died: its segments go with it.
   void Forget();
 
   // Errors of SegmentTable; Unavailable: it is dead.

@@ -285,7 +285,7 @@ TEST(InvariantsTest, EpochsOnlyGrow) {
   EXPECT_NE(EpochsOnlyGrow(2, 1), "");
 }
 
-// Of twelve records eight stand in a full file, which is synced.
+// Eight of twelve records stand in a full file, which is synced.
 TEST(LogFilesTest, APowerCutTakesWhatWasNotSynced) {
   std::set<uint64_t> lost, torn;
   for (uint64_t seed = 1; seed <= 50; ++seed) {
@@ -443,7 +443,8 @@ TEST(InvariantsTest, SessionsAndDelivery) {
   EXPECT_EQ(NothingAfterTheEnd(v1::Job::STATE_RUNNING, {}), "");
 }
 
-// What a worker samples is what another one scores and trains on, whatever the controller does.
+// A response reaches the workers that score it and train on it as it was sampled, whatever the
+// controller does.
 TEST(WireTest, APayloadThatWasMixedUpIsNoticed) {
   Payload response = Respond(7, v1::PURPOSE_TRAIN, 1, 4, 0);
   response.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, 4, 0, 1);

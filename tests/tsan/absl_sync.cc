@@ -20,7 +20,7 @@ void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
 void AnnotateIgnoreWritesEnd(const char* file, int line);
 
-// What the linker puts behind each wrapped symbol. The names are Abseil's, mangled.
+// The functions that the linker puts behind each wrapped symbol. The names are Abseil's, mangled.
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 void __real__ZN4absl7debian35Mutex4LockEv(absl::Mutex*);
 void __real__ZN4absl7debian35Mutex6UnlockEv(absl::Mutex*);

@@ -83,7 +83,7 @@ inline std::vector<TrainSequence> RandomBatch(uint32_t seed, int count, int64_t 
   return batch;
 }
 
-/// What a rank knows of a sequence that others train on.
+/// The header of a sequence that other ranks train on.
 inline TrainSequence HeaderOf(const TrainSequence& s) {
   TrainSequence header;
   header.remote_length = s.length();
