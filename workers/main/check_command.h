@@ -1,5 +1,6 @@
-// `baton-worker check`: what workers of a job would find wrong with its models and data, found
-// before any is held. The controller runs it on its own machine, whose paths a spec names.
+// `baton-worker check`: the check that finds what workers of a job would find wrong with its models
+// and data, before any worker is held. The controller runs it on its own machine, whose paths a
+// spec names.
 #ifndef BATON_WORKERS_MAIN_CHECK_COMMAND_H_
 #define BATON_WORKERS_MAIN_CHECK_COMMAND_H_
 

@@ -17,7 +17,7 @@
 
 namespace baton {
 
-/// Whether a worker runs commands that specs name, and in what.
+/// Whether a worker runs commands that specs name, and in which sandbox.
 struct CommandPermission {
   std::shared_ptr<const reward::CommandSandbox> sandbox;  ///< Null: it runs none.
   std::string refusal = "this worker runs no commands; start it with --allow-commands";

@@ -1,4 +1,4 @@
-// The chat template that a model brings along, as transformers' apply_chat_template reads it.
+// The chat template that comes with a model, as transformers' apply_chat_template reads it.
 #ifndef BATON_WORKERS_TOKENIZER_MODEL_TEMPLATE_H_
 #define BATON_WORKERS_TOKENIZER_MODEL_TEMPLATE_H_
 

@@ -1,4 +1,4 @@
-// Changes a text before it is cut into words.
+// The normalizer, which changes a text before it is cut into words.
 //
 // Understands the `normalizer` of a Hugging Face tokenizer.json: null, NFC, Prepend, Replace (of a
 // String), or a Sequence of these. A SentencePiece-style tokenizer (Llama-2, Mistral) prepends "▁"

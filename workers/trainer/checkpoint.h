@@ -1,4 +1,4 @@
-// What a learning role saves, and exports of it.
+// Checkpoints of a learning role, and exports of them.
 //
 //   of the actor, or of the reward model in a job of kind reward_model
 //     actor/                  a Hugging Face directory with the tokenizer

@@ -103,8 +103,8 @@ TEST(GeneratorTest, Float64TakesTheOperators) {
   }
 }
 
-// Its weights are rounded, and what passes between layers; so it says nearly what the same weights
-// say in float32.
+// The model's weights and the values between its layers are rounded, so its logits are nearly those
+// of the same weights in float32.
 TEST(GeneratorTest, NarrowTypesAreFloat32Rounded) {
   for (const torch::Dtype dtype : {torch::kBFloat16, torch::kHalf}) {
     const auto narrow = MakeModel(1, dtype), wide = MakeModel(1, torch::kFloat32);

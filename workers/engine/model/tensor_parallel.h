@@ -1,5 +1,5 @@
-// Tensor parallelism (Megatron-LM, arXiv 1909.08053): which slice of each parameter a rank holds,
-// and the two operators between ranks.
+// Tensor parallelism (Megatron-LM, arXiv 1909.08053): the slice of each parameter that a rank
+// holds, and the two operators between ranks.
 //
 //   rows of the weight (outputs) cut     q, k, v, gate, up; embedding and head by vocabulary
 //   columns of the weight (inputs) cut   o, down: each rank has a partial sum
@@ -35,8 +35,8 @@ ModelConfig LocalConfig(const ModelConfig& config, int rank, int size);
 /// One parameter as a rank holds it.
 struct ParameterShard {
   std::string name;
-  std::vector<int64_t> shape;  ///< Of the whole tensor.
-  relay::Box box;              ///< This rank's part of it.
+  std::vector<int64_t> shape;  ///< Shape of the whole tensor.
+  relay::Box box;              ///< This rank's part of the tensor.
 
   bool whole() const { return box == relay::Box::Full(shape); }
 };

@@ -27,8 +27,8 @@
 
 namespace baton::engine {
 
-/// What a trainer asks of an optimizer. The ranks of a group call all but `step` and `schedule`
-/// together. May throw libtorch's exceptions and CollectiveError.
+/// The interface of optimizers for a trainer. The ranks of a group call all but `step` and
+/// `schedule` together. May throw libtorch's exceptions and CollectiveError.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

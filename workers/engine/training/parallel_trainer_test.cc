@@ -77,7 +77,7 @@ TEST(ParallelTrainerTest, EqualsOneProcess) {
         if (data.size() > 1) {
           EXPECT_GE(got->at("perf/imbalance"), 1);
         }
-        if (data.size() == 2) {  // Of five ranks one has no sequence of a mini-batch of four.
+        if (data.size() == 2) {  // One of five ranks has no sequence of a mini-batch of four.
           const auto& optimizer = dynamic_cast<const ShardedAdamW&>(part->optimizer());
           EXPECT_GT(optimizer.overlapped_buckets(), 0);
         }

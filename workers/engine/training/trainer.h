@@ -1,4 +1,4 @@
-// Trains a CausalLM on sequences with a prompt and a response, and scores them.
+// The trainer of a CausalLM: trains it on sequences with a prompt and a response, and scores them.
 //
 // Updates are made by UpdateLoop (update_loop.h). The loss is normalised over the whole mini-batch
 // (aggregation.h), so how it is cut into micro-batches does not matter. Sequences lie packed in
@@ -85,7 +85,7 @@ class Trainer {
                                              const LossSpec& loss,
                                              const UpdateOptions& options) const;
 
-  /// Why steps of the last Update were skipped, one line each.
+  /// The reasons why steps of the last Update were skipped, one line each.
   const std::vector<std::string>& skip_reasons() const { return loop_.skip_reasons(); }
 
   /// ComputeLogProbs of the model as it stands.

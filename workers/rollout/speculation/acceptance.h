@@ -1,4 +1,4 @@
-// How likely the tokens of a draft are accepted, learned from the drafts that were verified.
+// The probability that a draft's tokens are accepted, learned from the drafts that were verified.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_ACCEPTANCE_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_ACCEPTANCE_H_
 
@@ -11,8 +11,8 @@
 
 namespace baton::rollout {
 
-/// What a tree cache says of a node of a draft, given that its parent is accepted. (A root's parent
-/// is the context, which is accepted.)
+/// A tree cache's evidence for a node of a draft, given that its parent is accepted. (A root's
+/// parent is the context, which is accepted.)
 struct NodeEvidence {
   float share = 1;  // of what was seen behind the parent, (0, 1]
   float seen = 1;   // how much that was (Draft.seen)

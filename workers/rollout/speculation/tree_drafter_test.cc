@@ -88,7 +88,7 @@ TEST_F(TreeDrafterTest, SiblingsProfitWhileTheyRun) {
   EXPECT_FALSE(trees[1].tokens.empty());
 }
 
-// What drafts are compared with is measured again, however well they do.
+// The plain speed that drafts are compared with is measured again, however well drafts do.
 TEST_F(TreeDrafterTest, OnePassOfManyIsPlain) {
   LetDraftsPay();
   Remember(Count(100, 6000));
@@ -320,7 +320,7 @@ TEST_F(TreeDrafterTest, AFewOfAFullBatchTryFirst) {
     ids.push_back(id);
     drafter_.Begin(id, kPrompt, Count(100, 5));
   }
-  drafter_.Draft({&ids[0], 1}, 512);  // It knows how many nodes there may be.
+  drafter_.Draft({&ids[0], 1}, 512);  // The drafter now knows how many nodes there may be.
   std::vector<int32_t> next(ids.size(), 105);
   std::vector<int64_t> drafted;  // responses, by pass
   for (int pass = 0; pass < 40; ++pass) {
@@ -373,7 +373,7 @@ TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
   for (int pass = 0; pass < 2000; ++pass) ASSERT_EQ(drafts_of(many), 0) << pass;
 }
 
-// The same losses while all are run ahead, for prompts that were never asked, say nothing.
+// The same losses say nothing while all responses are run ahead, for prompts that were never asked.
 TEST_F(TreeDrafterTest, WhatIsRunAheadSilencesNothing) {
   LetDraftsPay();
   Remember(Count(100, 30));
@@ -431,7 +431,7 @@ TEST_F(TreeDrafterTest, HistoryCountsByTheUpdatesBetween) {
       }
       ASSERT_TRUE(drafter.AddEarlier(kPrompt, recent, now).ok());
       EXPECT_TRUE(drafter.Knows(kPrompt));
-      // What a tree of the same counts says.
+      // The draft of a tree with the same counts.
       drafter.Begin(1, kPrompt, std::vector<int32_t>{1, 2, 3});
       for (int64_t rows = 1; rows <= 20; ++rows) {
         drafter.WantsToDraft(rows);

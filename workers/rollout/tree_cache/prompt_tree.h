@@ -40,7 +40,7 @@ class alignas(64) PromptTree {
   /// log2 of the tokens per byte that the tree foretold, faded; -infinity: it foretold none.
   double LogUsefulness() const;
   int64_t tokens() const;
-  /// What bytes_grown of all calls and the first size came to.
+  /// The first size plus bytes_grown of all calls.
   int64_t bytes() const;
   /// The same, counted afresh.
   int64_t CountBytes() const;
@@ -52,7 +52,7 @@ class alignas(64) PromptTree {
   int64_t TakeGrowth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t OwnBytes() const;
 
-  // What each call reads stands in the first two cache lines.
+  // The members that each call reads stand in the first two cache lines.
   mutable absl::Mutex mu_;
   double foretold_ ABSL_GUARDED_BY(mu_) = 0;  // weights of the tokens that followed a match
   int64_t tokens_ ABSL_GUARDED_BY(mu_) = 0;

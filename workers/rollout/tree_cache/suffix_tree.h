@@ -82,13 +82,13 @@ class SuffixTree {
     int64_t texts = 0, tokens = 0;
   };
   Forgotten KeepNewest(int64_t tokens);
-  /// Of the texts that ended, one more for the end of each; and of those that grow.
+  /// Tokens of ended texts, plus one for the end of each; and tokens of growing texts.
   int64_t ended_tokens() const { return ended_tokens_; }
   int64_t growing_tokens() const;
   /// Multiplies all weights, those of growing texts included.
   void Scale(float factor);
 
-  /// What its arenas have allocated.
+  /// Bytes that its arenas have allocated.
   int64_t capacity_bytes() const {
     return text_.capacity_bytes() + nodes_.capacity_bytes() +
            static_cast<int64_t>(growing_.capacity() * sizeof(GrowingText*) +
@@ -103,8 +103,9 @@ class SuffixTree {
     uint32_t first_page, length;
     float weight;
   };
-  /// Where a string ends: at `node` if edge is null, else within or at the end of `edge`, which
-  /// leaves `node`. `next` is the slot of the text behind the string, only if edge is not null.
+  /// The place where a string ends: at `node` if edge is null, else within or at the end of `edge`,
+  /// which leaves `node`. `next` is the slot of the text behind the string, only if edge is not
+  /// null.
   struct Place {
     uint32_t node;
     Edge* edge;
@@ -126,7 +127,7 @@ class SuffixTree {
   GrowingText* GrowingAt(uint32_t slot) const;
   void AppendOld(const TokenText& old_text, uint32_t page, uint32_t length, GrowingText* text);
 
-  // Of a draft (suffix_tree_draft.cc).
+  // The making of a draft (suffix_tree_draft.cc).
   struct Candidate;
   class Proposal;
   Place LongestContext(const GrowingText& text, uint32_t* length);
