@@ -9,7 +9,7 @@
 //     hybrid      the hybrid engine: its generation slice, within the micro-DP group
 // What is gathered under the first two is memory of its own, given back after generation.
 //
-// M are the bytes of the parameters that tensor ranks divide. Of a rank:
+// M are the bytes of the parameters that tensor ranks divide. Figures of a rank:
 //     received_bytes        payloads counted at the transport; the mean over the ranks
 //     bytes_over_formula    that over the formula of sdk/parallel/transition.h
 //     socket_over_payload   what its TCP connections received, headers included, over the payload

@@ -11,7 +11,7 @@
 // milliseconds (epoch_run.h). They do so again, with new drafters, until all of them together took
 // --seconds; so the last epoch is not finished. A speedup is seconds for a token without drafts
 // over those with drafts, in CPU time of the thread. Notes give it in parts of the run (tenth
-// percentile, median, ninetieth), and by the clock on the wall. /L being --label:
+// percentile, median, ninetieth), and in wall-clock time. /L being --label:
 //
 //   tokens_per_second_off/{K}     without drafts
 //   noise/{K}                     speedup of a second run without drafts: 1, but for the machine
