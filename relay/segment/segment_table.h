@@ -52,8 +52,8 @@ class SegmentTable {
   struct Options {
     int keep = 2;           ///< Sealed versions kept per job, at least 1.
     std::string id_prefix;  ///< Makes the ids of two relays differ.
-    /// For so long a segment may be written before it is sealed. Nobody else ends one whose
-    /// writer died and whose job publishes no more.
+    /// The longest time for writing a segment before it is sealed. Without it nothing would end a
+    /// segment whose writer died and whose job publishes no more.
     absl::Duration unsealed_ttl = absl::Hours(1);
   };
   struct Begun {
