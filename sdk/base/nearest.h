@@ -10,7 +10,7 @@
 namespace baton {
 
 /// The one of `known` that `given` was probably meant to be, by Levenshtein's distance; null when
-/// none is near. Of equally near ones the first.
+/// none is near. Among equally near ones the first.
 const std::string* Nearest(absl::string_view given, const std::vector<std::string>& known);
 
 }  // namespace baton

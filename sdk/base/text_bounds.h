@@ -13,7 +13,7 @@
 namespace baton {
 
 // ---- Texts, in bytes.
-/// What a message quotes of a text that it speaks of.
+/// The part of a text that a message quotes.
 inline constexpr size_t kQuotedBytes = 1024;
 /// A name: of a worker, a job, a role, a method, a column, a metric, a file.
 inline constexpr size_t kNameBytes = 256;

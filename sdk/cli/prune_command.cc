@@ -63,7 +63,7 @@ int Prune(const GlobalOptions& options, const PruneFlags& flags) {
   for (const EndedJob& job : old) {
     if (deletes) {
       const absl::Status deleted = client->DeleteJob(job.name);
-      // Somebody else deleted or resumed it meanwhile: it is not one of those any more.
+      // Another user deleted or resumed it meanwhile, so it need not be deleted any more.
       if (absl::IsNotFound(deleted) || absl::IsFailedPrecondition(deleted)) continue;
       if (!deleted.ok()) return Fail(options, deleted);
     }

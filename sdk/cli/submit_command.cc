@@ -275,8 +275,8 @@ std::string CheckpointOf(const SubmitFlags& flags) {
   return absl::StrCat("job:", given, flags.best ? "@best" : "");
 }
 
-// A value of the job that is gone on from may not go with what --set changes: then --set is named.
-// `from` becomes where all other problems are.
+// A value of the source job may conflict with one that --set changes: the problem then names --set.
+// `from` becomes the place of all other problems.
 std::vector<SpecProblem> BlameSets(const std::vector<std::string>& sets,
                                    std::vector<SpecProblem> problems, std::string* from) {
   for (SpecProblem& problem : problems) {

@@ -212,8 +212,8 @@ std::string WatchView::LiveLine() const {
   return line;
 }
 
-// Never longer than the terminal is wide: of a line that goes on in the next row only that row
-// would be redrawn.
+// Never longer than the terminal is wide: if a line went on in the next row, only that row would be
+// redrawn.
 void WatchView::Draw() {
   if (!options_.terminal) return;
   options_.print(absl::StrCat("\r\033[K", OneLine(LiveLine(), options_.width - 2)));

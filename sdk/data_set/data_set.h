@@ -110,10 +110,10 @@ struct DataSetOptions {
 };
 
 /// Reads `files` in order as one list. Empty lines are skipped. A broken line is a problem and
-/// is left out; a file that cannot be read, or that holds no example, is one too. Of lines with a
-/// `label` kind sft gets those that people liked, and kind reward_model pairs: the first liked and
-/// the first disliked response to one prompt, the second ones, and so on. Kind sft goes without
-/// lines that have weight 0 on all that it could train on. May block.
+/// is left out; a file that cannot be read, or that holds no example, is one too. From lines with a
+/// `label`, kind sft takes those that people liked, and kind reward_model makes pairs: the first
+/// liked and the first disliked response to one prompt, the second ones, and so on. Kind sft goes
+/// without lines that have weight 0 on all that it could train on. May block.
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options);
 
 /// The options that a job of this kind needs.
@@ -121,10 +121,10 @@ DataSetOptions OptionsOf(v1::JobKind kind);
 /// As above, with the keys of `data`, spec.data of an effective spec.
 DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data);
 
-/// Parses one line (docs/formats/data-set.md). Of `messages` alone the last turn of the assistant
-/// whose weight is not 0 is the response where one is needed, and what precedes it the prompt; else
-/// the prompt ends with the last turn of the user. The error says what is wrong, without the file's
-/// name.
+/// Parses one line (docs/formats/data-set.md). If a line has `messages` alone, the last turn of the
+/// assistant whose weight is not 0 is the response where one is needed, and the turns before it are
+/// the prompt; else the prompt ends with the last turn of the user. The error says what is wrong,
+/// without the file's name.
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options);
 
 }  // namespace baton

@@ -42,7 +42,7 @@ struct Said {
 /// is neither 0 nor 1.
 absl::StatusOr<Said> ReadSaid(const DataJson& object, absl::string_view key);
 
-/// The text of a response: `said`, where it is messages the only one, of role assistant. `key`
+/// The text of a response: `said`, or the content of its only message, of role assistant. `key`
 /// names it in errors.
 absl::StatusOr<std::string> ResponseText(const Said& said, absl::string_view key);
 

@@ -37,8 +37,8 @@ T WithDefaults(T message) {
 }
 
 /// Adds what is wrong with each single field of `section` and of the sections that it has: missing,
-/// out of bounds, or none of its names. What is absent and not required is good. `path`: where
-/// `section` stands, e.g. "judge"; "" for the whole spec.
+/// out of bounds, or none of its names. A field that is absent and not required is good. `path`:
+/// where `section` stands, e.g. "judge"; "" for the whole spec.
 void CheckSettings(const google::protobuf::Message& section, const std::string& path,
                    Violations* out);
 

@@ -22,7 +22,7 @@ struct Recording {
 /// The middle value; of an even number the lower of the two. 0 for none.
 double Median(std::vector<double> values);
 
-/// Median of what was recorded over what the simulators say of the same layout. What was not
+/// The median of recorded times over the simulators' times of the same layout. A time that was not
 /// recorded keeps the factor 1; scoring takes training's, for both are bound by the same products
 /// and a job records of scoring only what outlasts generation. `device` is of one rank.
 Calibration Calibrate(const Device& device, const Recording& recording);

@@ -16,7 +16,7 @@ class WorkBudget {
  public:
   static constexpr int64_t kMade = 100;
   explicit WorkBudget(int64_t most) : most_(most) {}  ///< 0: any number.
-  /// False: there were too many. What is worked out from then on means nothing.
+  /// False: the work is beyond the limit. Results from then on mean nothing.
   bool Spend(int64_t work) {
     spent_ += work;
     return !over();
@@ -30,8 +30,8 @@ class WorkBudget {
 };
 
 /// Keeps of `items` those that no other equals or beats: an item goes when another is lower or
-/// equal in all of `keys(item)`, a std::array of numbers. Of equal ones the first stays. What stays
-/// is in ascending order of keys. Each comparison is taken from `budget`.
+/// equal in all of `keys(item)`, a std::array of numbers. Among equal items the first stays. The
+/// remaining items are in ascending order of keys. Each comparison is taken from `budget`.
 template <typename T, typename Keys>
 void KeepUnbeaten(std::vector<T>* items, const Keys& keys, WorkBudget* budget) {
   std::stable_sort(items->begin(), items->end(),

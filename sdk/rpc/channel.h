@@ -36,7 +36,7 @@ struct ChannelOptions {
 };
 
 /// The key of initial metadata that a server sends at once when it has taken a call that streams to
-/// the caller: who resumes a stream then knows that it goes on, though no message is due.
+/// the caller: a caller that resumes a stream then knows that it goes on, though no message is due.
 inline constexpr char kStreamOpenKey[] = "baton-stream";
 
 /// All channels of Baton's programs are made here.

@@ -4,8 +4,8 @@
 // the whole of it, however long, before it looks at its size: a limit of the server bounds no
 // memory. It reads nothing of a stream before it is asked to. So these methods are streams to the
 // server (nothing of that shows on the wire): the caller is asked about first, then the request is
-// read, measured and given to the method's own handler. What gRPC takes of a call that is not read
-// is its window (LimitConnections).
+// read, measured and given to the method's own handler. Of a call that is not read, gRPC takes no
+// more than its window (LimitConnections).
 #ifndef BATON_SDK_RPC_GUARDED_SERVICE_H_
 #define BATON_SDK_RPC_GUARDED_SERVICE_H_
 

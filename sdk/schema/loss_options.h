@@ -38,8 +38,8 @@ std::optional<LossSpec::Kind> LossOf(absl::string_view name);
 /// "'ppo' is no loss; there are …".
 std::string UnknownLoss(absl::string_view name);
 
-/// The loss `kind` with the values of `options`. What is wrong is added to `problems`: options that
-/// the loss does not have, types, bounds, options that do not go together.
+/// The loss `kind` with the values of `options`. Mistakes are added to `problems`: options that the
+/// loss does not have, types, bounds, options that do not go together.
 LossSpec ReadLoss(LossSpec::Kind kind, const Options& options,
                   std::vector<OptionProblem>& problems);
 /// As above, by name; InvalidArgument lists everything that is wrong.

@@ -56,7 +56,7 @@ struct ModelConfig {
   int64_t head_dim = 0;             ///< Even; 0 is not valid (parsing fills hidden/heads in).
   int64_t max_position_embeddings = 2048;
   /// Mistral: a token attends to so many tokens, itself included; absent: to all. Sequences up to
-  /// this length are what full attention makes of them, and longer ones are refused (positions).
+  /// this length are computed as by full attention, and longer ones are refused (positions).
   std::optional<int64_t> sliding_window;
 
   double rms_norm_eps = 1e-6;

@@ -123,8 +123,8 @@ std::vector<absl::string_view> OptionNames(const std::vector<OptionField<Spec>>&
   return names;
 }
 
-/// Sets the members named by `options`; what is wrong is added to `problems` and leaves its member
-/// as it is. `user_name` (bit `user`) is who is to understand the options.
+/// Sets the members named by `options`; a mistake is added to `problems` and leaves its member as
+/// it is. `user_name` (bit `user`): the loss or estimator that gets the options.
 template <class Spec>
 void ApplyOptions(const std::vector<OptionField<Spec>>& table, absl::string_view user_name,
                   uint32_t user, const Options& options, Spec& spec,

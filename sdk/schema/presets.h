@@ -1,7 +1,7 @@
 // The named algorithms, and the parts that each of them is made of.
 //
-// The controller makes a job's dataflow of it (controller/spec/presets.h), the planner its roles.
-// Sources: docs/algorithms.md.
+// The controller makes a job's dataflow from them (controller/spec/presets.h), the planner its
+// roles. Sources: docs/algorithms.md.
 #ifndef BATON_SDK_SCHEMA_PRESETS_H_
 #define BATON_SDK_SCHEMA_PRESETS_H_
 
