@@ -192,8 +192,8 @@ TEST(DataflowTest, TheLossOfAnyRoleChangesNothing) {
   for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
 }
 
-// Two ranks of each role that trains: whichever dies takes its group down alone, somebody takes its
-// place, and the weights are those of an undisturbed run.
+// Two ranks of each role that trains: whichever dies takes its group down alone, another worker
+// takes its place, and the weights are those of an undisturbed run.
 TEST(GroupsTest, ALostRankChangesNothing) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"nobody", "actor-0", "actor-1", "critic-1"}) {

@@ -80,7 +80,7 @@ class SharedMemoryTest : public ::testing::Test {
     return spec;
   }
 
-  /// Everything that is free, taken by another job. False: somebody was faster.
+  /// Everything that is free, taken by another job. False: another job was faster.
   bool TakeAllMemory() {
     constexpr uint64_t kHeader = 4096;  // at most
     const auto list = relay_->List();

@@ -42,7 +42,7 @@ TEST(AsyncDataTest, RolloutsKeepTheirWeightsUntilTheirResponsesAreTakenIn) {
 }
 
 // A controller finds the first responses of an evaluation, and before its data are read the trainer
-// is lost: the job goes back before the step that they were to judge.
+// is lost: the job is rolled back before the step that they were to judge.
 TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
   int met = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {

@@ -24,7 +24,7 @@ Options WithTimeout(uint64_t seed, int max_staleness = 2) {
   return options;
 }
 
-// By draw: the members of its group in the batch that consumed it.
+// By prompt index: the members of its group in the batch that consumed it.
 std::map<uint64_t, std::set<uint32_t>> Consumed(const SimulatedJob& job) {
   std::map<uint64_t, std::set<uint32_t>> groups;
   for (const auto& [step, row] : job.batch_rows()) {
@@ -60,7 +60,7 @@ std::map<uint64_t, std::set<uint32_t>> GivenUp(const SimulatedJob& job) {
   return draws;
 }
 
-// By draw: how many of its responses are stored.
+// By prompt index: how many of its responses are stored.
 std::map<uint64_t, size_t> Stored(SimulatedJob& job) {
   std::map<uint64_t, size_t> draws;
   for (const auto& [serial, row] : job.rows()) {
@@ -195,7 +195,7 @@ TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
   EXPECT_THAT(job.metrics(), Not(Contains(Key("buffer/given_up_responses"))));
 }
 
-// A restart, in the middle of the group's wait, of the draw of a batch, or of its update, makes no
+// A restart while the group waits, while its batch is taken, or during its update, makes no
 // response again that was given up.
 TEST(AsyncStragglersTest, ARestartKnowsWhatWasGivenUp) {
   int checked = 0;

@@ -1,5 +1,5 @@
 // Async jobs in virtual time: rollouts run ahead of the trainer, within their bound and no further,
-// and whatever dies, each draw is learned from once.
+// and whatever dies, each prompt group is learned from once.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -28,7 +28,7 @@ TEST(AsyncJobTest, StepsAreMadeAndEachDrawIsLearnedFromOnce) {
   }
 }
 
-// With a bound of 0, or in the order of the draws, the batches are those of mode sync.
+// With a bound of 0, or in the order of the prompts, the batches are those of mode sync.
 TEST(AsyncJobTest, WhereTheOrderIsFixedTheBatchesAreThoseOfSync) {
   SimulatedJob sync(Sync());
   sync.RunToEnd();
@@ -298,7 +298,7 @@ TEST(AsyncJobTest, ALostPayloadOfABatchIsGeneratedAgain) {
   }
 }
 
-// Decoupled PPO: the actor scores a response when a batch draws it, with the weights that learn
+// Decoupled PPO: the actor scores a response when a batch takes it, with the weights that learn
 // from it (SimulatedJob checks with which), and again if that batch is given up.
 TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
   for (uint64_t seed = 0; seed < 30; seed += kStride) {
@@ -389,7 +389,7 @@ TEST(AsyncJobTest, AResumedJobLearnsNothingFromTheBranchThatFailed) {
   }
 }
 
-// A response is of one version: whatever another version has made of it is begun anew.
+// A response is of one version: a part that another version has made is begun anew.
 TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   int anew = 0, went_on = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -420,7 +420,7 @@ TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   EXPECT_GT(went_on, 0);
 }
 
-// The update goes on at the ranks. What scores on their workers waits for its end, although other
+// The update goes on at the ranks. Scoring on their workers waits for its end, although other
 // groups than those of its batch have something to score.
 TEST(AsyncJobTest, NothingWorksBesideAnUpdateThatARestartInterrupted) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {

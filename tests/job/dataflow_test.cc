@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "failing_dapo", "failing_over_group"),
     [](const auto& preset) { return preset.param; });
 
-// Draws of the batches that trained, in order, with how many responses of each.
+// The prompt indexes of the batches that trained, in order, with the number of responses of each.
 std::map<int64_t, std::map<uint64_t, int>> TrainedDraws(const SimulatedJob& world) {
   std::map<int64_t, std::map<uint64_t, int>> out;
   for (const auto& [step, ids] : world.trained()) {
@@ -191,8 +191,8 @@ std::map<int64_t, std::map<uint64_t, int>> TrainedDraws(const SimulatedJob& worl
   return out;
 }
 
-// Worked out by hand from FailsForGood: a step takes 3 prompts. Both responses of draw 3 fail, and
-// one of draws 1, 5, 9.
+// Worked out by hand from FailsForGood: a step takes 3 prompts. Both responses of prompt index 3
+// fail, and one of 1, 5 and 9.
 TEST(InfraFailures, AGroupWithTooFewRewardsIsReplacedByTheNextPrompt) {
   using Draws = std::map<uint64_t, int>;
   SimulatedJob grpo = World(1, "failing_grpo", 2);  // compares: 2 responses at least

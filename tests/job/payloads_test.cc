@@ -1,4 +1,5 @@
-// Payloads that the experience log cannot give back are generated again, with the same draws.
+// Payloads that the experience log cannot give back are generated again, with the same prompt
+// indexes.
 #include <algorithm>
 #include <cstdint>
 #include <string>

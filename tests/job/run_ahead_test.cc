@@ -97,8 +97,8 @@ TEST(RunAheadTest, WithoutItNothingIs) {
   EXPECT_EQ(job.metrics().count("rollout/spec/ahead_tokens"), 0u);
 }
 
-// A prompt that was sampled ahead is then drawn where its history is, as long as that has room. Of
-// the first step: later ones begin on whichever rollout has the new weights first.
+// A prompt that was sampled ahead is then drawn where its history is, as long as that has room.
+// This holds for the first step: later ones begin on whichever rollout has the new weights first.
 TEST(RunAheadTest, TheResponseIsMadeWhereItWasSampledAhead) {
   int same = 0, other = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {

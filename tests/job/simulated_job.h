@@ -3,9 +3,9 @@
 // A queue, a relay, a disk and workers that answer. Everything that can happen next is under way at
 // once; a seed says what does. An actor has weights (a running hash over its batches), checkpoints
 // hold them, and a worker forgets what it had when it dies: so a job that ends with the weights of
-// an undisturbed one lost and repeated nothing. What a job must never do is checked here, wherever
-// it happens. tests/simulation has several jobs, a network and a queue that decides; here a test
-// says what happens, event by event.
+// an undisturbed one lost and repeated nothing. Things that a job must never do are checked here,
+// wherever they happen. tests/simulation has several jobs, a network and a queue that decides; here
+// a test says what happens, event by event.
 #ifndef BATON_TESTS_JOB_SIMULATED_JOB_H_
 #define BATON_TESTS_JOB_SIMULATED_JOB_H_
 
@@ -62,7 +62,7 @@ class SimulatedJob : private TurnObserver,
     size_t drawn_ahead = JobCoreOptions().drawn_ahead;
     std::vector<std::string> val_sources = {"", "", "", ""};  ///< Sources of its held-out examples.
     std::map<std::string, double> more_metrics;               ///< Also in each score and update.
-    /// Rewards that fail for good, for a reason of the infrastructure: of draws and samples that
+    /// Rewards that fail for good, for a reason of the infrastructure: of the trajectories that
     /// FailsForGood names, or of all.
     enum class Failing { kNone, kSome, kAll } failing_rewards = Failing::kNone;
     bool error_reward = false;  ///< A failed response is worth -1.
@@ -92,7 +92,7 @@ class SimulatedJob : private TurnObserver,
   void BreakSomeStream();
   /// The relay dies and returns empty.
   void LoseRelay() { relay_.clear(); }
-  /// The controller dies and returns with its rows. Of its workers, `dying_percent` die with it.
+  /// The controller dies and returns with its rows. `dying_percent` of its workers die with it.
   void Restart(int dying_percent);
   /// Some result arrives a second time.
   void RepeatAResult();
@@ -141,7 +141,7 @@ class SimulatedJob : private TurnObserver,
   const std::map<std::string, double>& metrics() const { return metrics_; }
   /// Every event that watchers got and that is kept, in order.
   const std::vector<v1::JobEvent>& events() const { return events_; }
-  /// Trajectory rows by serial. What a test changes in them, the next controller reads (Restart).
+  /// Trajectory rows by serial. The next controller (Restart) reads a test's changes of them.
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
   /// Rows of batches by step.
   const std::map<int64_t, store::v1::BatchRow>& batch_rows() const { return batch_rows_; }
@@ -208,7 +208,7 @@ class SimulatedJob : private TurnObserver,
   void Start(const StartTask& start);
   void RunAhead(const StartAhead& start);
   void CheckAhead(const StartAhead& start) const;
-  /// The worker has better to do than what it runs ahead.
+  /// The worker has foreground work, and stops what it runs ahead.
   void StopAhead(const std::string& worker);
   bool Hears(const std::string& worker) const;
   void Score(const StartTask& start, TaskDone& done);

@@ -42,8 +42,8 @@ TEST(JobWantsTest, AFailedMeetingIsToldOnce) {
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
-// A restarted controller does not know its trajectories yet. Of what a worker that plays the role
-// sends meanwhile, it wants what the worker said that it runs, and nothing else.
+// A restarted controller does not know its trajectories yet. Meanwhile it wants the results of
+// tasks that a worker of the role said it runs, and nothing else.
 TEST(JobWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAlone) {
   SimulatedJob world(ThreeSteps());
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {

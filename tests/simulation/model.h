@@ -1,7 +1,7 @@
 // The simulated model: its weights are one number, the hash of everything it was trained on.
 //
 // So a job that ends with the expected weights lost nothing, repeated nothing and changed no
-// order. `ExpectedWeights` works them out without the core: draw by draw, in a plain loop.
+// order. `ExpectedWeights` works them out without the core: prompt by prompt, in a plain loop.
 #ifndef BATON_TESTS_SIMULATION_MODEL_H_
 #define BATON_TESTS_SIMULATION_MODEL_H_
 

@@ -105,7 +105,8 @@ void SimulatedWorker::Start(uint64_t context) {
   }
 }
 
-// FakeWorker::TakingBack: what a rollout of this worker samples with is about to change.
+// FakeWorker::TakingBack: the weights that a rollout of this worker samples with are about to
+// change.
 void SimulatedWorker::TakeBack(const std::string& job) {
   const auto actor = held_.find("actor");
   if (actor == held_.end() || actor->second.job != job || !actor->second.hybrid) return;
@@ -229,7 +230,8 @@ void SimulatedWorker::LoadWeights(uint64_t context, absl::Time give_up) {
         [this, context, give_up](Running&) { LoadWeights(context, give_up); });
 }
 
-// As it has the segment mapped; then the lease goes back, unless another relay stands there now.
+// Reads the segment while it is mapped; then gives the lease back, unless another relay stands
+// there now.
 void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay::Loading loading) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);

@@ -130,7 +130,7 @@ TEST(SimulationTest, AJobWaitsForAFullDisk) {
   EXPECT_GT(coverage.happened("writes that a full disk refused"), 100u);
 }
 
-// The store refuses for a while; then the turn that ends a step and a later one, which goes back
+// The store refuses for a while; then the turn that ends a step and a later one, which rolls back
 // and deletes the step's rows, are written together.
 TEST(SimulationTest, MetricsAreCountedBeforeALaterTurnDeletesTheRows) {
   Coverage coverage;
@@ -209,8 +209,8 @@ TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
   EXPECT_EQ(happened, "b1a1newlate");
 }
 
-// A process that hangs already hangs on: or what waited for the end of the first time would come
-// after what was said later.
+// A process that hangs already hangs on: or messages that waited for the end of the first hang
+// would come after later ones.
 TEST(SchedulerTest, HangingTwiceKeepsTheOrder) {
   Scheduler time;
   const ProcessId a = time.AddProcess();

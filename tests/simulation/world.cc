@@ -46,8 +46,8 @@ std::vector<WorkerPlan> OwnWorkers() {
           {"all-4", Everything()},
           {"all-5", Everything()}};
 }
-// A quarter of the worlds has a worker of a user's own. Of two projects, each has workers of its
-// own, and some work for both: three of one id.
+// A quarter of the worlds has a worker of a user's own. With two projects each has workers of its
+// own, and some work for both: three workers have one id.
 std::vector<WorkerPlan> WorkersOfTheWorld(const Scenario& scenario) {
   std::vector<WorkerPlan> workers = OwnWorkers();
   if (scenario.two_projects) {
@@ -399,7 +399,7 @@ void World::KillController(absl::Duration down) {
 // Cuts the power of the controller's machine; workers and relays are elsewhere. The controller may
 // have been down already.
 void World::CutPower() {
-  // From numbers of its own: what goes on meanwhile elsewhere goes on as it would.
+  // From numbers of its own: the rest of the world goes on as it would.
   Random random(Mix(scenario_.seed, events_));
   const size_t unsynced = disk_.store.unsynced();
   const size_t kept = random.Below(unsynced + 1);

@@ -28,7 +28,7 @@ class SimulatedController;
 class SimulatedRelay;
 class SimulatedWorker;
 
-/// A worker's stream to the controller. What is on its way when a direction is cut is lost.
+/// A worker's stream to the controller. Messages on their way in a direction that is cut are lost.
 struct Stream {
   size_t worker = 0;
   uint64_t worker_life = 0;
@@ -109,7 +109,7 @@ class World {
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault, size_t worker);
   void DeliverUp(uint64_t stream, const v1::WorkerMessage& message);
-  /// The worker is cut off and attaches anew. What it said before arrives late.
+  /// The worker is cut off and attaches anew. Its earlier messages arrive late.
   void LeaveBehind(uint64_t stream);
   void Release(uint64_t stream);
   /// Cuts a stream in both directions, or in one; each side finds out for itself.

@@ -138,8 +138,8 @@ void __wrap__ZN4absl7debian315BlockingCounter4WaitEv(absl::BlockingCounter* coun
   __tsan_acquire(counter);
 }
 
-// absl::Status::UnrefNonInlined(), done here where TSan sees the count: who frees the text of a
-// status does so after all who read it.
+// absl::Status::UnrefNonInlined(), done here where TSan sees the count: the thread that frees the
+// text of a status does so after all readers.
 void __wrap__ZN4absl7debian36Status15UnrefNonInlinedEm(uintptr_t tagged) {
   auto* rep = reinterpret_cast<absl::status_internal::StatusRep*>(tagged - 1);
   if (rep->ref.fetch_sub(1, std::memory_order_acq_rel) == 1) delete rep;

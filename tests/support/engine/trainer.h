@@ -93,7 +93,7 @@ inline TrainSequence HeaderOf(const TrainSequence& s) {
   return header;
 }
 
-/// `batch` as the rank holds it that has `share` of it and the texts, and of the rest the headers.
+/// `batch` as held by the rank that has `share` of it, the texts, and the headers of the rest.
 inline std::vector<TrainSequence> KeepShare(const std::vector<TrainSequence>& batch,
                                             const std::vector<int64_t>& share) {
   std::vector<TrainSequence> kept;
