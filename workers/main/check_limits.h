@@ -22,7 +22,7 @@ inline constexpr uint64_t kCheckFileBytes = uint64_t{8} << 30;
 /// Bounds the calling process for good, before it reads what others wrote: address space, size of
 /// files (more is an error of writing), `cpu_seconds` of processor time (then it is killed), no
 /// core dump. It ends with the thread that started it, and is the first to go when memory is short.
-/// What the system refuses is left as it is.
+/// Limits that the system refuses are left as they are.
 void LimitCheckProcess(int64_t cpu_seconds);
 
 }  // namespace baton

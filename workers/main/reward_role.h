@@ -41,8 +41,8 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
 /// Serves "compute_reward" on several threads: commands answer slowly. A response that cannot be
 /// scored is worth spec.reward.error_reward (0 if unset), with the reason in TaskResult.error; if
 /// that is no fault of the response (infra_failed), only where error_reward is set. A command that
-/// was given up is ABORTED, which ends the job. What is wrong with the command is reported as the
-/// role's trouble (Worker::ReportTrouble) from the first fault on.
+/// was given up is ABORTED, which ends the job. Problems of the command are reported as the role's
+/// trouble (Worker::ReportTrouble) from the first fault on.
 class RewardRole {
  public:
   explicit RewardRole(CommandPermission commands = {}) : commands_(std::move(commands)) {}

@@ -182,7 +182,7 @@ class ScoringRanksTest : public ::testing::Test {
       ASSERT_EQ(result.status().code(), 0) << result.status().message();
     }
   }
-  /// All who lead a copy, at once, say what the one alone says.
+  /// All leaders of copies, asked at once, give the numbers of the process that is alone.
   Numbers ExpectSameScores(const std::string& method) {
     const auto trajectories = ranks::TinyTrajectories(24);
     const Numbers expected = alone_->Score(method, trajectories);

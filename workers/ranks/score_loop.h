@@ -2,8 +2,8 @@
 // micro-batches through the model, answers out one by one.
 //
 // Ranks that hold one model together (a tensor group) have a loop each, and compute alike. Rank 0
-// leads: it gets the requests, and tells the others over a control group what comes next; the order
-// of its loop is everybody's. A second thread of the others hears it, whatever they do meanwhile,
+// leads: it gets the requests, and tells the others over a control group what comes next; all ranks
+// follow the order of its loop. A second thread of the others hears it, whatever they do meanwhile,
 // so that silence means loss: at the leader's next word, within a few seconds, or at once when a
 // connection closes.
 #ifndef BATON_WORKERS_RANKS_SCORE_LOOP_H_
@@ -36,7 +36,7 @@ struct ScoreRequest {
 };
 
 /// Thread-safe. Work is taken in the order of the calls: requests that wait go together into one
-/// forward pass, as many as fit the budget. What a sequence gets does not depend on that when the
+/// forward pass, as many as fit the budget. A sequence's numbers do not depend on that when the
 /// model is deterministic (engine/model.h).
 ///
 /// With several ranks, once one is lost (Unavailable or DeadlineExceeded, from the model, from work
@@ -67,8 +67,8 @@ class ScoreLoop {
   ~ScoreLoop();
 
   /// Once. `max_token_len`: tokens of a micro-batch, padding to the longest sequence included; a
-  /// longer sequence goes alone. What `score` uses must outlive the loop; no other thread may touch
-  /// it but in RunAlone.
+  /// longer sequence goes alone. Everything that `score` uses must outlive the loop; no other
+  /// thread may touch it but in RunAlone.
   void Start(int64_t max_token_len, Score score);
 
   /// A micro-batch that fails is computed again one by one, so that a bad sequence fails alone.

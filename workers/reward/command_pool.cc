@@ -64,8 +64,8 @@ ReplyHead ReadHead(const std::string& line) {
   return {id->get<uint64_t>(), ""};
 }
 
-// The end of stderr below `what`. Of a process that ended by itself its last line, which mostly is
-// the exception, stands in the first line too.
+// The end of stderr below `what`. If the process ended by itself, the first line repeats the last
+// line of stderr, which mostly is the exception.
 std::string WithStderr(const std::string& what, const std::string& tail, bool ended) {
   if (tail.empty()) return ended ? absl::StrCat(what, "; it wrote nothing to stderr") : what;
   const size_t newline = tail.rfind('\n');

@@ -420,7 +420,7 @@ TEST_F(CommandRewardTest, ItsTroubleIsOverAfterGoodReplies) {
   EXPECT_EQ(troubles.all().back(), "");
 }
 
-// The command hangs; who asked goes away; the process is not waited for.
+// The command hangs; the caller goes away; the process is not waited for.
 TEST_F(CommandRewardTest, ACancelledRequestIsNotWaitedFor) {
   options_.command = "read line; echo asked >&2; exec sleep 1000";
   absl::Notification asked;

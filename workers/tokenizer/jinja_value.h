@@ -1,7 +1,7 @@
 // Values of a chat template's expressions, with Python's meaning of them.
 //
 // A text knows which of its bytes are the template's own (rendered_text.h), and keeps knowing it
-// through every operation: what a message says stays content when the template trims, splits,
+// through every operation: the text of a message stays content when the template trims, splits,
 // joins or writes it as JSON. Internal to the Jinja renderer (jinja_template.h).
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_VALUE_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_VALUE_H_

@@ -26,9 +26,9 @@ class Normalizer {
   /// (GrowthLimit in json_components.h); all say where.
   [[nodiscard]] static absl::StatusOr<Normalizer> FromJson(const nlohmann::json& json);
 
-  /// The normalized `text` (valid UTF-8). What a Prepend adds is left out unless `prepends`: false
-  /// for the later parts of a text that comes in parts. `ranges` of `text`, which ascend, become
-  /// those of the result; no characters are joined or replaced across their borders.
+  /// The normalized `text` (valid UTF-8). The text of a Prepend is left out unless `prepends`:
+  /// false for the later parts of a text that comes in parts. `ranges` of `text`, which ascend,
+  /// become those of the result; no characters are joined or replaced across their borders.
   [[nodiscard]] std::string Normalize(absl::string_view text, bool prepends,
                                       std::vector<TextRange>* ranges) const;
   [[nodiscard]] std::string Normalize(absl::string_view text) const;

@@ -103,8 +103,8 @@ class Generator {
   /// From now on every Step begins with SetDraft of what `drafter` proposes, for requests added
   /// from now on; but not while a live request may have to give up its memory. So a drafter changes
   /// no preemption of the requests that are live. Null: no drafter. It must outlive this, or be
-  /// replaced. Of ranks that share a model the leader alone has one: the others hear of its drafts
-  /// by kDraft.
+  /// replaced. Among ranks that share a model, the leader alone has a drafter: the others hear of
+  /// its drafts by kDraft.
   void SetDrafter(Drafter* drafter);
 
   /// Advances by one forward pass. Returns an update for each request that got a token or ended,
@@ -122,7 +122,7 @@ class Generator {
   absl::Status OnWeightsChanged();
 
   /// `announce` hears at the start of every Step of the calls that succeeded since the one before,
-  /// in their order. What it throws is the step's error.
+  /// in their order. Its exception is the step's error.
   using Announce = std::function<void(std::vector<GeneratorCall>)>;
   void SetAnnounce(Announce announce);
 

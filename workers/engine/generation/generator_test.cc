@@ -133,7 +133,7 @@ TEST(GeneratorTest, NarrowTypesAreFloat32Rounded) {
   }
 }
 
-// The heart of the matter: in deterministic mode neither company, nor the time of entry, nor
+// The main property: in deterministic mode neither other requests, nor the time of entry, nor
 // chunks, nor shared prompts, nor preemption for memory change one bit.
 TEST(GeneratorTest, ManyEqualOneByOneBitwise) {
   const auto model = MakeModel();

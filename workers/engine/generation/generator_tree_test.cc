@@ -49,7 +49,7 @@ void Play(Generator& generator, OracleDrafter& drafter,
   EXPECT_EQ(outcome->stats.free_blocks, outcome->stats.total_blocks) << "blocks leaked";
 }
 
-// The heart of the matter: whatever the trees, the company, the chunks, the memory.
+// The main property holds for all trees, other requests, chunks and memory sizes.
 TEST(GeneratorTreeTest, AnyTreeLeavesEveryResponseAsItIsBitwise) {
   const auto model = MakeModel(1);
   int64_t preemptions = 0, accepted = 0, refused = 0, deep = 0;

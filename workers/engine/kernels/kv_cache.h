@@ -42,8 +42,8 @@ class KvCache {
                                                          torch::Dtype dtype, torch::Device device,
                                                          int64_t budget_bytes);
 
-  /// A free block; nothing if there is none. The block used last is handed out first. What it holds
-  /// is of no meaning.
+  /// A free block; nothing if there is none. The block used last is handed out first. Its contents
+  /// mean nothing.
   std::optional<int32_t> Allocate();
 
   /// Gives back every block of `blocks` and empties it.

@@ -52,8 +52,8 @@ struct SequenceCorrection {
 
 struct RolloutCorrection {
   std::vector<SequenceCorrection> sequences;  ///< [B], as the batch; empty: nothing is corrected.
-  /// [B]: unmasked tokens that are kept, of remote sequences too: what the aggregation weights of
-  /// the loss depend on. Of pretraining text: all.
+  /// [B]: unmasked tokens that are kept, of remote sequences too: the aggregation weights of the
+  /// loss depend on them. For pretraining text: all.
   std::vector<int64_t> counts;
   /// rollout_corr/, over the batch:
   ///   with rollout_is rollout_is_{mean, std, max, min, ratio_fraction_high, ratio_fraction_low,

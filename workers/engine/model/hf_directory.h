@@ -60,8 +60,9 @@ struct SaveOptions {
 /// reason. With a tensor group all its ranks call this; rank 0 writes.
 [[nodiscard]] absl::Status SaveModel(const CausalLM& model, const std::string& dir,
                                      const SaveOptions& options = {});
-/// The part of SaveModel that rank 0 does alone, `whole` being the model's WholeParameters: for who
-/// has more to gather before the first byte is written, which may take longer than others wait.
+/// The part of SaveModel that rank 0 does alone, `whole` being the model's WholeParameters: for
+/// callers that have more to gather before the first byte is written, since writing may take longer
+/// than others wait.
 [[nodiscard]] absl::Status SaveWhole(const CausalLM& model, const NamedTensors& whole,
                                      const std::string& dir, const SaveOptions& options = {});
 

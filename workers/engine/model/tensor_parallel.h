@@ -7,7 +7,7 @@
 //
 // Rank r of `size` has [r n / size, (r + 1) n / size) of n: the slices of a size that divides
 // another contain that one's slices. Heads divide evenly; vocabulary and intermediate size need
-// not. What is whole has the same values and the same gradient, bitwise, on every rank.
+// not. Whole parameters have the same values and the same gradients, bitwise, on every rank.
 #ifndef BATON_WORKERS_ENGINE_MODEL_TENSOR_PARALLEL_H_
 #define BATON_WORKERS_ENGINE_MODEL_TENSOR_PARALLEL_H_
 

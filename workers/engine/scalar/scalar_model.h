@@ -33,8 +33,8 @@ class ScalarModel {
                                                              bool head_bias = false,
                                                              Communicator* tensor_group = nullptr);
 
-  /// The decoder of `model`, copied, under a head of zeros: every value is 0 until it learns. Of
-  /// the same tensor group.
+  /// The decoder of `model`, copied, under a head of zeros: every value is 0 until it learns. It
+  /// has the same tensor group.
   static absl::StatusOr<std::unique_ptr<ScalarModel>> FromCausalLM(const CausalLM& model,
                                                                    torch::Dtype dtype,
                                                                    torch::Device device);

@@ -167,7 +167,7 @@ TEST(ParallelTrainerTest, DifferentBatchesAreRefusedByAll) {
   });
 }
 
-// Lengths are uneven, masks and texts among them, and of five ranks one has nothing to do: with the
+// Lengths are uneven, masks and texts among them, and one of five ranks has nothing to do: with the
 // headers of the others' sequences every rank makes the very step that it makes with all of them.
 TEST(ParallelTrainerTest, ARankNeedsItsShareAlone) {
   const ModelConfig config = testing::SharedConfig(false);

@@ -1,6 +1,6 @@
 // The loop of every trainer's updates: for each epoch, for each mini-batch, clear the gradients;
 // for each micro-batch run forward and backward; clip; one AdamW step. A step whose loss or
-// gradient is not finite is skipped. What a micro-batch computes is the trainer's own.
+// gradient is not finite is skipped. The trainer says what a micro-batch computes.
 #ifndef BATON_WORKERS_ENGINE_TRAINING_UPDATE_LOOP_H_
 #define BATON_WORKERS_ENGINE_TRAINING_UPDATE_LOOP_H_
 

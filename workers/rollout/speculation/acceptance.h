@@ -24,9 +24,9 @@ struct NodeEvidence {
 /// The share of earlier responses that went on so says the more the more responses there were, and
 /// the longer they agreed before; and the less the more the policy has changed since. So nodes are
 /// counted by share (in steps of a factor of sqrt 2), by seen and by matched (in steps of a factor
-/// of 2). Only nodes whose parent was accepted are counted: of the others it is not known what
-/// would have been drawn. Of a class without counts the share itself is believed; counts fade, so a
-/// class that seemed not to pay is tried again.
+/// of 2). Only nodes whose parent was accepted are counted: for the others it is not known what
+/// would have been drawn. For a class without counts the share itself is believed; counts fade, so
+/// a class that seemed not to pay is tried again.
 class Acceptance {
  public:
   /// A node was verified, and its parent was accepted; `accepted`: so was the node.

@@ -15,7 +15,7 @@ namespace baton::rollout {
 /// with drafts that do not pay.
 class PassCost {
  public:
-  /// A pass computed `rows` rows, at least one, in `seconds`. What makes no sense is ignored.
+  /// A pass computed `rows` rows, at least one, in `seconds`. Senseless numbers are ignored.
   void Note(int64_t rows, double seconds);
 
   /// False: too few passes so far, or all had about as many rows. Once known it remains so.

@@ -58,7 +58,7 @@ void ResponseTracker::Append(uint64_t id, absl::Span<const int32_t> tokens) {
   if (waiting.size() >= kMostWaiting && !PutIntoTree(found->second)) running_.erase(found);
 }
 
-// False: it has a token that is none. What the engine draws is a token; a resumed one may be
+// False: it has a number that is no token. The engine draws tokens only; a resumed number may be
 // anything, and then the response gets no drafts.
 bool ResponseTracker::PutIntoTree(Running& response) {
   if (response.cursor == nullptr) response.cursor = cache_->Begin(response.prompt, response.age);

@@ -28,7 +28,8 @@ class TreeDrafterTest : public ::testing::Test {
     drafter_.WantsToDraft(rows);
     drafter_.PassDone(rows, seconds);
   }
-  // A response goes on. Of its draft the first nodes were computed, and the first ones drawn.
+  // A response goes on. The first nodes of its draft were computed, and the first ones of these
+  // drawn.
   void Append(uint64_t id, const std::vector<int32_t>& tokens, int64_t computed = 0,
               int64_t drawn = 0) {
     const std::vector<int32_t> nodes = Count(0, static_cast<int32_t>(std::max(computed, drawn)));
@@ -274,7 +275,7 @@ TEST_F(TreeDrafterTest, WhereNothingCanBeLearnedItIsTriedLessAndLess) {
   EXPECT_THAT(late, Gt(0)) << "batches may change";
 }
 
-// Of twelve responses in a pass the drafter makes a draft for one. The drafts of the others come
+// The drafter makes a draft for one of twelve responses in a pass. The drafts of the others come
 // from the controller.
 TEST_F(TreeDrafterTest, APassWithDraftsOfOthersSaysNothing) {
   LetDraftsPay();
@@ -391,7 +392,7 @@ TEST_F(TreeDrafterTest, WhatIsRunAheadSilencesNothing) {
   EXPECT_TRUE(drafter_.WantsToDraft(12));
 }
 
-// 100 updates were lost. What they said must not outweigh what follows.
+// 100 updates were lost. Their responses must not outweigh the following ones.
 TEST_F(TreeDrafterTest, AnActorThatGoesBackIsBelievedAtOnce) {
   const auto say = [&](int64_t updates, int32_t token, int times) {
     drafter_.SetActorUpdates(updates);

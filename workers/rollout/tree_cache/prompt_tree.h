@@ -29,8 +29,8 @@ class alignas(64) PromptTree {
 
   absl::Span<const int32_t> prompt() const { return prompt_; }
 
-  /// A response made after `actor_updates` updates. What the tree has allocated more than before
-  /// goes into bytes_grown, here and below; less than 0 if the tree was built anew.
+  /// A response made after `actor_updates` updates. bytes_grown, here and below: the bytes that the
+  /// tree has allocated more than before; less than 0 if it was built anew.
   void Start(GrowingText* text, int64_t actor_updates, int64_t* bytes_grown);
   /// False, and nothing is appended: the tree can hold no more.
   bool Append(GrowingText* text, absl::Span<const int32_t> tokens, int64_t* bytes_grown);

@@ -67,9 +67,9 @@ class SuffixTree {
   /// seen a token. If it has more than depth / 2 tokens, it is cut to begin at the first multiple
   /// of depth / 4 that leaves at most depth / 2, so that a draft may have depth / 2 tokens. A
   /// token's score is that of its parent (of the context: 1) times count(context, path, token) over
-  /// the sum of that for all tokens seen there. Of the tokens whose parents are in the draft, the
-  /// one with the highest score is next; among equals the one whose parent came first; then the
-  /// smaller token. It ends before the first score below `least_score`.
+  /// the sum of that for all tokens seen there. The next token is the one with the highest score
+  /// whose parent is in the draft; among equals the one whose parent came first; then the smaller
+  /// token. It ends before the first score below `least_score`.
   void ProposeDraft(GrowingText* text, int budget, Draft* draft, double least_score = 0);
 
   /// The count of a string of 1 to `depth` tokens; of one token alone only whether it is known (1
