@@ -1,14 +1,15 @@
 // The rules of a segment's life, without files, clocks and threads.
 //
+// clang-format off
 //   Begin ──> RESERVED ──Open──> WRITING ──StartSeal──> SEALING ──FinishSeal──> SEALED ──> retired
 //                │                  │  <──AbortSeal───────┘                       ^  │
 //                └──────────────────┴───── Abandon, or a Begin of the same job    Acquire, Release
 //                                   └───── Expire: its writer is gone
+// clang-format on
 //
 // - Readers see SEALED segments only.
 // - The newest `keep` sealed versions of a job stay, every leased version, and those that the job
-// asked
-//   for (Keep); others are retired.
+//   asked for (Keep); others are retired.
 // - A retired segment's memory may be reused only if no process can have it mapped: every lease was
 //   released, and no writer had it.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_TABLE_H_

@@ -1,8 +1,10 @@
 // The publisher of a model's versions, for the one rank that holds it or for several together.
 //
+// clang-format off
 //   rank 0      Begin ── says where ──┐                         ┌── Seal ── says that it is over
 //                                     ├ writes boxes, commits ──┤
 //   the others  ── hear where, Join ──┘                         └── hear: again, or over
+// clang-format on
 //
 // Every rank writes the boxes that it holds into the version's memory, so no rank needs room for
 // the whole model. The first rank alone waits for a relay that is starting again, and lets the
