@@ -1,4 +1,4 @@
-// Trains a model with a scalar head: a critic on returns, a reward model on preferences.
+// The trainer of a model with a scalar head: a critic on returns, a reward model on preferences.
 //
 // Updates are made as the policy's are (update_loop.h); the losses of micro-batches add up exactly.
 // Ranks may train one model together, as there (trainer.h). Same model, optimizer state and batch:
