@@ -27,9 +27,10 @@ struct Example {
   std::string tools_json;  ///< A list of functions' schemas; "" when absent.
   std::string answer;
   bool has_answer = false;  ///< The line has one; it may be "".
-  std::string response;     ///< The chosen response of a pair.
-  std::string rejected;     ///< The rejected response of a pair.
-  /// Whether people liked `response`.
+  std::string response;     ///< In a pair: the chosen one.
+  std::string rejected;     ///< In a pair only.
+  /// Whether people liked `response`; only in lines that kind sft trains on, or that kind
+  /// reward_model pairs.
   std::optional<bool> label;
   /// All that kind sft could train on has `"weight": 0`: there is no response.
   bool weightless = false;

@@ -323,8 +323,8 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   if (controller::IsTerminal(core.state())) return "";
   const v1::ExplainJobResponse why = core.Explain(now);
   if (why.waits().empty()) return absl::StrCat("no wait is named: ", why.summary());
-  // A wait for a turn, or for the other ranks, is a wait for another one's wait; so are the waits
-  // of an async job's trainer and rollouts for each other's work.
+  // A wait for a turn, or for the other ranks, ends when another wait ends; so do the waits of an
+  // async job's trainer and rollouts for each other's work.
   const auto for_others = [](const v1::Wait& wait) {
     static const std::set<std::string> ahead = {"batch", "evaluation", "staleness",
                                                 "pace",  "late_group", "refresh"};
