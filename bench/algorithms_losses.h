@@ -11,8 +11,8 @@ namespace baton::bench {
 /// of responses of 512 tokens, with a KL loss: from log-probs on, no vocabulary.
 double LossTokensPerSecond(const std::string& loss, int64_t tokens, int repeats);
 
-/// The same from logits [tokens, vocabulary] on: softmax, entropy as a metric, loss, gradient by
-/// the logits.
+/// As above, but from logits [tokens, vocabulary] on: softmax, entropy as a metric, loss, gradient
+/// by the logits.
 double LogitsTokensPerSecond(const std::string& loss, int64_t tokens, int64_t vocabulary,
                              int repeats);
 

@@ -25,7 +25,7 @@ struct DispatchResult {
 };
 
 struct DispatchOptions {
-  std::string program;  ///< This executable, which is started again for the workers.
+  std::string program;  ///< Path of this executable, which is started again for the workers.
   std::string folder;   ///< For the store.
   std::string kind;     ///< "sdk": with SDK and store; "raw": gRPC alone.
   int workers = 1;
@@ -53,16 +53,16 @@ CoreResult MeasureCore(int steps);
 
 struct SourcesResult {
   std::vector<double> step_ms;    ///< From the end of one step to the end of the next.
-  double evaluation_seconds = 0;  ///< Of the whole data set, before the first step.
+  double evaluation_seconds = 0;  ///< Evaluation of the whole data set, before the first step.
   size_t series = 0;              ///< Metrics that the job shows in the end.
   std::string error;              ///< Empty: the job ended well.
 };
 
 struct SourcesOptions {
   std::string folder;  ///< For the data root.
-  int examples = 0;    ///< Of the held-out data.
-  int sources = 0;     ///< That these name, evenly.
-  int steps = 0;       ///< Of eight responses each.
+  int examples = 0;    ///< Number of held-out examples.
+  int sources = 0;     ///< Sources that the examples name, evenly.
+  int steps = 0;       ///< Steps of eight responses each.
 };
 
 /// control_plane_sources.cc: a job on a controller and a fake worker, each a process of its own. It
@@ -70,7 +70,7 @@ struct SourcesOptions {
 SourcesResult MeasureSources(const SourcesOptions& options);
 
 struct DataResult {
-  int64_t trajectories = 0;      ///< Of the batch.
+  int64_t trajectories = 0;      ///< Number in the batch.
   int64_t payload_bytes = 0;     ///< The batch, each trajectory once.
   int64_t fetched_bytes = 0;     ///< Received by all ranks together, over TCP.
   int64_t score_bytes = 0;       ///< Tasks of reference and critic …

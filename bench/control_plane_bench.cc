@@ -1,4 +1,4 @@
-// What the control plane costs: `./dev bench control_plane [--json FILE]`.
+// The costs of the control plane: `./dev bench control_plane [--json FILE]`.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -106,7 +106,7 @@ void AddDispatch(const Flags& flags, DispatchOptions options, Report& report) {
              "p50 over bare p50; aim <= 2");
 }
 
-// What payloads cost on the wire and in the controller.
+// The cost of payloads on the wire and in the controller.
 bool AddData(const Flags& flags, const std::string& folder, Report& report) {
   const DataResult data = MeasureData(folder, flags.quick ? 32 : 1024);
   if (!data.error.empty()) {

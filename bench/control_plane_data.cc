@@ -1,5 +1,5 @@
-// What a job's payloads cost on the wire and in the controller: a step of a job with a reference, a
-// critic and four data-parallel actor ranks, all of them workers of this process.
+// The cost of a job's payloads on the wire and in the controller: a step of a job with a reference,
+// a critic and four data-parallel actor ranks, all of them workers of this process.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -63,7 +63,7 @@ int64_t ResidentBytes(pid_t pid, const char* which) {
   return 0;
 }
 
-// What the workers of the job saw, all together.
+// Totals that the workers of the job saw, all together.
 class Seen {
  public:
   // A score task of a node that names no inputs and reads tokens alone.

@@ -1,4 +1,4 @@
-// Passes TCP connections on, and counts what comes back.
+// A proxy that passes TCP connections on, and counts the bytes that come back.
 #ifndef BATON_BENCH_COUNTING_PROXY_H_
 #define BATON_BENCH_COUNTING_PROXY_H_
 

@@ -53,7 +53,7 @@ class RandomTreeWay : public TreeWay {
   engine::DraftTree Draft(int64_t budget) override {
     constexpr int64_t kWider = 8;  // Enough nodes to choose from.
     const engine::DraftTree all = TreeWay::Draft(kWider * budget);
-    std::vector<int32_t> taken(all.tokens.size(), -1);  // Its index in `draft`.
+    std::vector<int32_t> taken(all.tokens.size(), -1);  // The node's index in `draft`.
     std::vector<size_t> frontier;
     AddChildren(all, -1, &frontier);
     engine::DraftTree draft;
@@ -93,7 +93,7 @@ class LookupWay : public DraftWay {
     if (scope_ == LookupScope::kOwnText) {
       texts_->assign(1, {prompt.begin(), prompt.end()});
     } else {
-      texts_->push_back({kStart});  // So it is known how responses begin.
+      texts_->push_back({kStart});  // Teaches the lookup how responses begin.
     }
   }
   void Append(absl::Span<const int32_t> tokens) override {

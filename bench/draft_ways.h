@@ -1,5 +1,5 @@
-// Ways to guess how a response goes on, to be compared on recorded responses. All know the same:
-// the responses that were begun before, and the one that goes on now as far as it is known.
+// Ways to guess how a response goes on, to be compared on recorded responses. All ways know the
+// same: the responses that were begun before, and the one that goes on now as far as it is known.
 #ifndef BATON_BENCH_DRAFT_WAYS_H_
 #define BATON_BENCH_DRAFT_WAYS_H_
 
@@ -20,7 +20,7 @@ class DraftWay {
   virtual ~DraftWay() = default;
   virtual void Begin(absl::Span<const int32_t> prompt) = 0;
   virtual void Append(absl::Span<const int32_t> tokens) = 0;
-  /// Of what follows the response that was begun last. At most `budget` nodes.
+  /// A draft of what follows in the response that was begun last. At most `budget` nodes.
   virtual engine::DraftTree Draft(int64_t budget) = 0;
   virtual void End() = 0;
 };

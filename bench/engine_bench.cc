@@ -1,4 +1,4 @@
-// What the engine does of what the machine can: `./dev bench engine [--quick] [--json FILE]`.
+// The engine's speed as a share of the machine's: `./dev bench engine [--quick] [--json FILE]`.
 //
 // One compute thread and a worker's environment (sdk/base/compute_environment.h). Each repeat
 // measures the limits (engine_limits.h) and the loads (engine_loads.h, with the formulas of

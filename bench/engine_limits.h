@@ -1,5 +1,5 @@
-// What this machine can do at most, on one thread: the limits beside which engine_bench puts the
-// engine's figures.
+// The most that this machine can do on one thread: the limits that engine_bench compares the
+// engine's figures with.
 #ifndef BATON_BENCH_ENGINE_LIMITS_H_
 #define BATON_BENCH_ENGINE_LIMITS_H_
 
@@ -13,7 +13,7 @@ namespace baton::bench {
 /// fastest float32 product of square matrices among a few sizes.
 double MatmulGflops(double seconds);
 
-/// The same for x [rows, in] times weight^T [in, out], one after the other for all `shapes` (out,
+/// As above, for x [rows, in] times weight^T [in, out], one after the other for all `shapes` (out,
 /// in): a model's products and nothing else.
 double ShapesGflops(int64_t rows, const std::vector<std::pair<int64_t, int64_t>>& shapes,
                     double seconds);

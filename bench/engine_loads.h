@@ -1,4 +1,4 @@
-// The loads of engine_bench: the addition example's model, generating and training.
+// Loads of engine_bench: the addition example's model, generating and training.
 //
 // Operations. Let M be the elements of the body's matrices (q, k, v, o, gate, up, down, all
 // layers), H = vocabulary * hidden those of the head, and A = 4 * layers * heads * head_dim what

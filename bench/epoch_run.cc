@@ -31,7 +31,7 @@ void AppendTo(std::vector<T>* to, const std::vector<T>& more) {
   to->insert(to->end(), more.begin(), more.end());
 }
 
-// Of seconds for a token.
+// The ratio of seconds per token.
 double Ratio(double base_seconds, int64_t base_tokens, double seconds, int64_t tokens) {
   return base_seconds / seconds * static_cast<double>(tokens) / static_cast<double>(base_tokens);
 }

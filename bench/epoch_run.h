@@ -1,4 +1,5 @@
-// Generates an epoch bit by bit, so that several ways to do it can take turns on one thread.
+// The run of an epoch in small pieces, so that several ways to generate it can take turns on one
+// thread.
 //
 // A machine that other programs use changes its speed within seconds. Runs one after the other then
 // differ by more than what is to be measured. Runs that take turns of some milliseconds do the same
@@ -24,7 +25,7 @@ struct EpochOptions {
   int64_t draft_tokens = 0;  // that one pass may verify
 };
 
-/// What this thread has computed so far. Time in which other programs had the core is not in it.
+/// CPU time of this thread so far, without the time in which other programs had the core.
 double ThreadSeconds();
 
 /// One epoch that is being generated, with a generator and a cache of keys and values of its own.
@@ -32,7 +33,7 @@ double ThreadSeconds();
 /// their ids. Any error ends the program.
 class EpochRun {
  public:
-  /// What came of a turn.
+  /// The outcome of a turn.
   struct Turn {
     int64_t tokens = 0;
     double cpu_seconds = 0;   // of the thread
@@ -80,13 +81,13 @@ double TakeTurns(absl::Span<EpochRun* const> runs, const TurnOptions& options);
 /// All tokens and all time of some turns.
 EpochRun::Turn SumOf(absl::Span<const EpochRun::Turn> turns);
 
-/// How much faster one way was than another, in seconds for a token, the other's over its own.
+/// The speedup of one way over another: the other's seconds per token divided by this one's.
 struct Speedup {
   double cpu = 0, wall = 0;  // over all turns
-  // Of the CPU time of equal parts of the run: the median, a tenth is below, a tenth is above.
+  // Speedups in CPU time of equal parts of the run: median, tenth and ninetieth percentile.
   double median = 0, low = 0, high = 0;
 };
-/// Of ways that took turns: as many turns of both.
+/// The speedup between two ways that took turns; needs as many turns of both.
 Speedup SpeedupOf(absl::Span<const EpochRun::Turn> turns, absl::Span<const EpochRun::Turn> base);
 
 }  // namespace baton::bench

@@ -1,4 +1,4 @@
-// What it costs to go from training to generation on the same ranks: `./dev bench hybrid_engine
+// The cost of going from training to generation on the same ranks: `./dev bench hybrid_engine
 // [--quick] [--json F]`.
 //
 // Eight ranks, each a process with one compute thread, over Gloo on the loopback interface. For
@@ -9,7 +9,7 @@
 //     hybrid      the hybrid engine: its generation slice, within the micro-DP group
 // What is gathered under the first two is memory of its own, given back after generation.
 //
-// M are the bytes of the parameters that tensor ranks divide. Of a rank:
+// M are the bytes of the parameters that tensor ranks divide. Figures of a rank:
 //     received_bytes        payloads counted at the transport; the mean over the ranks
 //     bytes_over_formula    that over the formula of sdk/parallel/transition.h
 //     socket_over_payload   what its TCP connections received, headers included, over the payload
@@ -90,7 +90,7 @@ struct Tensors {
   std::vector<Tensor> divided, whole;
 };
 
-/// What a rank has of one method, and what it cost.
+/// One rank's tensors under one method, and the method's costs.
 struct Outcome {
   Tensors training, gathered;
   double divided_received = 0, whole_received = 0, socket_received = 0;
@@ -164,7 +164,7 @@ class Rank {
     outcome.seconds_back = absl::ToDoubleSeconds(absl::Now() - start);
     return absl::OkStatus();
   }
-  /// Of divided and whole parameters together, while training.
+  /// Bytes of divided and whole parameters together, while training.
   int64_t training_bytes(TransitionMethod method, const Outcome& outcome) const {
     if (method == TransitionMethod::kHybrid) return engine_->memory().parameter_bytes();
     return hybrid::StorageBytes(outcome.training.divided) +
@@ -227,7 +227,7 @@ class Rank {
     return gathered;
   }
 
-  /// That `gathered` are the bits of the whole model.
+  /// Checks that `gathered` is bitwise the whole model.
   absl::Status Verify(TransitionMethod method, const Tensors& gathered) const {
     const CausalLM& model =
         method == TransitionMethod::kHybrid ? *engine_->generation_model() : *whole_;
@@ -265,7 +265,7 @@ double Beside(const std::vector<Tensor>& training, const std::vector<Tensor>& ga
   return static_cast<double>(hybrid::StorageBytes(all) - hybrid::StorageBytes(gathered));
 }
 
-/// Of a rank, by name: its mean over the ranks, or the largest.
+/// Figures of a rank by name; and how each is combined over ranks: mean, or the largest.
 struct Measured {
   std::vector<std::pair<std::string, double>> mean, most;
 };
@@ -368,7 +368,7 @@ void AddRows(const std::map<std::string, double>& said, const RankLayout& layout
   }
 }
 
-/// What rank 0 said; empty: a rank failed (said on standard error).
+/// The output of rank 0; empty: a rank failed (said on standard error).
 std::map<std::string, double> RunRanks(const std::string& store, bool quick, int repeats) {
   const TestFolder folder;
   std::vector<std::unique_ptr<ChildProcess>> ranks;

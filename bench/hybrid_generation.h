@@ -1,4 +1,4 @@
-// What it costs to generate by slices.
+// The cost of generating by slices.
 #ifndef BATON_BENCH_HYBRID_GENERATION_H_
 #define BATON_BENCH_HYBRID_GENERATION_H_
 

@@ -18,7 +18,7 @@ namespace baton::bench {
 struct LoadSize {
   int workers = 256;  ///< Bare streams with heartbeats, beside those that play a job.
   int watchers = 1000;
-  int slow_watchers = 50;  ///< Of them; they do not read until the load is over.
+  int slow_watchers = 50;  ///< Watchers that do not read until the load is over.
   int creates = 512;       ///< CreateJob, all at once.
   int spec_bytes = 500'000;
   int uploads = 200;  ///< All at once.
@@ -28,20 +28,20 @@ struct LoadSize {
   double capped_seconds = 15;
 };
 
-/// When something was measured, and the milliseconds that it took.
+/// The time of a measurement, and the milliseconds that were measured.
 struct Sample {
   double unix_s = 0;
   double ms = 0;
 };
 double UnixSeconds(absl::Time time);
 bool WriteSamples(const std::string& path, const std::vector<Sample>& samples);
-/// Those of [begin, end), in milliseconds.
+/// The samples of [begin, end), in milliseconds.
 std::vector<double> ReadSamples(const std::string& path, absl::Time begin, absl::Time end);
 
 /// A connection of its own.
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& controller, bool small_window = false);
 
-/// What a child wrote when it ended: {"errors": {what: count}, …}.
+/// A child's report at its end: {"errors": {what: count}, …}.
 inline constexpr char kWorkersReport[] = "workers.json", kWorkersSamples[] = "workers.samples";
 inline constexpr char kWatchersReport[] = "watchers.json", kWatchersSamples[] = "watchers.samples";
 
@@ -59,13 +59,13 @@ int RunLoadWatchers(const std::string& controller, const std::string& folder,
 
 /// Calls that are under way together.
 struct CallsResult {
-  std::vector<double> ms;           ///< Of those that succeeded.
-  std::vector<std::string> errors;  ///< One line for each that did not.
+  std::vector<double> ms;           ///< Of the calls that succeeded.
+  std::vector<std::string> errors;  ///< One line for each failed call.
   absl::Duration wall;
   int retries = 0;  ///< Calls that were made again, as the busy server asked.
 };
 
-/// One of each connection; they outlive the calls.
+/// One stub per connection; stubs outlive the calls.
 using Stubs = std::vector<std::unique_ptr<v1::JobService::Stub>>;
 
 /// load_calls.cc. Blocks until all are answered. Jobs are called "load-0", …; another `round` makes

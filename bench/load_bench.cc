@@ -45,7 +45,7 @@ constexpr char kJob[] = "watched";
 constexpr double kLevel = 1.25;  // of memory: as much as it had when just started
 constexpr absl::Duration kPatience = absl::Seconds(40);  // with a child that should answer
 
-// What went wrong, by kind. Main thread.
+// Errors, by kind. Main thread.
 class Errors {
  public:
   void Add(const std::string& what, int count = 1) { errors_[what] += count; }
@@ -89,7 +89,7 @@ class LoadBench {
     report_.Add("rss_idle_mb", idle_mb_, "MB", "just started");
     AwaitMemory("rss_after_mb");
     report_.Add("rss_mb", MemoryMb(server_->pid(), "VmHWM"), "MB", "peak");
-    // What stays is no leak if it is not more after another load.
+    // Memory that stays is no leak if another load does not add to it.
     round_ = 2;
     if (!Round()) return 1;
     AwaitMemory("rss_after_second_mb");
@@ -115,7 +115,7 @@ class LoadBench {
     return true;
   }
 
-  // Of the first round; the second shows in memory and errors alone.
+  // Reports a figure of the first round; the second round shows in memory and errors alone.
   template <typename Value>
   void Row(const std::string& name, const Value& value, const std::string& unit,
            const std::string& note = "") {
@@ -338,7 +338,7 @@ class LoadBench {
                   "while all jobs are cancelled and deleted");
   }
 
-  // What the server gives back in ten seconds, or until nothing is left to give.
+  // Waits at most ten seconds for the server to give memory back, and reports the rest.
   void AwaitMemory(const std::string& name) {
     const absl::Time limit = absl::Now() + absl::Seconds(flags_.quick ? 2 : 10);
     const absl::Time begin = absl::Now();

@@ -38,8 +38,8 @@ class Answers {
     }
   }
 
-  /// Whether a call that ended so is to be made again, as the server asks: `again` makes it, in the
-  /// thread of Wait. What a client library does, too.
+  /// Decides whether a call that ended so is made again, as the server asks: `again` makes it, in
+  /// the thread of Wait. A client library does the same.
   bool Again(const grpc::Status& status, std::function<void()> again) {
     const absl::Duration delay = RetryDelay(FromGrpc(status));
     if (delay == absl::InfiniteDuration()) return false;

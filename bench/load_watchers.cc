@@ -22,7 +22,7 @@ constexpr int kSlowChannels = 2;
 
 absl::Time TimeOf(const v1::JobEvent& event) { return FromProto(event.time()); }
 
-// What all watchers add to. Thread-safe.
+// Counters that all watchers add to. Thread-safe.
 struct Tally {
   absl::Mutex mu;
   int begun ABSL_GUARDED_BY(mu) = 0;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr absl::Duration kBeat = absl::Seconds(1);  // of each worker; Welcome asks for 2 s
 
-// What all workers add to. Thread-safe.
+// Counters that all workers add to. Thread-safe.
 class WorkerTally {
  public:
   void Attached() {

@@ -1,5 +1,5 @@
-// What training on several ranks gives over one process, and the memory of a rank:
-// `./dev bench parallel [--quick] [--json F]`.
+// The speedup of training on several ranks over one process, and the memory of a rank: `./dev bench
+// parallel [--quick] [--json F]`.
 //
 // Every layout trains the same model on the same batches, each rank a process with one compute
 // thread, over Gloo on the loopback interface. An update is one optimizer step on one batch.
@@ -189,7 +189,7 @@ absl::Status RunMemoryRank(const GroupAddress& address, const Work& work,
 
 struct Layout {
   int tp, dp;
-  int apart = 1;  ///< Such groups at once.
+  int apart = 1;  ///< Groups that run at once.
   int processes() const { return tp * dp * apart; }
   std::string Name() const {
     if (apart > 1) return absl::StrCat("apart", apart);
@@ -246,7 +246,7 @@ double Said(const ChildProcess& rank, const char* name) {
   return std::atof(rank.WaitForLog(absl::StrCat(name, "="), absl::Seconds(1)).c_str());
 }
 
-/// What rank 0 of each group measured, speeds added up; empty: a rank failed.
+/// The measurements of rank 0 of each group, speeds added up; empty: a rank failed.
 std::map<std::string, double> RunLayout(const Layout& layout, const std::string& work, bool quick,
                                         const Place& place, int generation) {
   const Ranks ranks = RunRanks(layout, work, quick, place, generation);

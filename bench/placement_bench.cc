@@ -1,5 +1,5 @@
-// How long planning takes, and the table of docs/placement.md:
-// `./dev bench placement [--table] [--quick] [--json FILE]`.
+// The time that planning takes, and the table of docs/placement.md: `./dev bench placement
+// [--table] [--quick] [--json FILE]`.
 //
 //   plan_4x70b_128_seconds          four 70B models on 128 A100; aim below 2 s
 //   plan_4x70b_128_any_pp_seconds   the same with any number of pipeline stages

@@ -1,5 +1,5 @@
-// What every bench prints and writes: {"bench": name, "machine": {…}, "rows": [{"name", "value",
-// "unit"}]}.
+// The report that every bench prints and writes: {"bench": name, "machine": {…}, "rows": [{"name",
+// "value", "unit"}]}.
 #ifndef BATON_BENCH_REPORT_H_
 #define BATON_BENCH_REPORT_H_
 

@@ -1,4 +1,4 @@
-// What this process has received over its TCP connections, as the kernel counts it.
+// The bytes that this process has received over its TCP connections, as the kernel counts them.
 #ifndef BATON_BENCH_SOCKET_BYTES_H_
 #define BATON_BENCH_SOCKET_BYTES_H_
 

@@ -1,5 +1,5 @@
-// Drafters that show what a part of speculation is worth: one that knows what will be drawn,
-// one whose responses do not learn from each other, and one that does not notice other programs.
+// Drafters that show the worth of one part of speculation: one that knows what will be drawn, one
+// whose responses do not learn from each other, and one that does not notice other programs.
 #ifndef BATON_BENCH_SPECULATION_DRAFTERS_H_
 #define BATON_BENCH_SPECULATION_DRAFTERS_H_
 
@@ -97,8 +97,8 @@ History MisleadingHistory(const Epoch& epoch, const Stretches& stretches, int64_
 
 /// A rollout's drafter that has seen `history`.
 std::unique_ptr<rollout::TreeDrafter> DrafterWith(const EpochLoad& load, const History& history);
-/// The same for an IsolatedDrafter: each response knows the history of its prompt. An empty history
-/// is none.
+/// As above, for an IsolatedDrafter: each response knows the history of its prompt. An empty
+/// history is none.
 std::unique_ptr<rollout::TreeDrafter> IsolatedDrafterWith(const EpochLoad& load,
                                                           const History& history);
 

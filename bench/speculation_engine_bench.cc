@@ -1,6 +1,6 @@
-// What speculative rollout gains at the level of the engine, with one model:
-// `./dev bench speculation_engine [--quick] [--json FILE]`; `./dev bench speculation` runs it on
-// the checkpoints of a job.
+// The gain of speculative rollout at the level of the engine, with one model: `./dev bench
+// speculation_engine [--quick] [--json FILE]`; `./dev bench speculation` runs it on the checkpoints
+// of a job.
 //
 // One compute thread and a worker's environment. An epoch is --samples responses to each of the
 // first --num-prompts lines of --prompts (or to sums that are made up), at temperature 1 and top_p
@@ -11,7 +11,7 @@
 // milliseconds (epoch_run.h). They do so again, with new drafters, until all of them together took
 // --seconds; so the last epoch is not finished. A speedup is seconds for a token without drafts
 // over those with drafts, in CPU time of the thread. Notes give it in parts of the run (tenth
-// percentile, median, ninetieth), and by the clock on the wall. /L being --label:
+// percentile, median, ninetieth), and in wall-clock time. /L being --label:
 //
 //   tokens_per_second_off/{K}     without drafts
 //   noise/{K}                     speedup of a second run without drafts: 1, but for the machine
@@ -91,7 +91,7 @@ struct BenchOptions {
   }
 };
 
-/// What is measured.
+/// The measurements.
 struct Subject {
   std::unique_ptr<policy::PolicySource> source;
   std::unique_ptr<engine::CausalLM> model;
@@ -238,7 +238,7 @@ class SpeculationBench {
     std::unique_ptr<engine::Drafter> drafter, timed;
     std::unique_ptr<EpochRun> run;
   };
-  // What came of a way, in all epochs.
+  // The outcome of one way, over all epochs.
   struct Measured {
     std::string name;
     std::vector<EpochRun::Turn> turns;

@@ -1,4 +1,4 @@
-// Epochs of responses that an engine makes, recorded: what they say, and how much of it was said
+// Recorded epochs of responses that an engine makes: their tokens, and how much of them occurred
 // before.
 #ifndef BATON_BENCH_SPECULATION_TRACES_H_
 #define BATON_BENCH_SPECULATION_TRACES_H_
@@ -11,14 +11,14 @@
 
 namespace baton::bench {
 
-/// What every epoch asks for: `samples` responses to each prompt.
+/// The requests of every epoch: `samples` responses to each prompt.
 struct EpochLoad {
   std::vector<std::vector<int32_t>> prompts;  // token ids
   int64_t samples = 0;
   engine::SamplingParams params;
 
   size_t responses() const { return prompts.size() * static_cast<size_t>(samples); }
-  /// Of the response with that number.
+  /// The prompt of the response with that number.
   const std::vector<int32_t>& PromptOf(size_t response) const {
     return prompts[response / static_cast<size_t>(samples)];
   }
@@ -35,8 +35,8 @@ struct Epoch {
   int64_t tokens = 0;
 };
 
-/// Whether `part` is `whole` as far as it goes: the same tokens, the same ends, and log-probs that
-/// are equal bit for bit.
+/// Whether `part` is a prefix of `whole`: the same tokens, the same ends, and log-probs that are
+/// equal bit for bit.
 bool IsPartOf(const Epoch& part, const Epoch& whole);
 
 /// The mean of -log p over the tokens drawn. At temperature 1 that is an estimate, without bias, of

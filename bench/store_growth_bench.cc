@@ -1,9 +1,9 @@
-// What a long job leaves behind: `./dev bench store_growth [--json FILE]`. A job of a million steps
-// goes through the real core, the real rows and a real store, with workers that answer at once;
-// after 10^4, 10^5 and 10^6 of them a controller process starts on a copy of the store. All of it
-// is to be bounded by what is kept, not by what was: where it is not, the bench fails. Then the
-// same for jobs that have ended: a controller starts on the rows of 1,000 and of 100,000 of them,
-// and takes the same memory.
+// The growth of a long job's store and folder: `./dev bench store_growth [--json FILE]`. A job of a
+// million steps goes through the real core, the real rows and a real store, with workers that
+// answer at once; after 10^4, 10^5 and 10^6 of them a controller process starts on a copy of the
+// store. All of it is to be bounded by what is kept, not by what was: where it is not, the bench
+// fails. Then the same for jobs that have ended: a controller starts on the rows of 1,000 and of
+// 100,000 of them, and takes the same memory.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -230,7 +230,7 @@ std::string Short(int64_t steps) {
   return digits == 1 ? absl::StrCat("1e", zeros) : absl::StrCat(steps);
 }
 
-// How many rows each table may have after so many steps, by docs/formats/store.md.
+// The most rows that each table may have after so many steps, by docs/formats/store.md.
 std::map<std::string, int64_t> MostRows(int64_t steps, const KeptRows& kept) {
   const auto newest = [](int64_t most) { return most + std::max<int64_t>(most / 100, 1); };
   const auto thinned = [&](int64_t numbers) {
@@ -285,7 +285,7 @@ absl::Status WriteEndedJobs(const std::string& folder, int64_t jobs, store::Stor
   return absl::OkStatus();
 }
 
-// What the process has in memory once it has given back what it used only for a while.
+// The process's memory once it has given back what it used temporarily.
 double SettledMb(const std::string& process) {
   double least = MemoryMb(process, "VmRSS");
   for (int i = 0; i < 40; ++i) {

@@ -29,7 +29,7 @@ class StepClockTest(unittest.TestCase):
         self.assertEqual(self.seconds([], 130), 30)
 
     def test_one_step(self):
-        # It ended at 110; the next one takes 20 s already.
+        # The step ended at 110; the next one has taken 20 s so far.
         self.assertEqual(self.seconds([(101, 4), (110, 5)], 130), 20)
 
 

@@ -11,7 +11,7 @@ namespace {
 
 std::atomic<int64_t> held{0}, peak{0};
 
-/// What the inner allocator gave, with its size.
+/// An allocation of the inner allocator, with its size.
 struct Block {
   c10::DataPtr memory;
   int64_t bytes;

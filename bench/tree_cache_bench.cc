@@ -140,7 +140,7 @@ double CpuSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// What two readings of the clock with nothing between them show.
+/// The time between two readings of the clock with nothing between them.
 double ClockSeconds() {
   std::vector<double> empty;
   for (int i = 0; i < 20'000; ++i) {

@@ -1,4 +1,4 @@
-# What `cmake --install` puts into a prefix, in two components:
+# The files that `cmake --install` puts into a prefix, in two components:
 #
 #   programs      bin/: the command, controller, relay and workers
 #   development   include/baton/: the headers of sdk/public_headers.txt and those of baton.v1;
@@ -21,7 +21,7 @@ foreach(program baton baton-controller baton-relay baton-worker)
   endif()
 endforeach()
 
-# How a user's project finds what a static library of Baton links.
+# Lets a user's project find the libraries that a static library of Baton links.
 set(_baton_packages absl Protobuf OpenSSL spdlog nlohmann_json Threads)
 set(_baton_modules GRPCPP=grpc++ YAML_CPP=yaml-cpp PCRE2=libpcre2-8 XXHASH=libxxhash ZSTD=libzstd
     LIBARCHIVE=libarchive)
@@ -72,7 +72,7 @@ foreach(library baton_sdk_worker baton_sdk_client baton_proto)
       list(APPEND _installed ${link})
       continue()
     endif()
-    # What stands behind a package is the package's to find.
+    # A package finds its own dependencies.
     string(REGEX MATCH "^(absl|protobuf|OpenSSL|spdlog|nlohmann_json|Threads|PkgConfig)::" known "${link}")
     if(known)
       _baton_find_command(${link} command)

@@ -16,7 +16,7 @@ install(DIRECTORY docs/ DESTINATION /usr/share/doc/baton ${_service})
 install(DIRECTORY examples/ DESTINATION /usr/share/doc/baton/examples ${_service}
   PATTERN "__pycache__" EXCLUDE)
 
-# What Debian asks of each package: the licence by reference, and a changelog.
+# Files that Debian asks of each package: the licence by reference, and a changelog.
 configure_file(${_deploy}/debian/changelog.in ${CMAKE_BINARY_DIR}/debian/changelog.Debian @ONLY)
 execute_process(COMMAND gzip -9nf ${CMAKE_BINARY_DIR}/debian/changelog.Debian
   COMMAND_ERROR_IS_FATAL ANY)

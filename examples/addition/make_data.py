@@ -118,7 +118,7 @@ def parse_arguments(argv):
 def main(argv):
     arguments = parse_arguments(argv)
     digits = arguments.digits
-    # One generator a file: asking for more of one does not change the others.
+    # Each file has its own generator: asking for more lines of one file does not change the others.
     sft, rl, val = (random.Random(f"{name}:{arguments.seed}") for name in ("sft", "rl", "val"))
     held = distinct_held_out_pairs(val, digits, arguments.val)
     os.makedirs(arguments.out, exist_ok=True)

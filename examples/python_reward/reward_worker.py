@@ -61,10 +61,10 @@ class Worker:
         self.tasks = queue.Queue()
         self.lock = threading.Lock()
         self.epoch = 0
-        self.job = ""  # Of the role that is held; empty: none.
+        self.job = ""  # The job whose role is held; empty: none.
         self.running = {}  # Token -> task: accepted, without a result yet.
         self.results = {}  # Token -> message: not acknowledged yet (4).
-        self.outbox = queue.Queue()  # Of the open stream.
+        self.outbox = queue.Queue()  # Messages for the open stream.
         self.lease_ends = None  # On the monotonic clock (3).
         self.lease = 0.0
         self.heartbeats = {}  # Number -> when it was sent.
@@ -178,7 +178,7 @@ class Worker:
                 self.running[message.cancel.task_token] = None  # Ends without being worked on.
             elif kind == "task" and message.task.epoch >= self.epoch:
                 token = message.task.task_token
-                if token in self.results:  # The same task again, the same answer (4).
+                if token in self.results:  # A repeated task gets the same answer (4).
                     self.outbox.put(self.results[token])
                 elif token not in self.running:
                     self.running[token] = message.task

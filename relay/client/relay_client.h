@@ -1,4 +1,4 @@
-// Publishing policy versions into the local relay, and loading them from it.
+// The client that publishes policy versions into the local relay, and loads them from it.
 //
 //   trainer:  auto writer = client->Begin({job, version, layout.header(), layout.file_size()});
 //             … write (*writer)->bytes() …
@@ -28,8 +28,8 @@ namespace baton::relay {
 struct RelayClientOptions {
   std::string address;  ///< host:port of the relay on this machine. Required.
   std::string token;    ///< Bearer token; empty: none is sent.
-  absl::Duration timeout = absl::Seconds(30);       ///< Of each call, without its wait …
-  absl::Duration seal_timeout = absl::Minutes(10);  ///< … and of those that touch every byte.
+  absl::Duration timeout = absl::Seconds(30);       ///< For each call, without its wait …
+  absl::Duration seal_timeout = absl::Minutes(10);  ///< … and for calls that touch every byte.
 };
 
 struct PublishOptions {
@@ -37,7 +37,7 @@ struct PublishOptions {
   uint64_t policy_version = 0;
   /// The first bytes of the safetensors file (SafetensorsLayout::header()).
   std::string header;
-  int64_t size_bytes = 0;  ///< Of the whole file.
+  int64_t size_bytes = 0;  ///< Size of the whole file.
   int world_size = 1;      ///< Ranks that will commit.
   /// Drops this version and newer ones first. Set it at the first publish after assign_role: the
   /// job may have gone back to an earlier step, and its versions then come again.
@@ -52,7 +52,7 @@ struct PublishOptions {
 struct AcquireOptions {
   std::string job;
   std::optional<uint64_t> policy_version;      ///< Absent: the newest.
-  std::string holder;                          ///< Who, for messages.
+  std::string holder;                          ///< The holder's name, for messages.
   absl::Duration wait = absl::ZeroDuration();  ///< For the version to appear.
   absl::Duration ttl = absl::Minutes(10);      ///< The lease ends by itself after this.
   std::string job_uid;                         ///< As PublishOptions'.
@@ -60,7 +60,7 @@ struct AcquireOptions {
 
 class RelayClient;
 
-/// Where the ranks that write a segment together find it.
+/// Tells the ranks that write a segment together where to find it.
 struct SegmentPlace {
   std::string segment_id;
   std::string path;  ///< On the machine of the relay.

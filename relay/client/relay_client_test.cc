@@ -174,7 +174,7 @@ TEST_F(RelayClientTest, AFileThatIsNotHereCannotBeJoined) {
 TEST_F(RelayClientTest, APublisherThatGoesBeforeSealIsReplaced) {
   Start();
   {
-    // To the relay this is what a killed publisher is: it is never heard of again.
+    // To the relay this looks like a killed publisher, which is never heard of again.
     RelayClientOptions options;
     options.address = relay_->address();
     const auto gone = RelayClient::Create(options).value();

@@ -21,7 +21,7 @@ std::vector<uint8_t> Image() {
   return image;
 }
 
-/// Of whole tensors.
+/// Checksums of whole tensors.
 std::vector<TensorDigest> Digests(const SafetensorsView& view) {
   return DigestBoxes(view, WholeTensors(view.entries())).value();
 }

@@ -1,4 +1,4 @@
-// Checks the header of a segment before the segment exists.
+// The check of a segment's header before the segment exists.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_HEADER_H_
 #define BATON_RELAY_SEGMENT_SEGMENT_HEADER_H_
 

@@ -236,7 +236,7 @@ std::vector<RetiredSegment> SegmentTable::Drop(const std::string& segment_id) {
   if (it == records_.end()) return {};
   if (it->second.state != State::kSealed) {
     records_.erase(it);
-    return {{segment_id, /*recyclable=*/false}};  // Its writer may be alive.
+    return {{segment_id, /*recyclable=*/false}};  // The segment's writer may be alive.
   }
   it->second.dropped = true;
   return RetireSealed(it->second.segment.job);
@@ -263,7 +263,7 @@ std::vector<RetiredSegment> SegmentTable::Expire(absl::Time now) {
       ++it;
       continue;
     }
-    retired.push_back({it->first, /*recyclable=*/false});  // Its writer may be alive.
+    retired.push_back({it->first, /*recyclable=*/false});  // The segment's writer may be alive.
     it = records_.erase(it);
   }
   for (const std::string& job : jobs) {
@@ -360,7 +360,7 @@ std::vector<RetiredSegment> SegmentTable::RetireUnsealed(const std::string& job)
       ++it;
       continue;
     }
-    retired.push_back({it->first, /*recyclable=*/false});  // Its writer may be alive.
+    retired.push_back({it->first, /*recyclable=*/false});  // The segment's writer may be alive.
     it = records_.erase(it);
   }
   return retired;

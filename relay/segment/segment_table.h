@@ -1,14 +1,15 @@
 // The rules of a segment's life, without files, clocks and threads.
 //
+// clang-format off
 //   Begin ──> RESERVED ──Open──> WRITING ──StartSeal──> SEALING ──FinishSeal──> SEALED ──> retired
 //                │                  │  <──AbortSeal───────┘                       ^  │
 //                └──────────────────┴───── Abandon, or a Begin of the same job    Acquire, Release
 //                                   └───── Expire: its writer is gone
+// clang-format on
 //
 // - Readers see SEALED segments only.
 // - The newest `keep` sealed versions of a job stay, every leased version, and those that the job
-// asked
-//   for (Keep); others are retired.
+//   asked for (Keep); others are retired.
 // - A retired segment's memory may be reused only if no process can have it mapped: every lease was
 //   released, and no writer had it.
 #ifndef BATON_RELAY_SEGMENT_SEGMENT_TABLE_H_
@@ -52,8 +53,8 @@ class SegmentTable {
   struct Options {
     int keep = 2;           ///< Sealed versions kept per job, at least 1.
     std::string id_prefix;  ///< Makes the ids of two relays differ.
-    /// For so long a segment may be written before it is sealed. Nobody else ends one whose
-    /// writer died and whose job publishes no more.
+    /// The longest time for writing a segment before it is sealed. Without it nothing would end a
+    /// segment whose writer died and whose job publishes no more.
     absl::Duration unsealed_ttl = absl::Hours(1);
   };
   struct Begun {
@@ -75,7 +76,7 @@ class SegmentTable {
   /// nothing.
   absl::StatusOr<Begun> Begin(const std::string& job, uint64_t version, uint64_t size_bytes,
                               int world_size, bool fork);
-  /// What Begin would do to the memory of the job's earlier versions.
+  /// The effect that Begin would have on the memory of the job's earlier versions.
   struct Room {
     uint64_t freed_bytes = 0;
     uint64_t kept_bytes = 0;  ///< The newest earlier versions, which stay until this one is sealed.
@@ -121,7 +122,7 @@ class SegmentTable {
   std::vector<RetiredSegment> Drop(const std::string& segment_id);
   /// Ends the leases that have expired at `now`, and the segments that were not sealed in time.
   std::vector<RetiredSegment> Expire(absl::Time now);
-  /// When the next lease or unsealed segment expires.
+  /// The time at which the next lease or unsealed segment expires.
   std::optional<absl::Time> NextExpiry() const;
 
   /// Sealed segments by job and version; of all jobs when `job` is empty.

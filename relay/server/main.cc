@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
     const auto removed = baton::relay::RemoveOrphans(pool.directory, pool.prefix);
     return removed.ok() ? 0 : Fail(removed.status());
   }
-  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // This program logs what matters itself.
+  setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0);  // Only this program logs.
   if (!flags.token_file.empty()) {
     auto token = baton::ReadTokenFile("--token-file", flags.token_file);
     if (!token.ok()) return Fail(token.status());

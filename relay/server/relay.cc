@@ -354,7 +354,7 @@ void Relay::Dispose(std::vector<RetiredSegment> retired) {
 
 void Relay::CloseFile(const RetiredSegment& segment) {
   const auto it = files_.find(segment.segment_id);
-  if (it == files_.end()) return;  // Its file could not be made.
+  if (it == files_.end()) return;  // The segment's file could not be made.
   if (segment.recyclable) {
     pool_->Recycle(std::move(it->second.file));
   } else {

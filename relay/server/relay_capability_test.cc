@@ -1,4 +1,4 @@
-// Who may publish for a job, and what jobs of one name see of each other.
+// Tests of who may publish for a job, and of what jobs of one name see of each other.
 #include <map>
 #include <string>
 
@@ -97,7 +97,7 @@ TEST_F(CapabilityTest, AnEarlierJobOfTheNameChangesNothing) {
   ExpectRefused(Begin(1).status(), "the uid's capability, for the name");
 }
 
-// Of a job that was deleted while its trainer was lost.
+// The earlier job was deleted while its trainer was lost.
 TEST_F(RelayServiceTest, AJobNeverMeetsVersionsOfAnEarlierOneOfItsName) {
   Start();
   uid_ = "old";

@@ -226,7 +226,7 @@ TEST_F(RelayServiceTest, TooLargeIsRefusedBeforeAnythingIsTouched) {
   EXPECT_TRUE(Seal(waiting.segment_id()).ok());
 }
 
-// Else the job waits for ever, with its workers.
+// If the version were not refused, the job and its workers would wait for ever.
 TEST_F(RelayServiceTest, AVersionThatCanNeverFitIsRefusedForGood) {
   const auto size = static_cast<uint64_t>(layout_.file_size());
   options_.relay.pool.max_bytes = size * 2 - 1;
@@ -388,7 +388,7 @@ TEST_F(RelayServiceTest, AsksForTheToken) {
   EXPECT_TRUE(Call(&v1::RelayService::Stub::List, v1::ListRequest(), "secret").ok());
 }
 
-// What is read is larger than any method takes, and the answer would say so.
+// The request is larger than any method takes: the answer would say so if it were read.
 TEST_F(RelayServiceTest, ReadsNothingBeforeTheTokenIsKnown) {
   options_.token = "secret";
   Start();

@@ -49,7 +49,7 @@ bool Box::FitsIn(absl::Span<const int64_t> shape) const {
 
 std::string Box::ToString() const {
   std::string out = "[";
-  // Whatever is in it, for error messages: begin and end may differ in length.
+  // Prints any box, for error messages: begin and end may differ in length.
   for (size_t d = 0; d < std::min(begin.size(), end.size()); ++d) {
     absl::StrAppend(&out, d > 0 ? ", " : "", begin[d], ":", end[d]);
   }
@@ -73,7 +73,7 @@ std::vector<Box> Subtract(const Box& a, const Box& b) {
   const std::optional<Box> common = Intersect(a, b);
   if (!common) return a.volume() > 0 ? std::vector<Box>{a} : std::vector<Box>{};
   std::vector<Box> out;
-  Box rest = a;  // What is left, cut down dimension by dimension to `common`.
+  Box rest = a;  // The part of `a` that is left, cut down to `common`.
   for (size_t d = 0; d < a.rank(); ++d) {
     if (rest.begin[d] < common->begin[d]) {
       Box low = rest;

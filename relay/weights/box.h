@@ -1,4 +1,4 @@
-// Axis-aligned boxes of tensor elements: what a rank holds of a tensor.
+// Axis-aligned boxes of tensor elements: the part of a tensor that a rank holds.
 #ifndef BATON_RELAY_WEIGHTS_BOX_H_
 #define BATON_RELAY_WEIGHTS_BOX_H_
 

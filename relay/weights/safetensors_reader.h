@@ -1,4 +1,4 @@
-// Reading safetensors: the format of checkpoints on disk and of segments in shared memory.
+// A reader of safetensors: the format of checkpoints on disk and of segments in shared memory.
 //
 //   8 bytes  little-endian length n of the header
 //   n bytes  JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …,
@@ -33,7 +33,7 @@ struct TensorEntry {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   int64_t begin = 0;  ///< First byte, counted from the start of the data.
-  int64_t end = 0;    ///< One past the last.
+  int64_t end = 0;    ///< One past the last byte.
 
   int64_t size_bytes() const { return end - begin; }
 };
@@ -62,7 +62,7 @@ class SafetensorsView {
     return data_.subspan(static_cast<size_t>(entry.begin), static_cast<size_t>(entry.size_bytes()));
   }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// Where the data starts in the file.
+  /// The offset at which the data starts in the file.
   int64_t data_offset() const { return data_offset_; }
 
  private:

@@ -1,5 +1,5 @@
-// Writing safetensors. The layout is computed first, so the data can be written in any order, by
-// several ranks, straight into a file or a shared-memory segment of known size.
+// A writer of safetensors. The layout is computed first, so the data can be written in any order,
+// by several ranks, straight into a file or a shared-memory segment of known size.
 #ifndef BATON_RELAY_WEIGHTS_SAFETENSORS_WRITER_H_
 #define BATON_RELAY_WEIGHTS_SAFETENSORS_WRITER_H_
 
@@ -24,7 +24,7 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-/// Where everything stands in the file. A pure function of the specs and the metadata: wide types
+/// The offsets of everything in the file: a pure function of the specs and the metadata: wide types
 /// first, then by name (every tensor is aligned to its element), data starting at a multiple of 8.
 class SafetensorsLayout {
  public:

@@ -1,4 +1,4 @@
-// The bounds of a number, as options and settings have them, and their words.
+// The bounds of a number in options and settings, and their wording.
 #ifndef BATON_SDK_BASE_BOUNDS_H_
 #define BATON_SDK_BASE_BOUNDS_H_
 

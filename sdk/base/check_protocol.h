@@ -1,4 +1,4 @@
-// What a controller and its `baton-worker check` say to each other: requests on the program's
+// The protocol between a controller and its `baton-worker check`: requests on the program's
 // standard input, responses on its standard output, one after the other.
 //
 // A request is the line
@@ -26,7 +26,7 @@ namespace baton {
 struct CheckRequestLine {
   uint64_t spec_bytes = 0;      ///< kMaxCheckSpecBytes at most.
   int64_t cpu_seconds = 0;      ///< Processor time that the check may take; at least 1.
-  uint64_t filtered_bytes = 0;  ///< That may be written below `folder`, in all files together.
+  uint64_t filtered_bytes = 0;  ///< Most that may be written below `folder`, in all files together.
   std::string folder;           ///< For data files that are filtered; empty: there is none.
 };
 
@@ -41,7 +41,7 @@ inline constexpr int kCheckCannotBeginCode = 127;
 inline constexpr uint64_t kMaxCheckSpecBytes = uint64_t{64} << 20;
 /// More is not read.
 inline constexpr uint64_t kMaxCheckAnswerBytes = uint64_t{16} << 20;
-/// Of a line, with its end.
+/// Longest line, with its end.
 inline constexpr size_t kMaxCheckLineBytes = 8192;
 
 /// With the line's end.

@@ -28,7 +28,7 @@ struct BootClock {
   }
 };
 
-/// What deadlines and durations inside a process are measured with: the wall clock may be set, and
+/// The clock that measures deadlines and durations inside a process: the wall clock may be set, and
 /// the steady clock stands still while the machine sleeps. Compare it with other values of this
 /// function alone; its date means nothing.
 inline absl::Time BootNow() {

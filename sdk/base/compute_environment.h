@@ -1,5 +1,5 @@
 // The environment in which a process of this machine computes best; libraries read it when they are
-// loaded, so it must stand before a worker starts.
+// loaded, so it must be set before a worker starts.
 #ifndef BATON_SDK_BASE_COMPUTE_ENVIRONMENT_H_
 #define BATON_SDK_BASE_COMPUTE_ENVIRONMENT_H_
 
@@ -13,8 +13,8 @@
 
 namespace baton {
 
-/// NAME=VALUE each: one thread, and the widest kernels this processor has. What the user has set
-/// in this process's environment is left out, except for the threads.
+/// NAME=VALUE each: one thread, and the widest kernels this processor has. Variables that the user
+/// has set in this process's environment are left out, except for the threads.
 inline std::vector<std::string> ComputeEnvironment() {
   std::vector<std::string> environment = {"OMP_NUM_THREADS=1", "OMP_WAIT_POLICY=PASSIVE"};
   auto add = [&](const char* name, const char* value) {

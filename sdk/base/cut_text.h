@@ -11,9 +11,9 @@
 
 namespace baton {
 
-/// `text`; of a longer one than `most` bytes its beginning, without a part of a UTF-8 character,
-/// and "… (N bytes)", which is its length. The answer has `most` bytes at most, so cutting it again
-/// changes nothing. `most` is at least 64.
+/// `text`; if it is longer than `most` bytes, its beginning, cut at the edge of a UTF-8 character,
+/// and "… (N bytes)", its length. The answer has `most` bytes at most, so cutting it again changes
+/// nothing. `most` is at least 64.
 inline std::string CutText(absl::string_view text, size_t most = kQuotedBytes) {
   if (text.size() <= most) return std::string(text);
   const std::string length = absl::StrCat("… (", text.size(), " bytes)");

@@ -15,7 +15,7 @@ namespace baton {
 /// SHA-256 (FIPS 180-4), 32 bytes.
 std::string Sha256(absl::string_view data);
 
-/// The same of bytes that come in pieces. One thread at a time.
+/// The digest of bytes that come in pieces. One thread at a time.
 class Sha256Hasher {
  public:
   Sha256Hasher();

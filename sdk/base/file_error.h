@@ -12,7 +12,7 @@
 
 namespace baton {
 
-/// True for the errors that end when somebody makes room: no space, a quota, a limit of the file.
+/// True for the errors that end when room is made: no space, a quota, a limit of the file.
 inline bool IsDiskFull(int error) { return error == ENOSPC || error == EDQUOT || error == EFBIG; }
 
 /// "WHAT PATH: the text of `error`, a value of errno". RESOURCE_EXHAUSTED: the disk is full; else

@@ -1,4 +1,4 @@
-// How many files and connections a process may have open.
+// The number of files and connections that a process may have open.
 #ifndef BATON_SDK_BASE_FILE_LIMIT_H_
 #define BATON_SDK_BASE_FILE_LIMIT_H_
 

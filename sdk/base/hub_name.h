@@ -8,8 +8,8 @@
 
 namespace baton {
 
-/// How to get a folder, where `path` reads as the name of a model on the hub ("Qwen/Qwen2.5-0.5B");
-/// else empty.
+/// Instructions to get a folder, if `path` looks like the name of a model on the hub
+/// ("Qwen/Qwen2.5-0.5B"); else empty.
 std::string HubNameHint(absl::string_view path);
 
 }  // namespace baton

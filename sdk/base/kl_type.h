@@ -23,7 +23,7 @@ struct KlType {
   bool straight_through = false;  ///< The gradient is k2's.
 };
 
-/// None for a name that is none of them. LossOptions.kl_loss_type (job_spec.proto) lists them.
+/// nullopt for an unknown name. LossOptions.kl_loss_type (job_spec.proto) lists them.
 std::optional<KlType> ParseKlType(absl::string_view name);
 
 }  // namespace baton

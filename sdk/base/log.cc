@@ -44,7 +44,7 @@ std::shared_ptr<spdlog::logger> MakeLogger(const LogOptions& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    // It rotates by itself; the process is told of another rename (ReopenLog).
+    // The sink rotates the file itself; a rename by others is announced by ReopenLog.
     sink = std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, kMaxFileBytes,
                                                                   kOlderFiles);
   }

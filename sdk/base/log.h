@@ -49,7 +49,7 @@ void SilenceLog();
 /// file cannot be opened, the old one stays, and a warning is logged.
 void ReopenLog();
 
-/// Whether SIGHUP is a program's to reopen its files. False for one that logs to a terminal: it
+/// Whether a program reopens its files at SIGHUP. False for a program that logs to a terminal: it
 /// ends with the terminal.
 bool ReopensOnHangup();
 

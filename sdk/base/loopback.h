@@ -1,4 +1,4 @@
-// Which addresses stay on this machine.
+// Recognition of addresses that stay on this machine.
 #ifndef BATON_SDK_BASE_LOOPBACK_H_
 #define BATON_SDK_BASE_LOOPBACK_H_
 

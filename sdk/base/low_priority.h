@@ -1,4 +1,4 @@
-// Threads of bulk work give way to those that answer.
+// Threads for bulk work, which give way to threads that answer calls.
 #ifndef BATON_SDK_BASE_LOW_PRIORITY_H_
 #define BATON_SDK_BASE_LOW_PRIORITY_H_
 
@@ -13,7 +13,7 @@ namespace baton {
 /// otherwise nothing changes. (On Linux a nice value is a thread's own.)
 inline void LowerThreadPriority() { ::setpriority(PRIO_PROCESS, 0, 10); }
 
-/// The same for every thread of a pool that has exactly `threads` and nothing to do yet;
+/// As above, for every thread of a pool that has exactly `threads` and nothing to do yet;
 /// `post(work)` gives it work. Returns at once.
 template <typename Post>
 void LowerPoolPriority(int threads, Post post) {

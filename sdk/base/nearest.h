@@ -1,4 +1,4 @@
-// What to say of an unknown name.
+// Suggestions for an unknown name.
 #ifndef BATON_SDK_BASE_NEAREST_H_
 #define BATON_SDK_BASE_NEAREST_H_
 
@@ -10,7 +10,7 @@
 namespace baton {
 
 /// The one of `known` that `given` was probably meant to be, by Levenshtein's distance; null when
-/// none is near. Of equally near ones the first.
+/// none is near. Among equally near ones the first.
 const std::string* Nearest(absl::string_view given, const std::vector<std::string>& known);
 
 }  // namespace baton

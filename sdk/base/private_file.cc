@@ -44,7 +44,7 @@ absl::StatusOr<std::string> ReadTokenFile(absl::string_view flag, const std::str
 }
 
 absl::Status MakePrivate(const std::string& path) {
-  // One that is there is not opened: closing a file drops the locks that its process has on it.
+  // An existing file is not opened: closing a file drops the locks that its process has on it.
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd >= 0) ::close(fd);
   if (fd >= 0 || (errno == EEXIST &&

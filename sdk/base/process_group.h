@@ -10,7 +10,7 @@
 
 namespace baton {
 
-/// How a process ended.
+/// The way in which a process ended.
 struct ProcessEnd {
   bool killed = false;  ///< By a signal.
   int number = 0;       ///< The signal; else the exit code.
@@ -33,7 +33,8 @@ class ProcessGroup {
 
   pid_t leader() const { return leader_; }
 
-  /// How the leader ended by itself; nothing: it still runs after `timeout`, or was killed by Kill.
+  /// The way in which the leader ended by itself; nothing: it still runs after `timeout`, or was
+  /// killed by Kill.
   std::optional<ProcessEnd> WaitFor(absl::Duration timeout);
   /// SIGTERM to the leader.
   void Terminate();

@@ -50,7 +50,7 @@ TEST(ProcessGroupTest, WhatWasKilledHasNoEndOfItsOwn) {
   EXPECT_EQ(errno, ECHILD);
 }
 
-// The leader ends at once. What it started writes its number, and sleeps.
+// The leader ends at once. The process that it started writes its own number, and sleeps.
 TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
   const TestFolder folder;
   const std::string file = folder.path("pid");
@@ -73,7 +73,7 @@ TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
   EXPECT_FALSE(runs());
 }
 
-// What the leader left behind tells which signal it got.
+// A file that the leader leaves tells which signal it got.
 TEST(ProcessGroupTest, WhatSomeoneElseReapedGetsNoSignal) {
   const TestFolder folder;
   const std::string file = folder.path("pid");

@@ -66,7 +66,7 @@ absl::StatusOr<Regex> Regex::Compile(absl::string_view pattern, const RegexOptio
   uint32_t groups = 0;
   pcre2_pattern_info(compiled->code.get(), PCRE2_INFO_CAPTURECOUNT, &groups);
   compiled->group_count = static_cast<int>(groups);
-  // Where machine code cannot be made (a hardened kernel) the interpreter is used instead.
+  // If machine code cannot be made (a hardened kernel), the interpreter is used instead.
   pcre2_jit_compile(compiled->code.get(), PCRE2_JIT_COMPLETE);
   return Regex(std::move(compiled));
 }

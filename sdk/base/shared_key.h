@@ -19,9 +19,9 @@ absl::StatusOr<std::string> ReadKeyFile(absl::string_view flag, const std::strin
 /// there already. Folders above are made. FAILED_PRECONDITION: it cannot be written.
 [[nodiscard]] absl::Status MakeKeyFile(const std::string& path);
 
-/// What a relay that shares `key` with the controller asks of a worker that publishes versions of
-/// `job`. It is of use for that job alone: with a uid, not for another of its name. Without one:
-/// for versions of that name that were published without one.
+/// The capability that a relay that shares `key` with the controller asks of a worker that
+/// publishes versions of `job`. It is valid for that job alone: with a uid, not for another job of
+/// its name. Without one: for versions of that name that were published without one.
 std::string PublishCapability(absl::string_view key, absl::string_view job,
                               absl::string_view job_uid = "");
 

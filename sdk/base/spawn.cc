@@ -25,13 +25,13 @@ constexpr int kPassed = kSpawnPassedFd;
 
 enum class Failure : int { kDirectory, kProgram, kOther };
 
-/// What the child writes to its parent if it cannot become the program.
+/// The child's message to its parent if it cannot become the program.
 struct SpawnReport {
   Failure failure = Failure::kOther;
   int error = 0;  // errno
 };
 
-/// What the child needs, made before it begins: it must not allocate.
+/// Everything that the child needs, made before the fork: the child must not allocate.
 struct Prepared {
   const SpawnOptions& options;
   std::vector<char*> arguments, environment;

@@ -19,10 +19,11 @@ struct SpawnOptions {
   std::vector<std::string> arguments;  ///< The first is the program's path; PATH is not searched.
   std::optional<std::vector<std::string>> environment;  ///< "NAME=value"; unset: this process's.
   std::string working_dir;                              ///< Empty: this process's.
-  /// What become the standard streams of the child; -1: /dev/null. They stay the caller's.
+  /// Descriptors that become the standard streams of the child; -1: /dev/null. The caller keeps
+  /// them.
   int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;
-  /// What becomes the child's descriptor kSpawnPassedFd; -1: none. It stays the caller's. No other
-  /// open file of this process reaches the child.
+  /// The descriptor that becomes the child's kSpawnPassedFd; -1: none. The caller keeps it. No
+  /// other open file of this process reaches the child.
   int passed_fd = -1;
   bool own_group = false;  ///< The child leads a process group of its own.
   /// The signal that the child gets when the thread that started it ends; 0: none.

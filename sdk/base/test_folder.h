@@ -38,7 +38,7 @@ class TestFolder {
   }
 
   const std::string& path() const { return path_; }
-  /// Of a file or folder in it, which need not exist.
+  /// The path of a file or folder in this folder, which need not exist.
   std::string path(const std::string& name) const {
     return (std::filesystem::path(path_) / name).string();
   }

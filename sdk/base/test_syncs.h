@@ -1,6 +1,6 @@
-// Which files and folders the process of a test has synced: a missing fsync changes nothing that a
-// test sees otherwise. It takes the place of fsync and fdatasync, so one source of a test program
-// includes it.
+// A record of the files and folders that a test's process has synced: no test would notice a
+// missing fsync otherwise. This header defines fsync and fdatasync anew, so only one source of a
+// test program includes it.
 #ifndef BATON_SDK_BASE_TEST_SYNCS_H_
 #define BATON_SDK_BASE_TEST_SYNCS_H_
 
@@ -28,7 +28,7 @@ class TestSyncs {
     absl::MutexLock lock(&state.mu);
     state.paths.push_back(path);
   }
-  /// Those since the last call.
+  /// The paths synced since the last call.
   static std::vector<std::string> Take() {
     State& state = Shared();
     absl::MutexLock lock(&state.mu);

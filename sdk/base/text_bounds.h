@@ -13,19 +13,19 @@
 namespace baton {
 
 // ---- Texts, in bytes.
-/// What a message quotes of a text that it speaks of.
+/// The part of a text that a message quotes.
 inline constexpr size_t kQuotedBytes = 1024;
 /// A name: of a worker, a job, a role, a method, a column, a metric, a file.
 inline constexpr size_t kNameBytes = 256;
 /// The name of a metric that gets a series; a longer one is dropped and counted.
 inline constexpr size_t kMetricNameBytes = 200;
-/// Why a response ended.
+/// A response's finish reason.
 inline constexpr size_t kFinishReasonBytes = 64;
-/// What a reward says of a response that it cannot judge. Each response has it in several rows.
+/// A reward's error about a response that it cannot judge. Several rows of a response hold it.
 inline constexpr size_t kScoreErrorBytes = 2 << 10;
 /// The message of a failed task.
 inline constexpr size_t kErrorBytes = 8 << 10;
-/// What keeps a role from its work.
+/// A role's reason why it cannot work.
 inline constexpr size_t kTroubleBytes = 8 << 10;
 /// A line of a log; and what counts as one line where a number of lines is kept, so that these are
 /// bounded in bytes as well.
@@ -58,7 +58,7 @@ inline constexpr size_t kHeldMessageBytes = size_t{128} << 20;
 
 // ---- Labels of a spec; more or longer ones are refused.
 inline constexpr int kMostLabels = 64;
-inline constexpr size_t kLabelBytes = 8 << 10;  ///< Of a value; a name has kNameBytes.
+inline constexpr size_t kLabelBytes = 8 << 10;  ///< A label's value; names have kNameBytes.
 
 }  // namespace baton
 

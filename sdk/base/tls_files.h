@@ -10,8 +10,8 @@ struct TlsFiles {
   /// Authorities to trust. A client's: they signed the server's certificate ("system": the
   /// machine's own list). A server's: they signed its clients' (empty: clients need none).
   std::string ca;
-  std::string certificate;  ///< One's own. A client needs one only for mutual TLS.
-  std::string key;          ///< Of the certificate.
+  std::string certificate;  ///< This side's certificate. A client needs one only for mutual TLS.
+  std::string key;          ///< Key of the certificate.
 
   bool any() const { return !ca.empty() || !certificate.empty() || !key.empty(); }
 };

@@ -9,9 +9,9 @@
 namespace baton {
 
 struct UpWorkers {
-  absl::string_view option;  ///< Of `baton up`, without its dashes: how many of them.
-  absl::string_view id;      ///< Their worker ids are ID-0, ID-1, ….
-  absl::string_view roles;   ///< What each of them plays, separated by commas.
+  absl::string_view option;  ///< Option of `baton up` for their number, without its dashes.
+  absl::string_view id;      ///< Prefix of worker ids: ID-0, ID-1, ….
+  absl::string_view roles;   ///< Roles that each of them plays, separated by commas.
 };
 
 /// The first that plays a role is the one to add for that role alone; the last one plays every

@@ -7,8 +7,8 @@ namespace {
 
 constexpr char32_t kReplacement = 0xFFFD;
 
-// What may follow a lead byte: the number of continuation bytes and the range of the first one
-// (the later ones are always 80..BF).
+// The bytes that may follow a lead byte: the number of continuation bytes and the range of the
+// first one (the later ones are always 80..BF).
 struct Lead {
   int continuations;
   unsigned char low, high;

@@ -13,7 +13,7 @@
 
 namespace baton {
 
-/// What stands at the start of a text.
+/// The kind of bytes at the start of a text.
 struct Utf8Char {
   enum class Kind {
     kValid,       ///< One character of `length` bytes.

@@ -1,4 +1,4 @@
-// The version of Baton that a program is of.
+// The version of Baton that a program belongs to.
 #ifndef BATON_SDK_BASE_VERSION_H_
 #define BATON_SDK_BASE_VERSION_H_
 
@@ -8,11 +8,11 @@
 
 namespace baton {
 
-/// Of the release, as the project in CMakeLists.txt has it: "0.1.0".
+/// The version of the release, from the project in CMakeLists.txt: "0.1.0".
 absl::string_view Version();
 /// The first twelve digits of the commit that was built; "": it is not known.
 absl::string_view Commit();
-/// What `PROGRAM --version` prints: "PROGRAM 0.1.0 (commit 0123456789ab)".
+/// The text that `PROGRAM --version` prints: "PROGRAM 0.1.0 (commit 0123456789ab)".
 std::string VersionLine(absl::string_view program);
 
 }  // namespace baton

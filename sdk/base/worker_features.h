@@ -1,4 +1,4 @@
-// What a worker may promise beyond its methods (worker_service.proto: Hello.features).
+// Features that a worker may promise beyond its methods (worker_service.proto: Hello.features).
 #ifndef BATON_SDK_BASE_WORKER_FEATURES_H_
 #define BATON_SDK_BASE_WORKER_FEATURES_H_
 
@@ -32,7 +32,7 @@ inline constexpr const char* kFeatureModels[] = {"mistral", "qwen3"};
 /// Roles that read prompts: it reads tokenizers with byte_fallback (Llama-2, Mistral).
 inline constexpr char kByteFallbackFeature[] = "byte_fallback_tokenizers";
 
-/// What a worker promises that loads all models that Baton knows.
+/// The features of a worker that loads every model that Baton knows.
 inline std::vector<std::string> ModelFeatures() {
   std::vector<std::string> out = {kByteFallbackFeature};
   for (const char* model : kFeatureModels) out.push_back(kModelFeaturePrefix + std::string(model));

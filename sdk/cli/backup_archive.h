@@ -37,11 +37,10 @@ struct RestoredBackup {
   int64_t bytes = 0;
 };
 
-/// Unpacks into `folder`, which is empty or not there; `on_file` hears each path. What stands there
-/// afterwards is all of the backup, or nothing. NOT_FOUND: there is no archive.
-/// FAILED_PRECONDITION: the folder is not empty or cannot be written, the archive is a folder.
-/// RESOURCE_EXHAUSTED: the disk is full. DATA_LOSS: the archive is damaged, not whole, or another
-/// kind of file.
+/// Unpacks into `folder`, which is empty or not there; `on_file` hears each path. The folder then
+/// holds all of the backup, or nothing. NOT_FOUND: there is no archive. FAILED_PRECONDITION: the
+/// folder is not empty or cannot be written, the archive is a folder. RESOURCE_EXHAUSTED: the disk
+/// is full. DATA_LOSS: the archive is damaged, not whole, or another kind of file.
 absl::StatusOr<RestoredBackup> RestoreBackup(
     const std::string& archive, const std::string& folder,
     const std::function<void(const std::string& path)>& on_file);

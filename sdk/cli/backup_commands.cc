@@ -17,7 +17,7 @@
 namespace baton::cli {
 namespace {
 
-// One line that is written over, where people look at it.
+// A progress line that is overwritten, on a terminal.
 class BackupProgress {
  public:
   void Add(int64_t files, int64_t bytes) {

@@ -75,7 +75,7 @@ TEST_F(CommandLineTest, SaysThatNobodyAnswers) {
   EXPECT_EQ(nlohmann::json::parse(outcome.out)["error"]["code"], "UNAVAILABLE");
 }
 
-// What fails on this machine is not blamed on a controller elsewhere.
+// An error on this machine is not blamed on a controller elsewhere.
 TEST_F(CommandLineTest, SaysWhatCannotBeWritten) {
   Write("state/data", "a file where `up` makes a folder");
   const Outcome outcome = RunBaton({"up", "--state-dir", folder_.path("state")});
@@ -145,7 +145,7 @@ TEST_F(CommandLineTest, PrunesWhatEndedLongAgo) {
   EXPECT_THAT(Run({"jobs"}).out, HasSubstr("add  rl    SUCCEEDED")) << "the plain list";
 }
 
-// What a user types who lost the controller's store, and has the jobs' folders.
+// The commands of a user who lost the controller's store and still has the jobs' folders.
 TEST_F(CommandLineTest, ResumesFromAFolder) {
   const std::string folder = folder_.path("jobs/default/add");
   std::filesystem::create_directories(folder);
@@ -291,7 +291,7 @@ TEST_F(CommandLineTest, ExportsToAPathOfThisShell) {
   EXPECT_THAT(outcome.out, HasSubstr((std::filesystem::current_path() / "some/folder").string()));
   EXPECT_THAT(Run({"export", "add", "folder", "--dtype", "float16"}).out,
               AllOf(HasSubstr("folderfloat16"), HasSubstr("it keeps is not known")));
-  // Of float32, in which weights are trained, there is nothing to say.
+  // Weights are trained in float32, so the command says nothing of rounding.
   EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("keeps")), HasSubstr("baton generate --model")));
   EXPECT_THAT(Run({"export", "add", "folder", "--dtype", "bfloat16"}).out,
               HasSubstr("bfloat16 keeps 8.7% of the update: of 1000 weights that training changed, "

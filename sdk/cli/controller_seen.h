@@ -1,4 +1,4 @@
-// What a command says about a controller that gives it no answer.
+// Messages of a command about a controller that does not answer.
 #ifndef BATON_SDK_CLI_CONTROLLER_SEEN_H_
 #define BATON_SDK_CLI_CONTROLLER_SEEN_H_
 
@@ -18,11 +18,11 @@ ServerSeen LookAtController(const std::string& address, const TlsFiles& tls);
 /// "answers", "not_ready", "no_controller", "silent", "nothing_listens", "away": for programs.
 std::string SeenWord(const ServerSeen& seen);
 
-/// What was seen at `address`, and what to do about it. One sentence or two.
+/// A sentence or two: what was found at `address`, and what to do about it.
 std::string SeenText(const std::string& address, const ServerSeen& seen);
 
-/// What a command that follows a job says of an outage: at its begin, at times while it lasts, and
-/// at its end. One outage after the other; not thread-safe.
+/// The messages about an outage of a command that follows a job: at its begin, at times while it
+/// lasts, and at its end. One outage after the other; not thread-safe.
 class OutageNotice {
  public:
   explicit OutageNotice(std::string address) : address_(std::move(address)) {}

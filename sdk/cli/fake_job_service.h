@@ -43,13 +43,13 @@ class FakeJobService final : public v1::JobService::Service,
   ~FakeJobService() override { server_->Shutdown(); }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-  // What is answered, to be changed before a call.
+  // Answers; a test changes them before a call.
   v1::Job job;
   v1::ValidateJobResponse validation;
   grpc::Status created = grpc::Status::OK;
-  int busy = 0;  ///< So many calls about jobs are refused for the moment.
+  int busy = 0;  ///< Number of calls about jobs to refuse as busy.
   v1::Replay replay;
-  /// One entry per connection of a watch; the stream then breaks, but for the last one.
+  /// One entry per connection of a watch; each stream but the last one then breaks.
   std::vector<std::vector<v1::JobEvent>> watches;
   int unopened = 0;  ///< So many watches break before the service has taken them.
   /// Called in each watch, before its first event is sent.
@@ -57,9 +57,9 @@ class FakeJobService final : public v1::JobService::Service,
   int64_t oldest_event = 0;  ///< Watches from an earlier revision than before it are refused.
   v1::ExplainJobResponse explanation;
   std::string log_message = "actor is ready";
-  int trajectories = 3;  ///< That a list answers: 3, the third unlike the others, or more.
-  std::map<std::string, double> step_metrics;  ///< Beside critic/score/mean, of every step.
-  std::map<std::string, double> rare_metrics;  ///< Of step 2 alone.
+  int trajectories = 3;  ///< Number in a list's answer: 3, the third unlike the others, or more.
+  std::map<std::string, double> step_metrics;  ///< In every step, beside critic/score/mean.
+  std::map<std::string, double> rare_metrics;  ///< In step 2 alone.
 
   /// Waits until `call` was made so many times, for ten seconds at most.
   void AwaitCall(const std::string& call, int times) {
@@ -68,7 +68,7 @@ class FakeJobService final : public v1::JobService::Service,
     mu_.AwaitWithTimeout(absl::Condition(&made), absl::Seconds(10));
   }
 
-  // What was asked; read when the call is over.
+  // The requests; read them when the call is over.
   std::vector<std::string> calls;
   std::vector<int64_t> watched_after;
   v1::JobSpec submitted;

@@ -1,4 +1,4 @@
-// A job's dataflow as people see it.
+// A job's dataflow as text for people.
 #ifndef BATON_SDK_CLI_GRAPH_H_
 #define BATON_SDK_CLI_GRAPH_H_
 

@@ -1,4 +1,4 @@
-// What Ctrl-C says while a command only looks on.
+// The message at Ctrl-C while a command only watches.
 #ifndef BATON_SDK_CLI_INTERRUPT_NOTICE_H_
 #define BATON_SDK_CLI_INTERRUPT_NOTICE_H_
 

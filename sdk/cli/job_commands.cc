@@ -271,7 +271,7 @@ struct SamplesFlags {
 // equal. So for each sample that is printed so many are asked for, within a limit.
 constexpr int kAskedPerSample = 16, kMostAsked = 200;
 
-// Of samples that a reader cannot tell apart the first one, with their number.
+// The first of each set of samples that look the same to a reader, with their number.
 std::vector<std::pair<const v1::Trajectory*, int>> Unlike(const v1::ListTrajectoriesResponse& list,
                                                           bool full) {
   std::vector<std::pair<const v1::Trajectory*, int>> unlike;

@@ -1,4 +1,4 @@
-// What a job has learned, in a line or two, for the end of `watch`.
+// A summary of what a job has learned, in a line or two, for the end of `watch`.
 #ifndef BATON_SDK_CLI_LEARNING_SUMMARY_H_
 #define BATON_SDK_CLI_LEARNING_SUMMARY_H_
 

@@ -15,7 +15,7 @@
 namespace baton::cli {
 namespace {
 
-// What a coarser type than that of training leaves of the update, a line; nothing of float32.
+// A line on how much of the update a type coarser than that of training keeps; empty for float32.
 std::string WhatItKeeps(const v1::ExportCheckpointResponse& exported) {
   const std::string& dtype = exported.dtype();
   if (dtype.empty() || dtype == "float32") return "";
@@ -36,7 +36,7 @@ std::string WhatItKeeps(const v1::ExportCheckpointResponse& exported) {
       dtype, share, exported.changed_weights(), exported.kept_weights(), kRemedy);
 }
 
-// What to do with the model of a job: the prompts of `generate` should look as in the job.
+// Suggested commands for the model of a job: the prompts of `generate` should look as in the job.
 std::string HowToTry(const v1::JobSpec& spec, const std::string& directory) {
   if (spec.kind() == v1::JOB_KIND_REWARD_MODEL) {
     return absl::StrCat("it scores responses: name it in reward_model.model.path of a spec (",

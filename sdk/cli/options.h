@@ -1,4 +1,4 @@
-// What every command shares: where the controller is, how to print, how to fail.
+// Parts that every command shares: the controller's address, printing, failing.
 #ifndef BATON_SDK_CLI_OPTIONS_H_
 #define BATON_SDK_CLI_OPTIONS_H_
 
@@ -28,7 +28,7 @@ struct GlobalOptions {
   TlsFiles tls;
   bool insecure = false;        ///< The token may leave this machine in clear text.
   std::string output = "text";  ///< "text" or "json".
-  std::string state_dir;        ///< Of `up`.
+  std::string state_dir;        ///< State folder of `up`.
 
   bool json() const { return output == "json"; }
   std::string Address() const;

@@ -152,7 +152,7 @@ absl::StatusOr<placement::Restriction> PoolsByHand(const v1::JobSpec& spec,
   return out;
 }
 
-// What of the spec's own way the plan is not.
+// The differences between the plan and the spec's own settings.
 void AddNotesOfSpec(const PlanFlags& flags, const v1::JobSpec& spec,
                     std::vector<std::string>* notes) {
   if (flags.file.empty()) return;
@@ -207,7 +207,7 @@ absl::StatusOr<std::string> ReadText(const std::string& file) {
   return text.str();
 }
 
-// What the flags say to calibrate by: factors and a sentence; nothing when they say nothing.
+// The calibration that the flags ask for: factors and a sentence; nothing without such flags.
 absl::Status CalibrateBy(const GlobalOptions& options, const PlanFlags& flags,
                          const PlanInput& input, placement::SpecProblem* made) {
   if (flags.job.empty() && flags.timings.empty()) return absl::OkStatus();
@@ -262,7 +262,7 @@ void AddNotes(const placement::Plan& plan, placement::SpecProblem* made) {
   }
 }
 
-// Which layouts there are.
+// Chooses the space of layouts.
 absl::Status ChooseSpace(const PlanFlags& flags, const v1::JobSpec& spec,
                          placement::Problem* problem) {
   const std::string space = !flags.space.empty() ? flags.space

@@ -15,7 +15,7 @@ struct PlanReport {
   const placement::SearchResult& result;
   std::vector<std::string> notes;
   size_t top = 5;             ///< Runners-up that are shown.
-  double search_seconds = 0;  ///< How long the search took.
+  double search_seconds = 0;  ///< Duration of the search.
 };
 
 std::string PlanAsText(const PlanReport& report);

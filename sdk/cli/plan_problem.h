@@ -1,4 +1,4 @@
-// From a spec and --models to the question that `baton plan` asks.
+// The conversion of a spec and --models to the problem that `baton plan` solves.
 #ifndef BATON_SDK_CLI_PLAN_PROBLEM_H_
 #define BATON_SDK_CLI_PLAN_PROBLEM_H_
 
@@ -13,12 +13,12 @@ namespace baton::cli {
 
 struct PlanInput {
   v1::JobSpec spec;
-  std::string folder;               ///< Of the spec: model paths are relative to it.
+  std::string folder;               ///< The spec's folder: model paths are relative to it.
   std::vector<std::string> models;  ///< "llama-70b" for all roles, or "actor=llama-13b".
 };
 
-/// What is planned without a spec: HybridFlow's workload, PPO with four models in bfloat16,
-/// 1024 prompts and responses of 1024 tokens, eight updates.
+/// The problem that is planned without a spec: HybridFlow's workload, PPO with four models in
+/// bfloat16, 1024 prompts and responses of 1024 tokens, eight updates.
 extern const char kDefaultPlanSpec[];
 
 /// A model by its name (`llama-7b`), by a Hugging Face directory or by its config.json.

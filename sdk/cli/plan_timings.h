@@ -1,4 +1,4 @@
-// What a job recorded of its steps, for `baton plan` to calibrate itself by.
+// The recorded timings of a job's steps, by which `baton plan` calibrates itself.
 #ifndef BATON_SDK_CLI_PLAN_TIMINGS_H_
 #define BATON_SDK_CLI_PLAN_TIMINGS_H_
 
@@ -11,7 +11,7 @@
 
 namespace baton::cli {
 
-/// What `baton metrics JOB -o json` printed. InvalidArgument: it is something else.
+/// Reads the output of `baton metrics JOB -o json`. InvalidArgument: it is something else.
 absl::StatusOr<v1::ListMetricsResponse> ParseTimings(const std::string& json);
 
 /// The steps of a job of this spec: `timing_s/update_actor`, `timing_s/gen`, `prompt_length/mean`

@@ -32,7 +32,7 @@ struct EndedJob {
   absl::Time end;
 };
 
-// Those to delete, the newest first. The newest `keep` stay, whatever their age.
+// The jobs to delete, the newest first. The newest `keep` stay, whatever their age.
 std::vector<EndedJob> ChooseOld(const std::vector<v1::Job>& jobs, absl::Time before, int64_t keep) {
   std::vector<EndedJob> ended;
   for (const v1::Job& job : jobs) {
@@ -63,7 +63,7 @@ int Prune(const GlobalOptions& options, const PruneFlags& flags) {
   for (const EndedJob& job : old) {
     if (deletes) {
       const absl::Status deleted = client->DeleteJob(job.name);
-      // Somebody else deleted or resumed it meanwhile: it is not one of those any more.
+      // Another user deleted or resumed it meanwhile, so it need not be deleted any more.
       if (absl::IsNotFound(deleted) || absl::IsFailedPrecondition(deleted)) continue;
       if (!deleted.ok()) return Fail(options, deleted);
     }

@@ -10,8 +10,8 @@ namespace baton::cli {
 /// The path of `program` in the folder of this executable.
 std::string SiblingPath(const std::string& program);
 
-/// This process becomes `program` with these arguments, the first of them the name by which it
-/// calls itself. Returns only if that fails, with why: "cannot run PATH: …".
+/// Replaces this process with `program` and these arguments; the first one is the name by which the
+/// program calls itself. Returns only if that fails, with why: "cannot run PATH: …".
 std::string BecomeSibling(const std::string& program, std::vector<std::string> arguments);
 
 }  // namespace baton::cli

@@ -1,4 +1,4 @@
-// Paths in a spec are relative to the spec's folder.
+// Resolution of paths in a spec, which are relative to the spec's folder.
 #ifndef BATON_SDK_CLI_SPEC_PATHS_H_
 #define BATON_SDK_CLI_SPEC_PATHS_H_
 

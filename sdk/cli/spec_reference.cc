@@ -119,7 +119,7 @@ std::string AllowedText(const pb::FieldDescriptor& field, const v1::Setting& set
   return absl::StrCat("one of ", absl::StrJoin(names, ", "));
 }
 
-// What comes below a field in a path.
+// The fields below a field in a path.
 std::string Prefix(const std::string& path, const pb::FieldDescriptor& field) {
   return absl::StrCat(path, field.is_map() ? ".NAME" : field.is_repeated() ? "[]" : "");
 }

@@ -26,7 +26,7 @@ struct SpecField {
 /// A message of the spec. Several places may have the same one, e.g. `actor` and `critic.train`.
 struct SpecSection {
   std::string message;             ///< "RolloutSpec".
-  std::vector<std::string> paths;  ///< Where it stands, the first one first; "" for the whole spec.
+  std::vector<std::string> paths;  ///< Its paths, the first one first; "" for the whole spec.
   std::string meaning;
   std::vector<SpecField> fields;  ///< In the order of the proto.
 };
@@ -34,11 +34,11 @@ struct SpecSection {
 /// In the order in which the spec names them. The text of the comments is compiled in.
 const std::vector<SpecSection>& SpecSections();
 
-/// What `path` names ("rollout.n", "spec.rollout", "reward.rules[0].type"). `field.path` is `path`
-/// as it was given. NotFound names the nearest path there is.
+/// The field or section that `path` names ("rollout.n", "spec.rollout", "reward.rules[0].type").
+/// `field.path` is `path` as it was given. NotFound names the nearest path there is.
 struct SpecEntry {
   SpecField field;
-  const SpecSection* section = nullptr;  ///< Of a field that has fields of its own; else null.
+  const SpecSection* section = nullptr;  ///< Set for a field that has fields of its own; else null.
 };
 absl::StatusOr<SpecEntry> FindSpecEntry(absl::string_view path);
 

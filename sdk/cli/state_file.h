@@ -1,4 +1,4 @@
-// What a running `baton up` leaves for the other commands: `state.json` in its state folder.
+// The file by which other commands find a running `baton up`: `state.json` in its state folder.
 #ifndef BATON_SDK_CLI_STATE_FILE_H_
 #define BATON_SDK_CLI_STATE_FILE_H_
 
@@ -23,7 +23,7 @@ struct ClusterState {
   int supervisor = 0;  ///< Pid.
   std::string controller, http, relay;
   bool ready = false;
-  std::string error;  ///< Why it could not come up.
+  std::string error;  ///< The reason why `baton up` failed to start.
   std::vector<ProcessState> processes;
 };
 

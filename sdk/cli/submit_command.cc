@@ -34,13 +34,13 @@ struct SubmitFlags {
   bool dry_run = false;
 };
 
-// Of Baton's own reward worker, which has no code of the user but the command.
+// The method of Baton's own reward worker, whose only user code is the command.
 constexpr char kDefaultRewardMethod[] = "compute_reward";
 
-// What the controller calls a file -> what its user does.
+// The controller's name of a file -> the user's name of it.
 using LocalNames = std::map<std::string, std::string>;
 
-// What the controller need not be asked about a spec, for its user is told already.
+// Problems that the controller need not report: the user is told of them already.
 struct LocalProblems {
   std::vector<SpecProblem> absent;   // data files that are not there
   std::vector<std::string> emptied;  // paths of lists that have no other file
@@ -76,7 +76,7 @@ absl::Status Upload(Client& client, const fs::path& folder, const std::string& f
   return absl::OkStatus();
 }
 
-// What the spec says relative to its own folder is made absolute, or uploaded.
+// Paths relative to the spec's folder are made absolute, or the files are uploaded.
 absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec, LocalNames* names,
                       LocalProblems* problems) {
   if (spec->has_data()) {
@@ -168,8 +168,8 @@ void Warn(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   }
 }
 
-// What the reward's own code gets of lines without an answer: nobody but its author knows whether
-// it looks at the answer. Rules and judges that do are refused by the controller.
+// A warning about lines without an answer for a reward with code of its own: only its author knows
+// whether it looks at the answer. Rules and judges that do are refused by the controller.
 void TellUnanswered(const v1::JobSpec& effective, const v1::DataFilesSummary& list) {
   const v1::RewardSpec& reward = effective.reward();
   const bool own = !reward.command().empty() ||
@@ -263,7 +263,7 @@ int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& f
   return kOk;
 }
 
-// What the controller calls the checkpoint that the user names: a folder, which the controller may
+// The controller's name of the checkpoint that the user names: a folder, which the controller may
 // see where this machine does not, or "job:NAME".
 std::string CheckpointOf(const SubmitFlags& flags) {
   const std::string& given = flags.checkpoint;
@@ -275,8 +275,8 @@ std::string CheckpointOf(const SubmitFlags& flags) {
   return absl::StrCat("job:", given, flags.best ? "@best" : "");
 }
 
-// A value of the job that is gone on from may not go with what --set changes: then --set is named.
-// `from` becomes where all other problems are.
+// A value of the source job may conflict with one that --set changes: the problem then names --set.
+// `from` becomes the place of all other problems.
 std::vector<SpecProblem> BlameSets(const std::vector<std::string>& sets,
                                    std::vector<SpecProblem> problems, std::string* from) {
   for (SpecProblem& problem : problems) {

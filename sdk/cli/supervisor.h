@@ -1,4 +1,4 @@
-// Starts processes, starts them again when they die, stops them all.
+// A supervisor that starts processes, starts them again when they die, and stops them all.
 #ifndef BATON_SDK_CLI_SUPERVISOR_H_
 #define BATON_SDK_CLI_SUPERVISOR_H_
 

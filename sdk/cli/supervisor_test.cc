@@ -68,7 +68,7 @@ TEST_F(SupervisorTest, StopEndsTheWholeGroupOfEveryChild) {
   const int grandchild = std::stoi(Read("grandchild"));
   supervisor.Stop(absl::Milliseconds(100));
   EXPECT_EQ(supervisor.States()[0].pid, 0);
-  // It is gone, or a zombie that is not reaped yet.
+  // The process is gone, or a zombie that is not reaped yet.
   EXPECT_TRUE(Eventually([&] {
     if (kill(grandchild, 0) != 0) return true;
     std::ifstream in(absl::StrCat("/proc/", grandchild, "/stat"));

@@ -27,7 +27,7 @@ std::string Plot(const std::vector<double>& values, int width, int height);
 /// Text on one line, cut to `width` characters. Control characters become spaces, and what is no
 /// UTF-8 becomes U+FFFD: the text may be a model's, and the line goes to a terminal.
 std::string OneLine(const std::string& text, size_t width = std::string::npos);
-/// The same for text whose line feeds stay, such as an error of several lines.
+/// As above, but line feeds stay, such as an error of several lines.
 std::string ForTerminal(const std::string& text);
 
 }  // namespace baton::cli

@@ -66,7 +66,8 @@ absl::StatusOr<int> FreePort(int port, const char* flag) {
                    " (0: any free one)"));
 }
 
-// The same at every start in this folder: the relay removes what one that was killed has left.
+// A prefix that is the same at every start in this folder: the relay removes the files that a
+// killed relay left.
 std::string ShmPrefix(const std::string& state_dir) {
   struct stat info = {};
   ::stat(state_dir.c_str(), &info);
@@ -328,7 +329,7 @@ int Down(const GlobalOptions& options) {
   return kOk;
 }
 
-// Its supervisor can only say that the processes live; the controller says itself whether it works.
+// The supervisor only knows that the processes live; the controller is asked whether it works.
 int Status(const GlobalOptions& options) {
   const std::string state_dir = options.StateDir();
   const auto state = ReadStateFile(state_dir);

@@ -1,4 +1,4 @@
-// How many workers of each kind `baton up` starts.
+// The number of workers of each kind that `baton up` starts.
 #ifndef BATON_SDK_CLI_UP_COUNTS_H_
 #define BATON_SDK_CLI_UP_COUNTS_H_
 
@@ -22,7 +22,7 @@ UpCounts DefaultUpCounts(int cores);
 /// quota; at least 1.
 int UsableCores();
 
-/// What the "MAX PERIOD" of a cgroup's cpu.max allows of `cores`: the quota, rounded up.
+/// The part of `cores` that the "MAX PERIOD" of a cgroup's cpu.max allows: the quota, rounded up.
 int CoresWithin(absl::string_view cpu_max, int cores);
 
 /// "trainers=1,rollouts=2", for baton-controller --up-workers.

@@ -1,4 +1,4 @@
-// What a job waits for, as one sentence.
+// The reason why a job waits, as one sentence.
 #ifndef BATON_SDK_CLI_WAIT_TEXT_H_
 #define BATON_SDK_CLI_WAIT_TEXT_H_
 

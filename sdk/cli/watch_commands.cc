@@ -133,7 +133,7 @@ class Watch {
     }
   }
 
-  // What was collected, from the tenth step before the end of it on.
+  // Shows the collected events from the tenth-last step on.
   void ShowPast() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const std::deque<v1::JobEvent> past = std::exchange(past_, {});
     size_t first = past.size();
@@ -173,7 +173,7 @@ class Watch {
   const std::string name_;
   const int64_t now_at_;  // revision when the watch began: later events are new
   const v1::Job::State at_first_;
-  // Of a job that has ended, how it ended is the last of its past too, not the header's alone.
+  // False for a job that had ended: the past that is shown then ends with the job's end, too.
   const bool goes_on_at_first_ = at_first_ != v1::Job::STATE_SUCCEEDED &&
                                  at_first_ != v1::Job::STATE_FAILED &&
                                  at_first_ != v1::Job::STATE_CANCELLED;

@@ -62,7 +62,7 @@ TEST_F(WatchTest, ShowsTheStateAndTheLastTenStepsThenWhatHappens) {
   EXPECT_THAT(outcome.out,
               StartsWith("add is RUNNING, step 20 of 21\nstep 11/21\nstep 12/21  left"));
   EXPECT_THAT(outcome.out, HasSubstr("step 20/21  left 1s\nstep 21/21\nstate SUCCEEDED\n"));
-  // Of the three steps that the service has numbers of.
+  // The summary is of the three steps that the service has numbers of.
   EXPECT_THAT(outcome.out, EndsWith("reward 0.250 → 0.750: step 1 and step 3\n"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("step 10/21")));
 }
@@ -77,7 +77,7 @@ TEST_F(WatchTest, ShowsAllFromTheStart) {
   EXPECT_EQ(Run({"watch", "add", "--from-start", "--after", "3"}).code, 2);
 }
 
-// Its past ends as the job did, although the header has the state too.
+// The past ends as the job did, although the header has the state too.
 TEST_F(WatchTest, OfAJobThatHasEndedTheLastLinesAreItsEnd) {
   service_.job.set_state(v1::Job::STATE_SUCCEEDED);
   service_.job.set_revision(3);
@@ -109,7 +109,7 @@ TEST_F(WatchTest, JsonHasTheSameEvents) {
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 23);
 }
 
-// Also before the first event: the stream was open.
+// An outage before the first event is told too: the stream was open.
 TEST_F(WatchTest, AnOutageIsSpokenOfAndNothingIsLeftOut) {
   service_.job.set_revision(0);
   service_.watches = {{}, {Happened(1, "step", 1)}, {Became(2, v1::Job::STATE_SUCCEEDED)}};

@@ -28,7 +28,7 @@ bool WaitsForOthers(v1::Job::State state) {
   return state == v1::Job::STATE_QUEUED || state == v1::Job::STATE_PAUSED;
 }
 
-// What waits first, then which side of an async job waits for the other one.
+// The first wait, then the side of an async job that waits for the other one.
 std::string ReasonText(const v1::ExplainJobResponse& answer) {
   if (answer.waits().empty()) return "";
   std::string text = WaitText(answer.waits(0));
@@ -166,7 +166,7 @@ std::string WatchView::Metric(const char* label, const char* name) const {
   return it == metrics_.end() ? "" : absl::StrCat("  ", label, " ", ShortNumber(it->second));
 }
 
-// Of an async job: "staleness 0.500/2  buffer 3/16  idle trainer 12% rollouts 40%".
+// The numbers of an async job: "staleness 0.500/2  buffer 3/16  idle trainer 12% rollouts 40%".
 std::string WatchView::AsyncPart() const {
   const auto pair = [&](const char* label, const char* first, const char* second) {
     const auto a = metrics_.find(first), b = metrics_.find(second);
@@ -212,8 +212,8 @@ std::string WatchView::LiveLine() const {
   return line;
 }
 
-// Never longer than the terminal is wide: of a line that goes on in the next row only that row
-// would be redrawn.
+// Never longer than the terminal is wide: if a line went on in the next row, only that row would be
+// redrawn.
 void WatchView::Draw() {
   if (!options_.terminal) return;
   options_.print(absl::StrCat("\r\033[K", OneLine(LiveLine(), options_.width - 2)));

@@ -1,5 +1,6 @@
-// What `watch` prints of one job. On a terminal the newest step is one line that is redrawn;
-// elsewhere (a file, a pipe) it is a line every few seconds, however fast or slow the steps are.
+// The view of one job that `watch` prints. On a terminal the newest step is one line that is
+// redrawn; elsewhere (a file, a pipe) it is a line every few seconds, however fast or slow the
+// steps are.
 //
 // Not thread-safe: its owner takes turns between the events and the clock.
 #ifndef BATON_SDK_CLI_WATCH_VIEW_H_
@@ -21,7 +22,7 @@ namespace baton::cli {
 
 struct WatchViewOptions {
   bool terminal = false;  ///< The newest step is redrawn in place.
-  size_t width = 80;      ///< Of the terminal, in characters.
+  size_t width = 80;      ///< Width of the terminal, in characters.
   std::function<void(absl::string_view)> print;
   std::function<absl::Time()> now = absl::Now;
 };

@@ -63,7 +63,7 @@ class WatchViewTest : public ::testing::Test {
     answer.add_waits()->set_cause("what follows from it");
     return answer;
   }
-  // What was printed since the last call.
+  // The output since the last call.
   std::string Out() { return std::exchange(out_, ""); }
   void Pass(int seconds) { now_ += absl::Seconds(seconds); }
 
@@ -125,7 +125,8 @@ TEST_F(WatchViewTest, AQueuedJobSaysWhatItWaitsFor) {
   ASSERT_TRUE(view.WantsReason());
   view.OnExplained(Waits("job add", "1 actor worker", 1));
   EXPECT_EQ(Out(), "job add has waited 1s for 1 actor worker\n");
-  // The same is said again ever more rarely: after 5, 10, 20 and 40 seconds, then every minute.
+  // An unchanged reason is repeated ever more rarely: after 5, 10, 20 and 40 seconds, then every
+  // minute.
   std::string out;
   for (int seconds = 2; seconds <= 140; ++seconds) {
     Pass(1);
@@ -144,7 +145,7 @@ TEST_F(WatchViewTest, AQueuedJobSaysWhatItWaitsFor) {
   EXPECT_FALSE(view.WantsReason());
 }
 
-// What every start waits for, for a moment, is no news.
+// A wait that every start has for a moment is no news.
 TEST_F(WatchViewTest, AShortWaitOfAStartIsNotPrinted) {
   job_.set_state(v1::Job::STATE_STARTING);
   WatchView view = View();

@@ -30,7 +30,7 @@ namespace baton {
 
 struct ClientOptions {
   std::string token;      ///< Bearer token; empty: none.
-  TlsFiles tls;           ///< None: the connection is not encrypted.
+  TlsFiles tls;           ///< No files: the connection is not encrypted.
   bool insecure = false;  ///< Allows the token to leave this machine in clear text.
   /// The project of short job names, and of created and listed things. Empty: the token's project.
   std::string project;
@@ -38,14 +38,14 @@ struct ClientOptions {
   /// Called before a call is tried again that a busy controller refused for the moment (RetryInfo);
   /// the call goes on trying until its deadline. On the thread of the call. Null: nobody is told.
   std::function<void(const absl::Status& error)> on_busy;
-  /// How long a watch tries to resume from the last revision that it got, after its connection
-  /// broke.
+  /// The time for which a watch tries to resume from the last revision that it got, after its
+  /// connection broke.
   absl::Duration resume = absl::Minutes(5);
 };
 
 /// A stream that broke and is resumed.
 struct Outage {
-  absl::Status error;     ///< Why it broke, or why the last attempt to resume it failed.
+  absl::Status error;     ///< Why the stream broke, or its last resumption failed.
   absl::Duration lasted;  ///< Since it broke.
   bool over = false;      ///< The stream goes on: nothing of it was lost.
 };
@@ -119,7 +119,7 @@ class Client {
   virtual absl::Status WatchJob(const std::string& name, int64_t after_revision,
                                 const std::function<bool(const v1::JobEvent&)>& on_event,
                                 const OnOutage& on_outage = nullptr) = 0;
-  /// The same for log lines. `follow` false: only the existing lines.
+  /// As above, for log lines. `follow` false: only the existing lines.
   virtual absl::Status ReadLogs(const std::string& name, int64_t after_sequence, bool follow,
                                 const std::function<bool(const v1::LogEntry&)>& on_entry,
                                 const OnOutage& on_outage = nullptr) = 0;

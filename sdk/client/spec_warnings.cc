@@ -13,7 +13,7 @@
 namespace baton {
 namespace {
 
-// What an optimizer step is made of.
+// The unit in which the size of an optimizer step is counted.
 const char* UnitOf(v1::JobKind kind) {
   return kind == v1::JOB_KIND_REWARD_MODEL ? "pairs" : "sequences";
 }

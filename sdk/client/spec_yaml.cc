@@ -32,7 +32,7 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// What to say of an unknown name: the nearest known one, or all of them.
+// The hint for an unknown name: the nearest known one, or all of them.
 std::string Suggest(const std::string* nearest, const std::vector<std::string>& known) {
   if (nearest != nullptr) return absl::StrCat("; did you mean '", *nearest, "'?");
   return absl::StrCat("; valid here: ", absl::StrJoin(known, ", "));
@@ -125,7 +125,7 @@ class Walker {
     problem.message = message;
     problem.set = SetOf(*out_, path);
     const YAML::Mark mark = node.Mark();
-    // What stands on the way to what a --set gives has no place in the document.
+    // A parent that only a --set creates has no place in the document.
     if (problem.set.empty() && mark.is_null()) problem.set = SetBelow(*out_, path);
     if (!problem.set.empty()) return problem;
     problem.line = mark.line + 1;
@@ -398,7 +398,7 @@ std::string ShortestDouble(double value) {
 
 void EmitMessage(const Message& message, YAML::Emitter& out);
 
-// What FillValue reads back as the same.
+// Writes a value that FillValue reads back as the same.
 void EmitValue(const google::protobuf::Value& value, YAML::Emitter& out) {
   using google::protobuf::Value;
   switch (value.kind_case()) {

@@ -141,11 +141,11 @@ TEST(SpecYamlTest, ATabIsCalledATab) {
   EXPECT_EQ(FormatProblems("f", parsed.problems),
             "f:3:1: a tab in the indentation; YAML allows only spaces there\n"
             "f:3:12: rollout.top_k: 'many' is not an integer\n");
-  // Where YAML allows one, it is no problem.
+  // A tab where YAML allows one is no problem.
   EXPECT_TRUE(ParseSpecYaml("kind:\trl\ndata: {seed: 1,\n\tshuffle: true}\n", {}).problems.empty());
 }
 
-// What cannot be read is not missing: a check of the rest finds something in its place.
+// A field that cannot be read does not count as missing when the rest is checked.
 TEST(SpecYamlTest, AWrongTypeLeavesSomethingInItsPlace) {
   const ParsedSpec parsed = ParseSpecYaml(
       "model: {path: [a]}\nreward: {rules: 5, command: {a: b}}\ncritic: 7\nmodle: 1\n", {});

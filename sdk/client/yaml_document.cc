@@ -29,7 +29,7 @@ std::optional<SpecProblem> FindTabs(absl::string_view yaml) {
   return out;
 }
 
-// The same with `width` spaces for each tab of an indentation.
+// The text with `width` spaces for each tab of an indentation.
 std::string WithoutTabs(absl::string_view yaml, size_t width) {
   std::string out;
   for (absl::string_view line : absl::StrSplit(yaml, '\n')) {

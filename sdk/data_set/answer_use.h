@@ -1,4 +1,4 @@
-// What of a job compares responses with the answers of its data.
+// The parts of a job that compare responses with the answers of its data.
 #ifndef BATON_SDK_DATA_SET_ANSWER_USE_H_
 #define BATON_SDK_DATA_SET_ANSWER_USE_H_
 

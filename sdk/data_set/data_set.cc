@@ -27,7 +27,7 @@ constexpr size_t kMaxProblems = 20;
 constexpr size_t kShownOfLine = 4096;  // for what a file may be instead
 constexpr size_t kMaxLine = 16u << 20;
 
-// What separates a key's default from the one that the spec names.
+// The key that the spec names, or else the usual one.
 absl::string_view KeyOr(const std::string& key, absl::string_view usual) {
   return key.empty() ? usual : absl::string_view(key);
 }
@@ -54,8 +54,8 @@ absl::Status NoPrompt(const Json& object, const DataSetOptions& options) {
                    ": say which is the prompt with spec.data.prompt_key"));
 }
 
-// How many turns a conversation has up to the last one of the assistant; with `weighty`, up to the
-// last one of them whose weight is not 0. 0: there is none.
+// The number of turns of a conversation up to the last one of the assistant; with `weighty`, up to
+// the last one of them whose weight is not 0. 0: it has no such turn.
 size_t TurnsUpToResponse(const Said& said, bool weighty) {
   size_t turns = said.messages.size();
   while (turns > 0 &&
@@ -140,7 +140,7 @@ absl::Status TakeResponse(const Json& object, const DataSetOptions& options, Exa
   return absl::OkStatus();
 }
 
-// What both conversations begin with is the prompt, unless it is given as messages.
+// The common beginning of both conversations is the prompt, unless the prompt is given as messages.
 absl::Status SplitConversations(Said* prompt, Said* chosen, Said* rejected) {
   auto &a = chosen->messages, &b = rejected->messages;
   size_t shared = 0;
@@ -240,8 +240,8 @@ bool IsJsonObject(absl::string_view line) {
          Json::accept(line.begin(), line.end());
 }
 
-// What is wrong with the lines of a file until one of them is a JSON object. If none is, the file
-// is something else: that is one problem, which a list of its lines would hide.
+// The problems of a file's lines until one line is a JSON object. If no line is, the file is
+// something else: that is one problem, which a list of lines would hide.
 class FirstLines {
  public:
   void Add(size_t number, const std::string& line, absl::string_view problem) {

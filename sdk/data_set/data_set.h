@@ -27,10 +27,10 @@ struct Example {
   std::string tools_json;  ///< A list of functions' schemas; "" when absent.
   std::string answer;
   bool has_answer = false;  ///< The line has one; it may be "".
-  std::string response;     ///< Of a pair: the chosen one.
-  std::string rejected;     ///< Of a pair.
-  /// Whether people liked `response`: of a line that kind sft trains on, or kind reward_model
-  /// pairs.
+  std::string response;     ///< In a pair: the chosen one.
+  std::string rejected;     ///< In a pair only.
+  /// Whether people liked `response`; only in lines that kind sft trains on, or that kind
+  /// reward_model pairs.
   std::optional<bool> label;
   /// All that kind sft could train on has `"weight": 0`: there is no response.
   bool weightless = false;
@@ -40,7 +40,7 @@ struct Example {
   /// The prompt as one text, before any chat template: `prompt`, or the content of the only message
   /// where the user says it; of other messages "ROLE: CONTENT", a line each, for people.
   std::string PromptText() const;
-  /// What it takes in memory.
+  /// Memory that the example takes.
   uint64_t MemoryBytes() const;
 };
 
@@ -51,19 +51,18 @@ void SetPrompt(const Example& example, v1::Trajectory* trajectory);
 
 struct DataSet {
   std::vector<Example> examples;
-  std::vector<uint64_t> file_sizes;   ///< How many of them each file has, in the files' order.
+  std::vector<uint64_t> file_sizes;   ///< Number of examples of each file, in the files' order.
   std::vector<std::string> problems;  ///< As ProblemList has them.
   uint64_t disliked = 0;              ///< Lines of kind sft whose label is false: left out.
   uint64_t weightless = 0;            ///< Example::weightless: left out.
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
   uint64_t unanswered = 0;
-  std::string unanswered_keys;  ///< Of the first of the `unanswered` examples: "`a`, `b`".
-  uint64_t memory_bytes = 0;    ///< Of the examples.
+  std::string unanswered_keys;  ///< Keys of the first of the `unanswered` examples: "`a`, `b`".
+  uint64_t memory_bytes = 0;    ///< Memory of the examples.
 };
 
-/// What is wrong with files, "FILE: what", and with their lines, "FILE:LINE: what": the first 20
-/// lines, then how many more. What is wrong with a line is cut
-/// (cut_text.h).
+/// Problems of files, "FILE: what", and of their lines, "FILE:LINE: what": the first 20 lines, then
+/// the number of others. The text about a line is cut (cut_text.h).
 class ProblemList {
  public:
   void AddFile(const std::string& file, absl::string_view what);
@@ -85,7 +84,7 @@ class LineReader {
   /// False at the end and when the rest cannot be read, which status() tells apart.
   [[nodiscard]] bool Next();
   const std::string& line() const { return line_; }
-  size_t number() const { return number_; }  ///< Of line(), from 1.
+  size_t number() const { return number_; }  ///< Number of line(), from 1.
   absl::Status status() const;
 
  private:
@@ -103,8 +102,8 @@ struct DataSetOptions {
   std::string prompt_key = {};
   std::string answer_key = {};
   std::string response_key = {};
-  /// What compares with the answer of each line (AnswerReader), so that a line without one is
-  /// broken; empty: nothing is known to.
+  /// The part of the job that compares with each line's answer (AnswerReader), so that a line
+  /// without one is broken; empty: no part is known to.
   std::string answer_reader = {};
   /// Reading ends with a problem once the examples take more: of short lines each takes many times
   /// its length.
@@ -112,21 +111,21 @@ struct DataSetOptions {
 };
 
 /// Reads `files` in order as one list. Empty lines are skipped. A broken line is a problem and
-/// is left out; a file that cannot be read, or that holds no example, is one too. Of lines with a
-/// `label` kind sft gets those that people liked, and kind reward_model pairs: the first liked and
-/// the first disliked response to one prompt, the second ones, and so on. Kind sft goes without
-/// lines that have weight 0 on all that it could train on. May block.
+/// is left out; a file that cannot be read, or that holds no example, is one too. From lines with a
+/// `label`, kind sft takes those that people liked, and kind reward_model makes pairs: the first
+/// liked and the first disliked response to one prompt, the second ones, and so on. Kind sft goes
+/// without lines that have weight 0 on all that it could train on. May block.
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options);
 
-/// What a job of this kind needs of its examples.
+/// The options that a job of this kind needs.
 DataSetOptions OptionsOf(v1::JobKind kind);
-/// The same with the keys of `data`, spec.data of an effective spec.
+/// As above, with the keys of `data`, spec.data of an effective spec.
 DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data);
 
-/// Parses one line (docs/formats/data-set.md). Of `messages` alone the last turn of the assistant
-/// whose weight is not 0 is the response where one is needed, and what precedes it the prompt; else
-/// the prompt ends with the last turn of the user. The error says what is wrong, without the file's
-/// name.
+/// Parses one line (docs/formats/data-set.md). If a line has `messages` alone, the last turn of the
+/// assistant whose weight is not 0 is the response where one is needed, and the turns before it are
+/// the prompt; else the prompt ends with the last turn of the user. The error says what is wrong,
+/// without the file's name.
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options);
 
 }  // namespace baton

@@ -147,7 +147,7 @@ TEST_F(DataSetTest, ReadsFilesInOrderAndNamesBrokenLines) {
                           HasSubstr(absl::StrCat(second, ":2: column 1: not valid JSON: '"))));
 }
 
-// What is wrong with every line for one reason is told once, and says what the file may be.
+// A problem that every line has is told once, with what the file may be.
 TEST_F(DataSetTest, AFileThatIsNoJsonLinesIsOneProblem) {
   const auto problem = [this](const std::string& text) {
     const std::string path = Write("data.jsonl", text);

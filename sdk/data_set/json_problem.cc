@@ -12,7 +12,7 @@
 namespace baton {
 namespace {
 
-// Where reading stopped: the index of the character that does not fit; the size: the end.
+// The place where reading stopped: the index of the character that does not fit; the size: the end.
 struct Stop {
   size_t at = 0;
   bool in_text = false;    // between quotes
@@ -20,7 +20,7 @@ struct Stop {
   bool complete = false;   // a whole value stands before it
 };
 
-// Of a word or a number.
+// A character of a word or a number.
 bool IsLetter(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 Stop FindStop(absl::string_view line) {

@@ -63,7 +63,7 @@ absl::StatusOr<std::string> ReadCalls(Json calls, const std::string& where) {
   return Dump(calls);
 }
 
-// What a turn of role tool says of the call that it answers.
+// The fields by which a turn of role tool names the call that it answers.
 absl::Status ReadAnswered(const Json& turn, const std::string& where, v1::ChatMessage* message) {
   if (FindKey(turn, "name") != nullptr) {
     BATON_RETURN_IF_ERROR(Annotate(TakeText(turn, "name", false, message->mutable_name()), where));

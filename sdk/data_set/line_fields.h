@@ -1,4 +1,4 @@
-// What stands in one line of a data file: keys, texts, conversations. Internal to this folder.
+// The fields of one line of a data file: keys, texts, conversations. Internal to this folder.
 #ifndef BATON_SDK_DATA_SET_LINE_FIELDS_H_
 #define BATON_SDK_DATA_SET_LINE_FIELDS_H_
 
@@ -30,11 +30,11 @@ const DataJson* FindKey(const DataJson& object, absl::string_view key);
 absl::Status TakeText(const DataJson& object, absl::string_view key, bool numbers,
                       std::string* out);
 
-/// What was said: a text or messages; neither when the key is absent.
+/// A text or messages; neither when the key is absent.
 struct Said {
   std::string text;
   std::vector<v1::ChatMessage> messages;
-  std::vector<bool> weights;  ///< Of each message; false: `"weight": 0`, it is not trained on.
+  std::vector<bool> weights;  ///< By message; false: `"weight": 0`, not trained on.
 
   bool absent() const { return text.empty() && messages.empty(); }
 };
@@ -42,7 +42,7 @@ struct Said {
 /// is neither 0 nor 1.
 absl::StatusOr<Said> ReadSaid(const DataJson& object, absl::string_view key);
 
-/// The text of a response: `said`, where it is messages the only one, of role assistant. `key`
+/// The text of a response: `said`, or the content of its only message, of role assistant. `key`
 /// names it in errors.
 absl::StatusOr<std::string> ResponseText(const Said& said, absl::string_view key);
 

@@ -176,7 +176,7 @@ class TextWalk {
     return false;
   }
 
-  // It stays as it is: it is within its bound, or the message is refused for it.
+  // A good text stays as it is: it is within its bound, or the message is refused for it.
   bool Good(const FieldDescriptor* field, const std::string& text) {
     const bool is_text = field->type() == FieldDescriptor::TYPE_STRING;
     const FieldBound* const bytes = table_.BytesOf(field);

@@ -1,4 +1,4 @@
-// The bounds of what workers say (sdk/base/text_bounds.h), applied to whole messages.
+// The bounds of workers' texts (sdk/base/text_bounds.h), applied to whole messages.
 #ifndef BATON_SDK_MESSAGES_BOUNDED_TEXTS_H_
 #define BATON_SDK_MESSAGES_BOUNDED_TEXTS_H_
 

@@ -101,7 +101,7 @@ size_t Longest(const Message& message) {
   return longest;
 }
 
-// Whatever field a later release adds: it is bounded, or this fails.
+// Fails if a later release adds a field without a bound.
 TEST(BoundTextsTest, EveryTextOfEveryMessageHasABound) {
   const Descriptor* const type = v1::WorkerMessage::descriptor();
   for (int i = 0; i < type->field_count(); ++i) {

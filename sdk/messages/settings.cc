@@ -55,7 +55,7 @@ void SetDefault(const FieldDescriptor& field, const std::string& text, Message* 
   }
 }
 
-// What is said of the fields with Setting.as_in, with what the named message's fields add.
+// The settings of the fields with Setting.as_in, completed by the named message's fields.
 std::map<const FieldDescriptor*, v1::Setting> MergedSettings() {
   std::map<const FieldDescriptor*, v1::Setting> merged;
   const auto& file = *v1::JobSpec::descriptor()->file();
@@ -84,7 +84,7 @@ std::string NameProblem(const std::string& name, const v1::Setting& setting) {
   return absl::StrCat("'", name, "' is not one of: ", absl::StrJoin(names, ", "));
 }
 
-// What is wrong with the value of a field that is no message; "": nothing.
+// The problem of the value of a field that is no message; "": none.
 std::string ValueProblem(const Message& message, const FieldDescriptor& field,
                          const v1::Setting& setting) {
   const auto* reflection = message.GetReflection();
@@ -110,7 +110,7 @@ std::string Missing(const v1::Setting& setting) {
   return absl::StrCat("is missing; one of: ", absl::StrJoin(setting.one_of(), ", "));
 }
 
-// Where a field stands. Its text is made only for a problem: a spec may have many elements.
+// The path of a field. Its text is made only for a problem: a spec may have many elements.
 struct SettingPath {
   const SettingPath* parent = nullptr;
   absl::string_view name;  // a field, or the key of a map's entry

@@ -13,11 +13,11 @@
 
 namespace baton {
 
-/// What is said of `field`, with what Setting.as_in adds to it; nothing for a field without any.
-/// `field` is of the generated code. Thread-safe.
+/// The setting of `field`, with what Setting.as_in adds to it; an empty one for a field without
+/// any. `field` belongs to the generated code. Thread-safe.
 const v1::Setting& SettingOf(const google::protobuf::FieldDescriptor& field);
 
-/// The same of the field of T that has this number: SettingOf<v1::RolloutSpec>(kNFieldNumber).
+/// The setting of the field of T with this number: SettingOf<v1::RolloutSpec>(kNFieldNumber).
 template <class T>
 const v1::Setting& SettingOf(int number) {
   return SettingOf(*T::descriptor()->FindFieldByNumber(number));
@@ -37,8 +37,8 @@ T WithDefaults(T message) {
 }
 
 /// Adds what is wrong with each single field of `section` and of the sections that it has: missing,
-/// out of bounds, or none of its names. What is absent and not required is good. `path`: where
-/// `section` stands, e.g. "judge"; "" for the whole spec.
+/// out of bounds, or none of its names. A field that is absent and not required is good. `path`:
+/// where `section` stands, e.g. "judge"; "" for the whole spec.
 void CheckSettings(const google::protobuf::Message& section, const std::string& path,
                    Violations* out);
 

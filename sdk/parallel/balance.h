@@ -1,4 +1,4 @@
-// Dividing work of unequal size into parts of nearly equal cost.
+// The division of work of unequal size into parts of nearly equal cost.
 //
 // Pure functions without libtorch: trainers divide a mini-batch among data-parallel ranks and into
 // micro-batches with them, and a controller may divide a batch in the same way.
@@ -12,7 +12,7 @@
 
 namespace baton {
 
-/// What a sequence costs: its tokens pass through matrix products (linear), and look at those
+/// The cost of a sequence: its tokens pass through matrix products (linear), and look at those
 /// before them (quadratic). In any unit; only ratios count.
 struct SequenceCost {
   double per_token = 1;

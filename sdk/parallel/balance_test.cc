@@ -84,8 +84,8 @@ TEST(BalanceTest, EveryItemOnceAndNeverFarFromTheBest) {
     worst = std::max(worst, ratio);
     sum_of_ratios += ratio;
   }
-  // What is proved of the method (Michiels et al. 2003): 7/6 of the best for two parts, else
-  // 4/3 - 1/(3 (parts - 1)), which is 4/3 - 1/9 for four. Small cases are its hardest.
+  // The proved bound of the method (Michiels et al. 2003): 7/6 of the best for two parts, else 4/3
+  // - 1/(3 (parts - 1)), which is 4/3 - 1/9 for four. Small cases are its hardest.
   EXPECT_LE(worst, 4.0 / 3 - 1.0 / 9 + 1e-12);
   EXPECT_LE(sum_of_ratios / rounds, 1.01);
 }

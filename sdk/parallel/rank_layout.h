@@ -1,4 +1,4 @@
-// How the ranks of a role are arranged: pipeline x tensor x data parallel for training, and, with
+// The arrangement of the ranks of a role: pipeline x tensor x data parallel for training, and, with
 // the 3D hybrid engine (HybridFlow, arXiv 2409.19256 §5), smaller pipeline and tensor sizes for
 // generation on the same ranks.
 #ifndef BATON_SDK_PARALLEL_RANK_LAYOUT_H_

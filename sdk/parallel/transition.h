@@ -1,5 +1,5 @@
-// From the layout of training to that of generation on the same ranks: the methods, and the groups
-// of ranks (HybridFlow, arXiv 2409.19256 §5.3).
+// The transition from the layout of training to that of generation on the same ranks: the methods,
+// and the groups of ranks (HybridFlow, arXiv 2409.19256 §5.3).
 #ifndef BATON_SDK_PARALLEL_TRANSITION_H_
 #define BATON_SDK_PARALLEL_TRANSITION_H_
 

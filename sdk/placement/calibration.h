@@ -1,4 +1,4 @@
-// The simulators' rooflines, brought to what a job really took.
+// Calibration of the simulators' rooflines by the times that a job really took.
 #ifndef BATON_SDK_PLACEMENT_CALIBRATION_H_
 #define BATON_SDK_PLACEMENT_CALIBRATION_H_
 
@@ -12,17 +12,17 @@ namespace baton::placement {
 struct Recording {
   PlannedModel actor;
   Workload workload;                     ///< With the lengths that its sequences had on average.
-  RankLayout training;                   ///< Of the actor's group.
+  RankLayout training;                   ///< Layout of the actor's group.
   RankLayout rollouts;                   ///< data: replicas; tensor: ranks of each.
   double kv_bytes = 0;                   ///< KV cache of a replica.
-  std::vector<double> training_seconds;  ///< Of the actor's updates, step by step.
+  std::vector<double> training_seconds;  ///< Seconds of the actor's updates, step by step.
   std::vector<double> generation_seconds;
 };
 
 /// The middle value; of an even number the lower of the two. 0 for none.
 double Median(std::vector<double> values);
 
-/// Median of what was recorded over what the simulators say of the same layout. What was not
+/// The median of recorded times over the simulators' times of the same layout. A time that was not
 /// recorded keeps the factor 1; scoring takes training's, for both are bound by the same products
 /// and a job records of scoring only what outlasts generation. `device` is of one rank.
 Calibration Calibrate(const Device& device, const Recording& recording);

@@ -14,7 +14,7 @@ namespace baton::placement {
 namespace {
 
 constexpr const char* kStageNames[] = {"generation", "preparation", "training"};
-// Where to stop looking for a size that fits.
+// The bound of the search for a size that fits.
 constexpr int kMostDevices = 8192;
 
 // The smallest pool that holds the roles; 0: none up to `most`.

@@ -1,4 +1,4 @@
-// Why a partition was not chosen, in words.
+// The reason why a partition was not chosen, in words.
 #ifndef BATON_SDK_PLACEMENT_EXPLAIN_H_
 #define BATON_SDK_PLACEMENT_EXPLAIN_H_
 
@@ -16,7 +16,7 @@ std::string ExplainSlower(const Plan& best, const Plan& other);
 /// device".
 std::string ExplainMisfit(const Problem& problem, const Partition& partition, PoolCosts* costs);
 
-/// What the nearest plan lacks, and what would help.
+/// Says what the nearest plan lacks, and what would help.
 std::string ExplainNothingFits(const Problem& problem, const Restriction& restriction,
                                const SearchResult& result, PoolCosts* costs);
 

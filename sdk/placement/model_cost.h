@@ -1,4 +1,4 @@
-// What a decoder costs: parameters, FLOPs and bytes, from the numbers of its configuration.
+// The cost of a decoder: parameters, FLOPs and bytes, from the numbers of its configuration.
 #ifndef BATON_SDK_PLACEMENT_MODEL_COST_H_
 #define BATON_SDK_PLACEMENT_MODEL_COST_H_
 
@@ -35,7 +35,7 @@ int64_t MatrixParameters(const PlannedModel& model);
 /// 2 heads head_dim tokens² per layer for the scores and the weighted sum of attention.
 double ForwardFlops(const PlannedModel& model, double tokens);
 
-/// What the head is of them.
+/// The head's part of ForwardFlops.
 double HeadFlops(const PlannedModel& model, double tokens);
 
 /// FLOPs of one generated token that attends to `context` tokens.

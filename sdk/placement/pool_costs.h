@@ -1,4 +1,5 @@
-// What the roles of one pool cost on so many devices: the part of the search below partitions.
+// The cost of the roles of one pool on a number of devices: the part of the search below
+// partitions.
 #ifndef BATON_SDK_PLACEMENT_POOL_COSTS_H_
 #define BATON_SDK_PLACEMENT_POOL_COSTS_H_
 
@@ -36,9 +37,9 @@ class PoolCosts {
   PoolCosts(const Problem& problem, std::map<int, RankLayout> fixed, WorkBudget* budget)
       : problem_(problem), fixed_(std::move(fixed)), budget_(budget) {}
 
-  /// Those that fit, without any that another equals or beats in every stage. Exact: what is left
-  /// out earlier is no better in any stage and in memory, of which more never makes generation
-  /// longer.
+  /// The options that fit, without any that another equals or beats in every stage. Exact: an
+  /// option that is left out earlier is no better in any stage nor in memory, and more memory never
+  /// makes generation longer.
   const std::vector<PoolOption>& Options(uint32_t roles, int devices);
   /// Bytes that a device lacks at the least for all roles; 0: they fit. None: a role has no layout
   /// on so many devices.

@@ -438,7 +438,7 @@ absl::StatusOr<SearchResult> Search(const Problem& problem, const Restriction& r
     }
     result.candidates.push_back(std::move(candidate));
   }
-  // Of equally long ones, fewer devices, then fewer pools.
+  // Among equally long plans, fewer devices come first, then fewer pools.
   std::stable_sort(result.candidates.begin(), result.candidates.end(),
                    [](const Candidate& a, const Candidate& b) {
                      const auto key = [](const Candidate& c) {

@@ -1,4 +1,4 @@
-// Which roles share which devices, and how each is laid out: the search of HybridFlow (arXiv
+// The search for which roles share which devices, and each role's layout: that of HybridFlow (arXiv
 // 2409.19256 §6), exact over its space.
 //
 // The space: every partition of the roles into pools; for each pool a number of devices out of
@@ -41,7 +41,7 @@ struct Problem {
   Setting setting;
   int devices = 0;
   int max_pipeline = 0;  ///< Stages that a layout may have at most; 0: any number.
-  int64_t max_work = 0;  ///< What a search may weigh (WorkBudget); 0: anything.
+  int64_t max_work = 0;  ///< Bound of a search's work (WorkBudget); 0: anything.
 };
 
 enum Stage { kGeneration, kPreparation, kTraining, kStages };
@@ -54,7 +54,7 @@ struct RolePlan {
   RankLayout layout;
   Memory memory;
   double training = 0, scoring = 0;      ///< Seconds.
-  std::optional<Generation> generation;  ///< Of the role that generates.
+  std::optional<Generation> generation;  ///< For the role that generates.
 };
 
 struct PoolPlan {
@@ -67,7 +67,7 @@ struct PoolPlan {
 struct Plan {
   std::vector<PoolPlan> pools;
   Stages stages{};     ///< Longest pool of each.
-  double seconds = 0;  ///< Of an iteration.
+  double seconds = 0;  ///< Length of an iteration.
   int devices() const;
 };
 
@@ -77,15 +77,15 @@ using Partition = std::vector<std::vector<int>>;
 /// One partition, with the best plan it allows.
 struct Candidate {
   Partition partition;
-  std::optional<Plan> plan;  ///< None: it does not fit.
-  std::string why;           ///< Why it is not the chosen one; "" for that one.
+  std::optional<Plan> plan;  ///< nullopt: the partition does not fit.
+  std::string why;           ///< Why the candidate was not chosen; "" for the chosen one.
 };
 
 /// A pool written by hand.
 struct PoolRequest {
   std::vector<int> roles;                          ///< Ascending.
   int devices = 0;                                 ///< 0: as many as are best.
-  std::vector<std::optional<RankLayout>> layouts;  ///< Of each role; none: the best.
+  std::vector<std::optional<RankLayout>> layouts;  ///< For each role; nullopt: the best.
 };
 
 struct Restriction {
@@ -97,7 +97,7 @@ struct SearchResult {
   /// Best first, then those that do not fit; the first is chosen.
   std::vector<Candidate> candidates;
   int64_t plans = 0;  ///< Whole plans and beginnings of plans that were looked at.
-  int64_t work = 0;   ///< What Problem::max_work bounds.
+  int64_t work = 0;   ///< Work that was done, in units of Problem::max_work.
 
   const Plan& best() const { return *candidates.front().plan; }
 };

@@ -441,7 +441,7 @@ TEST(Search, StopsWhereItMayWeighNoMore) {
         HasSubstr(absl::StrCat("4 roles on 16 devices need a longer search than is allowed (", most,
                                " comparisons)")));
   }
-  // Nor does it go on to say what is missing.
+  // The search does not go on to say what is missing, either.
   Problem none = Ppo("llama-70b", 1);
   none.max_work = 1;
   EXPECT_EQ(Search(none).status().code(), absl::StatusCode::kOutOfRange);

@@ -74,8 +74,8 @@ double PipelineSeconds(const Setting& s, const PlannedModel& model, const RankLa
   return (micro_batches + Real(l.pipeline - 1)) * (products + tensor + transfer);
 }
 
-// What a generation rank lacks of its shard: (d_g - 1) / (p t) of the weights. Micro-data groups
-// are neighbours within a tensor group unless stages are joined as well.
+// The part of its shard that a generation rank lacks: (d_g - 1) / (p t) of the weights. Micro-data
+// groups are neighbours within a tensor group unless stages are joined as well.
 double ReshardSeconds(const Setting& s, const PlannedModel& model, const RankLayout& l) {
   const int groups = l.micro_data();
   if (groups == 1) return 0;

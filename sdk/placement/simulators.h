@@ -1,6 +1,6 @@
-// How long a role's methods take and what they hold, as rooflines: training and scoring are
-// compute-bound, generation is bound by memory. Every formula is in docs/placement.md with its
-// source; nothing here is fitted to a result.
+// The time and memory of a role's methods, as rooflines: training and scoring are compute-bound,
+// generation is bound by memory. Every formula is in docs/placement.md with its source; nothing
+// here is fitted to a result.
 #ifndef BATON_SDK_PLACEMENT_SIMULATORS_H_
 #define BATON_SDK_PLACEMENT_SIMULATORS_H_
 
@@ -13,17 +13,20 @@
 
 namespace baton::placement {
 
-/// Of peak, what large matrix products reach within a device. Megatron-LM (2104.04473, table 1)
-/// reports 44 to 52 % of an A100's peak with all communication; this is without.
+/// The share of peak FLOP/s that large matrix products reach within a device. Megatron-LM
+/// (2104.04473, table 1) reports 44 to 52 % of an A100's peak with all communication; this is
+/// without.
 constexpr double kComputeEfficiency = 0.5;
-/// Of peak memory bandwidth, what decoding reaches.
+/// The share of peak memory bandwidth that decoding reaches.
 constexpr double kMemoryEfficiency = 0.7;
-/// Of a link's bandwidth, what a ring of large messages reaches (nccl-tests: 230 of 300 GB/s).
+/// The share of a link's bandwidth that a ring of large messages reaches (nccl-tests: 230 of 300
+/// GB/s).
 constexpr double kLinkEfficiency = 0.77;
 /// Seconds that a collective takes however small its message, within a node and between nodes.
 constexpr double kNodeLatency = 15e-6;
 constexpr double kNetworkLatency = 50e-6;
-/// Of a device's memory, what roles may fill: the rest is for the runtime and for fragmentation.
+/// The share of a device's memory that roles may fill: the rest is for the runtime and for
+/// fragmentation.
 constexpr double kUsableMemory = 0.9;
 
 /// Multipliers of the simulators' seconds, from a job's own recordings (calibration.h).
@@ -41,10 +44,10 @@ struct Workload {
   int64_t response_tokens = 1024;
   int64_t mini_batch = 128;  ///< Sequences per optimizer update.
   int64_t epochs = 1;
-  double bytes = 2;  ///< Of a weight: 2 (bfloat16) or 4 (float32).
+  double bytes = 2;  ///< Bytes of a weight: 2 (bfloat16) or 4 (float32).
   /// The backward pass computes the layers' inner values again; else all layers keep theirs.
   bool recomputes = true;
-  int64_t micro_batch_tokens = 0;  ///< Of training and scoring; at least one sequence.
+  int64_t micro_batch_tokens = 0;  ///< For training and scoring; at least one sequence.
 
   /// Tokens that go through the model at once in training and scoring.
   double rows() const { return std::max(tokens(), static_cast<double>(micro_batch_tokens)); }
@@ -95,7 +98,7 @@ struct Generation {
   double decode_seconds = 0;
   double step_seconds = 0;  ///< One token of every running sequence.
   int64_t waves = 0;        ///< Times a replica fills its KV cache.
-  double sequences = 0;     ///< That run at once on a replica.
+  double sequences = 0;     ///< Sequences that run at once on a replica.
   double extra_bytes = 0;   ///< A generation shard's weights beyond the training shard.
   double kv_bytes = 0;      ///< On one device.
 };

@@ -167,7 +167,7 @@ TEST(Generation, ReshardsWhatAHybridEngineLacks) {
               3 * kParameters / 8 * 2 + 2048 * 524288.0 / 2, 1e-3);
 }
 
-// What makes the search exact: more memory never makes generation longer.
+// The search is exact because more memory never makes generation longer.
 TEST(Generation, MoreMemoryIsNeverSlower) {
   Setting s = RoundSetting();
   for (const int generated : {1, 7, 100, 1000}) {

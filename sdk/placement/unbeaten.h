@@ -1,4 +1,4 @@
-// Of many alternatives, those worth keeping.
+// Selection of the alternatives that no other beats.
 #ifndef BATON_SDK_PLACEMENT_UNBEATEN_H_
 #define BATON_SDK_PLACEMENT_UNBEATEN_H_
 
@@ -10,13 +10,13 @@
 
 namespace baton::placement {
 
-/// How much a search has weighed, of as much as it may: 1 for a comparison of two alternatives,
+/// The work that a search has done, and the most it may do: 1 for a comparison of two alternatives,
 /// kMade for making one, which takes about a hundred times as long.
 class WorkBudget {
  public:
   static constexpr int64_t kMade = 100;
   explicit WorkBudget(int64_t most) : most_(most) {}  ///< 0: any number.
-  /// False: there were too many. What is worked out from then on means nothing.
+  /// False: the work is beyond the limit. Results from then on mean nothing.
   bool Spend(int64_t work) {
     spent_ += work;
     return !over();
@@ -30,8 +30,8 @@ class WorkBudget {
 };
 
 /// Keeps of `items` those that no other equals or beats: an item goes when another is lower or
-/// equal in all of `keys(item)`, a std::array of numbers. Of equal ones the first stays. What stays
-/// is in ascending order of keys. Each comparison is taken from `budget`.
+/// equal in all of `keys(item)`, a std::array of numbers. Among equal items the first stays. The
+/// remaining items are in ascending order of keys. Each comparison is taken from `budget`.
 template <typename T, typename Keys>
 void KeepUnbeaten(std::vector<T>* items, const Keys& keys, WorkBudget* budget) {
   std::stable_sort(items->begin(), items->end(),

@@ -1,4 +1,4 @@
-// How large a model is, from what a spec says of it.
+// The size of a model, from its entry in a spec.
 #ifndef BATON_SDK_PLACEMENT_SPEC_MODEL_FILES_H_
 #define BATON_SDK_PLACEMENT_SPEC_MODEL_FILES_H_
 

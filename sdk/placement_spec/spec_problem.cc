@@ -10,7 +10,7 @@
 namespace baton::placement {
 namespace {
 
-// Of a CPU's micro-batch, unless one sequence is longer (workers/trainer/train_options.h).
+// Tokens of a CPU's micro-batch, unless one sequence is longer (workers/trainer/train_options.h).
 constexpr int64_t kMicroBatchTokens = 4096;
 
 const char* const kRoles[] = {"actor",     "critic",       "cost_critic",
@@ -51,7 +51,7 @@ const v1::ModelSpec& ModelOf(const v1::JobSpec& spec, const std::string& role) {
   return spec.model();
 }
 
-// Of kind rl.
+// The recipe of a job of kind rl.
 const Recipe* RecipeOf(const v1::JobSpec& spec) {
   const v1::AlgorithmSpec& algorithm = spec.algorithm();
   return FindRecipe(algorithm.has_preset() ? algorithm.preset() : kDefaultRlPreset);

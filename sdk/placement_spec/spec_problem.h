@@ -1,5 +1,5 @@
-// From a job's spec to the question that sdk/placement answers, and from its answer to pools. The
-// controller and `baton plan` both ask by these functions, so that both have one plan.
+// The conversion of a job's spec to a problem of sdk/placement, and of its solution to pools. The
+// controller and `baton plan` both use these functions, so that both have one plan.
 #ifndef BATON_SDK_PLACEMENT_SPEC_SPEC_PROBLEM_H_
 #define BATON_SDK_PLACEMENT_SPEC_SPEC_PROBLEM_H_
 
@@ -16,7 +16,7 @@ namespace baton::placement {
 
 struct SpecProblem {
   Problem problem;                 ///< Without device and number of devices.
-  std::vector<std::string> notes;  ///< What the plan leaves out, one sentence each.
+  std::vector<std::string> notes;  ///< Things that the plan leaves out, one sentence each.
 };
 
 /// The model of a role; `model` is what the spec gives it, perhaps nothing.
@@ -26,7 +26,7 @@ using ModelSource = std::function<absl::StatusOr<PlannedModel>(const std::string
 /// Every role of the job's graph but the rollouts: of `spec.dataflow`, or of its preset's.
 std::set<std::string> AllRoles(const v1::JobSpec& spec);
 
-/// Of those, the ones that hold a model and are planned, in a fixed order: actor, critic,
+/// The roles among them that hold a model and are planned, in a fixed order: actor, critic,
 /// cost_critic, reference, reward_model, cost.
 std::vector<std::string> ModelRoles(const v1::JobSpec& spec);
 

@@ -29,7 +29,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   if (!Mutant("channel-without-keepalive")) {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, InMilliseconds(options.keep_alive.time));
   }
-  // Also the socket's TCP_USER_TIMEOUT: bytes that nobody acknowledges for so long end it.
+  // This sets the socket's TCP_USER_TIMEOUT, too: bytes that stay unacknowledged for so long end
+  // the connection.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, InMilliseconds(options.keep_alive.timeout));
   // By default gRPC stops after two pings without data: a watch sends none.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

@@ -1,4 +1,5 @@
-// Channels to Baton's servers, and how each side notices that the other is away.
+// Channels to Baton's servers, with the keep-alive by which each side notices that the other is
+// away.
 #ifndef BATON_SDK_RPC_CHANNEL_H_
 #define BATON_SDK_RPC_CHANNEL_H_
 
@@ -12,20 +13,20 @@
 
 namespace baton {
 
-/// How soon silence counts. A peer may be away without a word: its link is down, its machine is
-/// off, its process is stopped. Calls to it then end with UNAVAILABLE after `time` + `timeout` at
-/// most, streams on which nothing is due too.
+/// The time after which a silent peer counts as lost. A peer may be away without a word: its link
+/// is down, its machine is off, its process is stopped. Calls to it then end with UNAVAILABLE after
+/// `time` + `timeout` at most, streams on which nothing is due too.
 struct KeepAlive {
   absl::Duration time = absl::Seconds(10);     ///< Without a byte from the peer; then it is pinged.
   absl::Duration timeout = absl::Seconds(10);  ///< For its answer to the ping.
 };
-/// What clients of Baton's servers use. A server cuts off peers that ping more often than every
-/// kLeastPingInterval.
+/// The keep-alive of clients of Baton's servers. A server cuts off peers that ping more often than
+/// every kLeastPingInterval.
 inline constexpr KeepAlive kClientKeepAlive;
 inline constexpr absl::Duration kLeastPingInterval = absl::Seconds(5);
 
 struct ChannelOptions {
-  int max_message_bytes = -1;   ///< Of each direction; -1: no limit.
+  int max_message_bytes = -1;   ///< In each direction; -1: no limit.
   bool own_connection = false;  ///< Not shared with other channels of this process.
   /// Until a peer has accepted a connection and said its first word. One that accepts and says
   /// nothing is stopped, or is no server of gRPC.
@@ -35,7 +36,7 @@ struct ChannelOptions {
 };
 
 /// The key of initial metadata that a server sends at once when it has taken a call that streams to
-/// the caller: who resumes a stream then knows that it goes on, though no message is due.
+/// the caller: a caller that resumes a stream then knows that it goes on, though no message is due.
 inline constexpr char kStreamOpenKey[] = "baton-stream";
 
 /// All channels of Baton's programs are made here.

@@ -31,8 +31,8 @@ absl::Status CheckPair(const TlsFiles& files) {
   return absl::InvalidArgumentError("--tls-cert and --tls-key belong together: give both");
 }
 
-/// What is in the files at each handshake, but for `refresh`. A key without its certificate, while
-/// both are being replaced, is not taken.
+/// Credentials that follow changes of the files within `refresh`. A key without its certificate,
+/// while both are being replaced, is not taken.
 std::shared_ptr<grpc::experimental::CertificateProviderInterface> Watch(
     const std::string& key, const std::string& certificate, const std::string& ca,
     absl::Duration refresh) {

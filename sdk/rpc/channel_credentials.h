@@ -14,7 +14,7 @@
 
 namespace baton {
 
-/// How soon a file that was replaced counts.
+/// The longest time until a replaced file counts.
 inline constexpr absl::Duration kTlsRefresh = absl::Seconds(10);
 
 /// Without TLS when no file is given. Files that are replaced count for connections that are made

@@ -169,7 +169,7 @@ class TcpAcceptor : public ConnectionAcceptor {
   std::thread thread_;
 };
 
-// Who may connect is a matter of the file's permissions, so gRPC itself listens there.
+// The socket file's permissions decide who may connect, so gRPC itself listens there.
 class UnixAcceptor : public ConnectionAcceptor {
  public:
   UnixAcceptor(std::string address, int max)

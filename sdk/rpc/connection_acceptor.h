@@ -1,4 +1,4 @@
-// Listens for a gRPC server, and keeps the book of its connections.
+// An acceptor that listens for a gRPC server, and keeps the book of its connections.
 #ifndef BATON_SDK_RPC_CONNECTION_ACCEPTOR_H_
 #define BATON_SDK_RPC_CONNECTION_ACCEPTOR_H_
 

@@ -32,7 +32,7 @@ ino_t SocketOf(int fd) {
   return ::fstat(fd, &found) == 0 && S_ISSOCK(found.st_mode) ? found.st_ino : 0;
 }
 
-/// The peer as gRPC writes it, and its address alone. Of IPv6 only the network counts as an
+/// The peer as gRPC writes it, and its address alone. For IPv6 only the network counts as an
 /// address: each machine has a whole network of them.
 std::pair<std::string, std::string> PeerOf(int fd) {
   sockaddr_storage storage = {};
@@ -104,7 +104,7 @@ void ConnectionBook::Remove(int fd) {
   entries_.erase(it);
 }
 
-// Not with every call while the book is full: whoever attacks would pay with our time.
+// Not with every call while the book is full: an attacker would pay with our time.
 void ConnectionBook::RemoveClosed() {
   const absl::Time now = BootNow();
   if (now - looked_ < kLookEvery) return;
@@ -194,7 +194,7 @@ absl::Status ConnectionBook::Know(const std::string& peer, const std::string& pr
   return absl::OkStatus();
 }
 
-// One line for many, so that the log does not become what is exhausted.
+// Logs one line for many refusals, so that an attack does not exhaust the log instead.
 void ConnectionBook::Report(const std::string& address, bool refused) {
   ++(refused ? refused_ : closed_);
   const absl::Time now = BootNow();

@@ -1,4 +1,4 @@
-// Who may hold the connections of a server.
+// The book of a server's connections, which decides who may hold them.
 #ifndef BATON_SDK_RPC_CONNECTION_BOOK_H_
 #define BATON_SDK_RPC_CONNECTION_BOOK_H_
 
@@ -43,7 +43,7 @@ class ConnectionBook {
 
   struct Counts {
     int open = 0;
-    uint64_t strangers_closed = 0, refused = 0;  ///< So far.
+    uint64_t strangers_closed = 0, refused = 0;  ///< Totals so far.
   };
 
   int max() const { return max_; }

@@ -1,4 +1,4 @@
-// What the connections of a server may take.
+// The limits of a server's connections.
 #ifndef BATON_SDK_RPC_CONNECTION_LIMITS_H_
 #define BATON_SDK_RPC_CONNECTION_LIMITS_H_
 
@@ -12,17 +12,17 @@ namespace baton {
 /// A stream that its connection's age ends is resumed by its peer on another connection: a worker
 /// attaches again within its lease, a watch goes on after its last revision.
 struct ConnectionLimits {
-  int connections = 4096;                ///< Of an address at once (ConnectionBook).
-  size_t quota_bytes = size_t{2} << 30;  ///< Of gRPC's own buffers; beyond it, calls are ended.
-  int streams = 1000;                    ///< Calls at once of one connection; others wait.
+  int connections = 4096;                        ///< For one address at once (ConnectionBook).
+  size_t quota_bytes = size_t{2} << 30;          ///< Of gRPC's buffers; beyond it, calls are ended.
+  int streams = 1000;                            ///< Calls at once of one connection; others wait.
   absl::Duration handshake = absl::Seconds(10);  ///< Until TLS and HTTP/2 are agreed on.
   absl::Duration idle = absl::Minutes(10);       ///< Without a call.
-  absl::Duration age = absl::Hours(24);          ///< Then it takes no new call …
+  absl::Duration age = absl::Hours(24);  ///< Age at which a connection takes no new call …
   absl::Duration age_grace = absl::Minutes(10);  ///< … and its calls end.
 };
 
-/// Also: what is taken of a call whose request nobody reads yet is bounded, at 4 MiB, whatever the
-/// connection's speed.
+/// Also bounds the bytes that are taken of a call whose request is not read yet, at 4 MiB, whatever
+/// the connection's speed.
 void LimitConnections(grpc::ServerBuilder& builder, const ConnectionLimits& limits);
 
 }  // namespace baton

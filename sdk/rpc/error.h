@@ -20,7 +20,7 @@ namespace baton {
                                      absl::string_view message,
                                      const std::map<std::string, std::string>& metadata = {});
 
-/// What is wrong with `field`, a path in the spec: "spec.algorithm.advantage.gamma".
+/// The problem of `field`, a path in the spec: "spec.algorithm.advantage.gamma".
 v1::FieldViolation Violation(const std::string& field, const std::string& description);
 
 /// SPEC_INVALID with every violation, one per line of the message.

@@ -43,7 +43,7 @@ v1::FieldViolations CutViolations(const v1::FieldViolations& all) {
   return kept;
 }
 
-// The same error, small enough for trailers.
+// The error, cut to fit into trailers.
 v1::Status Shortened(const v1::Status& status) {
   v1::Status out;
   out.set_code(status.code());

@@ -1,4 +1,4 @@
-// Reflection for those who may call the rest.
+// Reflection for callers who may call the other services.
 #ifndef BATON_SDK_RPC_GUARDED_REFLECTION_H_
 #define BATON_SDK_RPC_GUARDED_REFLECTION_H_
 

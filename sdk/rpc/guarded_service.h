@@ -4,8 +4,8 @@
 // the whole of it, however long, before it looks at its size: a limit of the server bounds no
 // memory. It reads nothing of a stream before it is asked to. So these methods are streams to the
 // server (nothing of that shows on the wire): the caller is asked about first, then the request is
-// read, measured and given to the method's own handler. What gRPC takes of a call that is not read
-// is its window (LimitConnections).
+// read, measured and given to the method's own handler. Of a call that is not read, gRPC takes no
+// more than its window (LimitConnections).
 #ifndef BATON_SDK_RPC_GUARDED_SERVICE_H_
 #define BATON_SDK_RPC_GUARDED_SERVICE_H_
 
@@ -24,10 +24,10 @@
 
 namespace baton {
 
-/// Of a request that names things and carries nothing.
+/// Bound of a request that names things and carries nothing.
 inline constexpr size_t kSmallRequestBytes = 64 << 10;
 
-/// What stands before a method. Called on gRPC's threads, must not block.
+/// The check before a method. Called on gRPC's threads, must not block.
 struct MethodGuard {
   std::string method;  ///< "JobService.CreateJob".
   size_t max_bytes = kSmallRequestBytes;
@@ -100,7 +100,7 @@ class GuardedCall : public grpc::ServerBidiReactor<grpc::ByteBuffer, Response> {
  protected:
   /// Calls the method's handler.
   virtual Inner* Begin(grpc::CallbackServerContext* context, Request* request) = 0;
-  /// Its reactor acts on this call from now on.
+  /// The handler's reactor acts on this call from now on.
   virtual void Bind(Inner* inner) = 0;
   Inner* inner() {
     absl::MutexLock lock(&mu_);
@@ -130,7 +130,7 @@ class GuardedUnary final : public GuardedCall<Request, Response, grpc::ServerUna
         handler_(handler) {}
 
  private:
-  // What the handler's reactor believes to be its call.
+  // The call as the handler's reactor sees it.
   class Call final : public grpc::ServerCallbackUnary {
    public:
     explicit Call(GuardedUnary* outer) : outer_(outer) {}

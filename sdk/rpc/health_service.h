@@ -1,4 +1,4 @@
-// grpc.health.v1.Health: whether this server answers.
+// The service grpc.health.v1.Health, which says whether this server answers.
 #ifndef BATON_SDK_RPC_HEALTH_SERVICE_H_
 #define BATON_SDK_RPC_HEALTH_SERVICE_H_
 
@@ -15,8 +15,9 @@ inline constexpr char kNotReadyKey[] = "baton-not-ready-bin";
 
 /// Check says SERVING; Watch says it once and stays open. Both speak for the server as a whole,
 /// whatever service the request names: everybody may ask, so the request is not read (gRPC's own
-/// service keeps one of any length). SERVING says that the process lives: who probes for that
-/// restarts it otherwise. That it cannot work for now is said beside it, under kNotReadyKey.
+/// service keeps one of any length). SERVING says that the process lives: a supervisor that probes
+/// it restarts it otherwise. A process that lives but cannot work for now says so under
+/// kNotReadyKey.
 class HealthService : public grpc::Service {
  public:
   /// `ready` is called on gRPC's threads and must not block; OK, or why the server cannot work.

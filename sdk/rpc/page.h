@@ -15,7 +15,7 @@
 
 namespace baton {
 
-/// What one request for a list asks for.
+/// The part of a list that one request asks for.
 class Page {
  public:
   /// `request` has fields `page_size` (0: `standard`; above `most`: `most`) and `page_token`; its
@@ -30,7 +30,7 @@ class Page {
   bool first() const { return first_; }
   /// The position of the last item of the page before, as TokenAfter got it.
   const std::string& after() const { return after_; }
-  /// The same as a number. INVALID_ARGUMENT (PAGE_TOKEN) when it is none.
+  /// The position after the token, as a number. INVALID_ARGUMENT (PAGE_TOKEN) when it is none.
   absl::StatusOr<int64_t> NumberAfter() const;
 
   /// The token of the page that follows the item at `position`.

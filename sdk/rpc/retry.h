@@ -1,4 +1,4 @@
-// Errors of a server that is busy for the moment: when to come again.
+// Errors of a server that is busy for the moment, with the time after which to retry.
 #ifndef BATON_SDK_RPC_RETRY_H_
 #define BATON_SDK_RPC_RETRY_H_
 
@@ -7,7 +7,7 @@
 
 namespace baton {
 
-/// The same error, for a caller who should try again after `delay` (RetryInfo): what it lacks is
+/// The error for a caller who should try again after `delay` (RetryInfo), because a resource is
 /// short for the moment. Nothing of the call has happened.
 [[nodiscard]] absl::Status WithRetry(absl::Status status, absl::Duration delay);
 

@@ -43,7 +43,8 @@ int TryToConnect(const addrinfo& address, absl::Duration limit) {
   return error;
 }
 
-// Whether something listens, where gRPC got no answer. (gRPC tells that in its text alone.)
+// Whether something listens at an address where gRPC got no answer. (gRPC tells that in its text
+// alone.)
 ServerSeen LookAtPort(absl::string_view address, absl::Duration limit) {
   if (absl::StartsWith(address, "unix:")) return {What::kSilent, ""};
   for (absl::string_view scheme : {"ipv4:", "ipv6:", "dns:///", "dns:"}) {

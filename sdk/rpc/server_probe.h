@@ -1,4 +1,4 @@
-// What is at an address: a server that answers, something else, or nothing.
+// A probe of an address: whether a server answers there, something else, or nothing.
 #ifndef BATON_SDK_RPC_SERVER_PROBE_H_
 #define BATON_SDK_RPC_SERVER_PROBE_H_
 

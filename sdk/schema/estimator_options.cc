@@ -44,7 +44,7 @@ absl::string_view NameOf(Estimator estimator) {
   return kEstimators[static_cast<size_t>(estimator)].first;
 }
 
-// Where an estimator's default is not that of the table.
+// The table's defaults, but for those in which the estimator differs.
 EstimatorSpec DefaultsOf(Estimator estimator) {
   EstimatorSpec spec;
   spec.estimator = estimator;

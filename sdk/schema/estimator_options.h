@@ -40,13 +40,13 @@ constexpr uint32_t UserBit(Estimator e) { return 1u << static_cast<int>(e); }
 
 /// gae, grpo, dr_grpo, rloo, reinforce_plus_plus, reinforce_plus_plus_baseline, remax, given.
 std::vector<std::string> EstimatorNames();
-/// None for a name that is none of them.
+/// nullopt for an unknown name.
 std::optional<Estimator> EstimatorOf(absl::string_view name);
 /// "'ppo' is no estimator; there are …".
 std::string UnknownEstimator(absl::string_view name);
 
-/// The estimator with the values of `options`; what is absent has the estimator's own default. What
-/// is wrong is added to `problems`: options that it does not have, types, bounds.
+/// The estimator with the values of `options`; absent options have the estimator's own defaults.
+/// Mistakes are added to `problems`: options that it does not have, types, bounds.
 EstimatorSpec ReadEstimator(Estimator estimator, const Options& options,
                             std::vector<OptionProblem>& problems);
 

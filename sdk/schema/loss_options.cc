@@ -92,7 +92,7 @@ void CheckRejection(const LossSpec& spec, std::vector<OptionProblem>& problems) 
   }
 }
 
-/// What no single option's bounds can say.
+/// Checks that concern more than one option.
 void CheckTogether(const LossSpec& spec, std::vector<OptionProblem>& problems) {
   CheckDualClip(spec, problems);
   CheckRejection(spec, problems);

@@ -33,20 +33,21 @@ constexpr uint32_t UserBit(LossSpec::Kind kind) { return 1u << kind; }
 
 /// sft, ppo_clip, gspo, cispo, reinforce (actor), value (critic).
 std::vector<std::string> LossNames();
-/// None for a name that is none of them.
+/// nullopt for an unknown name.
 std::optional<LossSpec::Kind> LossOf(absl::string_view name);
 /// "'ppo' is no loss; there are …".
 std::string UnknownLoss(absl::string_view name);
 
-/// The loss `kind` with the values of `options`. What is wrong is added to `problems`: options that
-/// the loss does not have, types, bounds, options that do not go together.
+/// The loss `kind` with the values of `options`. Mistakes are added to `problems`: options that the
+/// loss does not have, types, bounds, options that do not go together.
 LossSpec ReadLoss(LossSpec::Kind kind, const Options& options,
                   std::vector<OptionProblem>& problems);
-/// The same by name; InvalidArgument lists everything that is wrong.
+/// As above, by name; InvalidArgument lists everything that is wrong.
 absl::StatusOr<LossSpec> MakeLossSpec(absl::string_view name, const Options& options);
 
-/// Those of rollout_is, rollout_rs and rollout_token_veto_threshold that are on, by name. They
-/// compare log-probs that the actor has computed again (old_log_prob) with those of generation.
+/// The names of those of rollout_is, rollout_rs and rollout_token_veto_threshold that are on. These
+/// options compare log-probs that the actor has computed again (old_log_prob) with those of
+/// generation.
 std::vector<absl::string_view> RolloutCorrections(const LossSpec& spec);
 /// A rollout_rs of ratios, which have a lower bound too; the others are of divergences.
 bool RejectsByRatio(const LossSpec& spec);

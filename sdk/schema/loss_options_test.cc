@@ -113,7 +113,7 @@ TEST(LossOptionsTest, BoundsOfARejectionFitEachOther) {
   EXPECT_THAT(std::string(Validate(loss).message()), HasSubstr("rollout_rs_threshold: is missing"));
 }
 
-// What the policy itself has sampled has the ratio 1. A divergence is then 0.
+// Tokens that the policy itself has sampled have the ratio 1. A divergence is then 0.
 TEST(LossOptionsTest, BoundsOfRatiosKeepTheRatioOne) {
   const auto bounds = [](const char* name, double lower, double upper) {
     Options options = {{"rollout_rs", std::string(name)}, {"rollout_rs_threshold", upper}};

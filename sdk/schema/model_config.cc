@@ -27,7 +27,7 @@ class Reader {
     return it == json_.end() || it->is_null() ? nullptr : &*it;
   }
 
-  /// Also when it is null.
+  /// True for a null, too.
   bool Has(const char* key) const { return json_.contains(key); }
 
   void Int(const char* key, int64_t& out, bool required = false) {
@@ -167,7 +167,7 @@ absl::Status RefuseUnsupported(Reader& reader, const ModelConfig& config) {
   }
   bool sliding = false;
   reader.Bool("use_sliding_window", sliding);
-  // Of Mistral all layers have the window that `sliding_window` says; then they need no list.
+  // In Mistral all layers have the window of `sliding_window`, so they need no list.
   const bool mistral = config.family == ModelConfig::Family::kMistral;
   if (const Json* types = reader.Find("layer_types"); types != nullptr && types->is_array()) {
     for (const Json& type : *types) {
@@ -260,7 +260,7 @@ absl::Status CheckSizes(const ModelConfig& c) {
   return absl::OkStatus();
 }
 
-/// That config.json can say it in the words of its family.
+/// Checks that a config.json of its family can express the config.
 absl::Status CheckFamily(const ModelConfig& c) {
   const bool same = c.attention_output_bias == c.attention_bias;
   bool fits = false;

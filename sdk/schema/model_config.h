@@ -1,4 +1,4 @@
-// What a Hugging Face config.json says about a decoder: Llama, Mistral, Qwen2 and Qwen3.
+// A decoder's configuration from a Hugging Face config.json: Llama, Mistral, Qwen2 and Qwen3.
 //
 // The families are the same network (RMSNorm, rotary positions, grouped-query attention, SwiGLU).
 // They differ in which projections have biases; Qwen3 also normalises each head's query and key
@@ -20,7 +20,7 @@
 
 namespace baton {
 
-/// How rotary frequencies are changed for contexts longer than the model was first trained on.
+/// The change of rotary frequencies for contexts longer than the model was first trained on.
 struct RopeScaling {
   enum class Type {
     kNone,
@@ -34,7 +34,7 @@ struct RopeScaling {
   int64_t original_max_position_embeddings = 8192;  ///< kLlama3 only; tokens.
 };
 
-/// Of a config.json: ModelConfig.model_dtype.
+/// The key in a config.json of ModelConfig.model_dtype.
 inline constexpr char kModelDtypeKey[] = "baton_model_dtype";
 
 /// A plain value. Only `Validate`d (or parsed) configurations build models.
@@ -56,7 +56,7 @@ struct ModelConfig {
   int64_t head_dim = 0;             ///< Even; 0 is not valid (parsing fills hidden/heads in).
   int64_t max_position_embeddings = 2048;
   /// Mistral: a token attends to so many tokens, itself included; absent: to all. Sequences up to
-  /// this length are what full attention makes of them, and longer ones are refused (positions).
+  /// this length are computed as by full attention, and longer ones are refused (positions).
   std::optional<int64_t> sliding_window;
 
   double rms_norm_eps = 1e-6;
@@ -72,11 +72,11 @@ struct ModelConfig {
   std::optional<int64_t> bos_token_id;
   std::optional<int64_t> pad_token_id;
   std::vector<int64_t> eos_token_ids;   ///< A number or a list in JSON.
-  std::string torch_dtype = "float32";  ///< What the files hold: float32, float16 or bfloat16.
+  std::string torch_dtype = "float32";  ///< Type in the files: float32, float16 or bfloat16.
   /// The first of `architectures`, e.g. "LlamaForCausalLM", and `model_type`, e.g. "llama", as the
   /// file says them; Sketch alone fills them in.
   std::string architecture, model_type;
-  /// Of a trainer's copy in another type (key `baton_model_dtype`): the type of the model that
+  /// In a trainer's copy in another type (key `baton_model_dtype`), the type of the model that
   /// training began with. Empty: torch_dtype.
   std::string model_dtype;
 
@@ -90,7 +90,7 @@ struct ModelConfig {
   }
   /// Whether queries and keys have norms of their own, [head_dim] each.
   bool has_head_norms() const { return family == Family::kQwen3; }
-  /// What names of transformers' classes begin with: "Llama", "Qwen3", …
+  /// The prefix of the names of transformers' classes: "Llama", "Qwen3", …
   const char* FamilyName() const;
 
   /// The number of parameters; a tied head counts once. (sdk/placement/model_cost.h has models with
@@ -104,9 +104,9 @@ struct ModelConfig {
   /// InvalidArgument (malformed; names the key) or Unimplemented (a feature we do not compute).
   [[nodiscard]] static absl::StatusOr<ModelConfig> FromJson(absl::string_view json);
 
-  /// The same for a reader that plans or checks, and does not compute: it takes the sizes, biases
-  /// and positions that it finds, of any family. What is missing, or of a wrong type, is 0, false
-  /// or empty. InvalidArgument: it is no JSON object.
+  /// As above, for a reader that plans or checks and does not compute: it takes the sizes, biases
+  /// and positions that it finds, of any family. A value that is missing or of a wrong type is 0,
+  /// false or empty. InvalidArgument: it is no JSON object.
   [[nodiscard]] static absl::StatusOr<ModelConfig> Sketch(absl::string_view json);
 
   /// A config.json that Python's transformers loads and FromJson reads back to the same value.

@@ -1,5 +1,5 @@
-// How a role learns: AdamW and its learning rate. workers/engine/training/optimizer.h has the
-// formulas.
+// The options of a role's optimizer: AdamW and its learning rate.
+// workers/engine/training/optimizer.h has the formulas.
 #ifndef BATON_SDK_SCHEMA_OPTIMIZER_OPTIONS_H_
 #define BATON_SDK_SCHEMA_OPTIMIZER_OPTIONS_H_
 
@@ -17,8 +17,8 @@ struct OptimizerSpec {
   type name = default_value;
 #include "sdk/schema/optimizer_options.def"
 #undef BATON_OPTIMIZER_OPTION
-  /// Where a decay of the learning rate ends; unused by "constant". No setting of its own: it
-  /// follows from the length of the job.
+  /// The step at which a decay of the learning rate ends; unused by "constant". It is no setting:
+  /// it follows from the length of the job.
   int64_t total_steps = 0;
 };
 

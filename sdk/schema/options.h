@@ -25,8 +25,8 @@ namespace baton {
 using OptionValue = std::variant<bool, double, std::string>;
 using Options = std::map<std::string, OptionValue>;
 
-/// One mistake: which option (its path ends in it; empty: the name of the estimator or loss
-/// itself), and what is wrong and what is right.
+/// A mistake: the option (its path ends in it; empty: the name of the estimator or loss itself),
+/// what is wrong, and what is right.
 struct OptionProblem {
   std::string option;
   std::string message;
@@ -35,10 +35,10 @@ struct OptionProblem {
 /// "a: …; b: …" as InvalidArgument, or OK when there are none.
 absl::Status ToStatus(absl::Span<const OptionProblem> problems);
 
-/// What a value may be. The functions below make one.
+/// The values that an option may have. The functions below make one.
 struct Limits {
-  Bounds bounds;                           ///< Of a number.
-  std::vector<absl::string_view> choices;  ///< Of a text; empty: any but the empty one.
+  Bounds bounds;                           ///< For a number.
+  std::vector<absl::string_view> choices;  ///< For a text; empty: any but the empty one.
 };
 Limits Anything();
 Limits Between(double low, double high);
@@ -57,7 +57,7 @@ struct OptionField {
   absl::string_view meaning;  ///< For docs/algorithms.md.
 };
 
-/// What is wrong with `value` for an option that holds what `like` holds; or "".
+/// The problem of `value` for an option of the type of `like`; "": none.
 std::string CheckValue(const OptionValue& like, const OptionValue& value, const Bounds& bounds,
                        absl::Span<const absl::string_view> choices);
 /// "what it has" in a message about an option that does not exist.
@@ -123,8 +123,8 @@ std::vector<absl::string_view> OptionNames(const std::vector<OptionField<Spec>>&
   return names;
 }
 
-/// Sets the members named by `options`; what is wrong is added to `problems` and leaves its member
-/// as it is. `user_name` (bit `user`) is who is to understand the options.
+/// Sets the members named by `options`; a mistake is added to `problems` and leaves its member as
+/// it is. `user_name` (bit `user`): the loss or estimator that gets the options.
 template <class Spec>
 void ApplyOptions(const std::vector<OptionField<Spec>>& table, absl::string_view user_name,
                   uint32_t user, const Options& options, Spec& spec,

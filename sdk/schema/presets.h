@@ -1,7 +1,7 @@
-// The algorithms that have a name: what each of them is made of.
+// The named algorithms, and the parts that each of them is made of.
 //
-// The controller makes a job's dataflow of it (controller/spec/presets.h), the planner its roles.
-// Sources: docs/algorithms.md.
+// The controller makes a job's dataflow from them (controller/spec/presets.h), the planner its
+// roles. Sources: docs/algorithms.md.
 #ifndef BATON_SDK_SCHEMA_PRESETS_H_
 #define BATON_SDK_SCHEMA_PRESETS_H_
 
@@ -15,7 +15,7 @@ namespace baton {
 
 enum class PresetKind { kRl, kSft, kRewardModel };
 
-/// What a preset sets; the user's own values stand above them.
+/// The values that a preset sets; the user's own values override them.
 struct Recipe {
   std::string name;
   PresetKind kind = PresetKind::kRl;
@@ -28,15 +28,15 @@ struct Recipe {
   bool flaws = false;     ///< The judge says which right answers are reasoned wrongly.
   bool dynamic_sampling = false;
   int critic_warmup = 0;
-  Options advantage = {};  ///< Of the estimator, where the table's default is another.
-  Options policy = {};     ///< Of the loss, likewise.
+  Options advantage = {};  ///< Options of the estimator that differ from the table's defaults.
+  Options policy = {};     ///< Options of the loss, likewise.
 };
 
 /// All of them, in the order in which they are listed to people.
 const std::vector<Recipe>& Recipes();
 /// Null for an unknown one.
 const Recipe* FindRecipe(absl::string_view name);
-/// Of kind rl, where the spec names none.
+/// The preset of kind rl if the spec names none.
 inline constexpr char kDefaultRlPreset[] = "grpo";
 
 }  // namespace baton

@@ -1,4 +1,4 @@
-// A model of random weights, from what a spec says of it.
+// A model of random weights, from its description in a spec.
 #ifndef BATON_SDK_SCHEMA_SPEC_MODEL_INIT_H_
 #define BATON_SDK_SCHEMA_SPEC_MODEL_INIT_H_
 

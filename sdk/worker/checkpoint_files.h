@@ -1,4 +1,5 @@
-// What a rank reports of a checkpoint that it wrote, and checks before it starts from a checkpoint.
+// The files of a checkpoint that a rank reports after it wrote them, and checks before it starts
+// from them.
 #ifndef BATON_SDK_WORKER_CHECKPOINT_FILES_H_
 #define BATON_SDK_WORKER_CHECKPOINT_FILES_H_
 
@@ -16,7 +17,7 @@ namespace baton {
 [[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,
                                                  v1::TaskResult& result);
 
-/// The same for only the files of `parts`, each a file or a folder under `directory`: the files of
+/// As above, for only the files of `parts`, each a file or a folder under `directory`: the files of
 /// one role in a checkpoint that other roles write at the same time. Paths stay relative to
 /// `directory`.
 [[nodiscard]] absl::Status ReportCheckpointFiles(const std::string& directory,

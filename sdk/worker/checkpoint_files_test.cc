@@ -20,7 +20,7 @@ class CheckpointFilesTest : public ::testing::Test {
   void Write(const std::string& name, const std::string& content) {
     ASSERT_TRUE(WriteCheckpointFile(folder_.path(name), content).ok());
   }
-  // What the controller does with what a rank reports.
+  // The controller's handling of a rank's report.
   void Complete() {
     v1::TaskResult result;
     ASSERT_TRUE(ReportCheckpointFiles(folder_.path(), result).ok());
@@ -51,7 +51,7 @@ TEST_F(CheckpointFilesTest, ReportsPathsSizesAndChecksums) {
   EXPECT_EQ(result.files(1).xxh3(), "2d06800538d394c2");  // XXH3-64 of nothing, seed 0
 }
 
-// What is reported survives a power cut: each file is synced, and each folder that names one.
+// A reported checkpoint survives a power cut: each file is synced, and each folder that names one.
 TEST_F(CheckpointFilesTest, SyncsWhatItReports) {
   Write("actor/a.bin", "abc");
   Write("meta.json", "{}");

@@ -130,7 +130,8 @@ void Dispatcher::Launch(const Context& context) {
       changes_role || task.has_order());
 }
 
-// What this role did for others stands in the queue of its runner, or runs: the end of it begins.
+// Begins to time the end of a role's work: its earlier tasks wait in the queue of its runner, or
+// run.
 uint64_t Dispatcher::BeginEnding(absl::string_view role, absl::string_view job,
                                  absl::string_view why) {
   absl::MutexLock lock(&mu_);
@@ -160,7 +161,7 @@ void Dispatcher::RunTask(Role& role, const Context& context, uint64_t ending) {
   } else if (task.method() == kAssign) {
     context->Finish(RunAssign(role, *context, ending));
   } else if (task.method() == kRelease) {
-    // Else it is another job's by now.
+    // If this job no longer holds the role, another job may.
     if (CheckHeld(task).ok() || Mutant("late-release-of-another-job")) {
       const std::string job = TakeHeld(task.role(), &task);
       if (!job.empty() && role.options.on_release) role.options.on_release(job);

@@ -1,4 +1,5 @@
-// Passes each task from the controller to its handler, and the handler's output to the ledger.
+// The dispatcher of a worker: passes each task from the controller to its handler, and the
+// handler's output to the ledger.
 #ifndef BATON_SDK_WORKER_DISPATCHER_H_
 #define BATON_SDK_WORKER_DISPATCHER_H_
 

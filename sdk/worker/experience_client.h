@@ -1,4 +1,4 @@
-// Fetches the batch of an update, and what was said to prompts before.
+// A client that fetches the batch of an update, and earlier responses to prompts.
 #ifndef BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 #define BATON_SDK_WORKER_EXPERIENCE_CLIENT_H_
 
@@ -57,9 +57,9 @@ class ExperienceClient {
   /// cancelled; otherwise the controller's error (a batch is deleted after its step).
   absl::StatusOr<std::vector<v1::Trajectory>> FetchBatch(TaskContext& context) const;
 
-  /// What every rank of a group needs of every trajectory to divide the batch (FetchBatchRequest,
-  /// VIEW_HEADERS). A trajectory that has the column `tokens` came whole: its segments do not tell
-  /// its lengths. Errors as FetchBatch.
+  /// The part of every trajectory that every rank of a group needs to divide the batch
+  /// (FetchBatchRequest, VIEW_HEADERS). A trajectory that has the column `tokens` came whole: its
+  /// segments do not tell its lengths. Errors as FetchBatch.
   absl::StatusOr<std::vector<v1::Trajectory>> FetchHeaders(TaskContext& context) const;
 
   /// The trajectories at these positions of the batch, which ascend. Sends no request if there are
@@ -68,8 +68,8 @@ class ExperienceClient {
   absl::StatusOr<std::vector<v1::Trajectory>> FetchRows(TaskContext& context,
                                                         absl::Span<const int64_t> rows) const;
 
-  /// What was said to prompts before. Tries once, for `limit` at most: any error means that there
-  /// is no history for now, and nothing waits for it. CANCELLED at once after `canceller` says so.
+  /// Earlier responses to prompts. Tries once, for `limit` at most: any error means that there is
+  /// no history for now, and nothing waits for it. CANCELLED at once after `canceller` says so.
   absl::StatusOr<std::vector<v1::EarlierResponse>> FetchHistory(
       const v1::FetchHistoryRequest& request, absl::Duration limit, CallCanceller& canceller) const;
 

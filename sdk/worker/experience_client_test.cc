@@ -151,7 +151,7 @@ TEST(ExperienceClient, AHistoryComesInItsOrder) {
   EXPECT_EQ(controller.history_fetches().at(0).capability(), "opens");
 }
 
-// It is no reason to wait: a controller that fails is asked once.
+// A history is no reason to wait: a controller that fails is asked once.
 TEST(ExperienceClient, AHistoryIsTriedOnce) {
   FakeController controller;
   controller.SetHistory(

@@ -38,7 +38,7 @@ class FakeController::Workers final : public v1::WorkerService::Service {
     }
     while (stream->Read(&message)) Receive(message);
     absl::MutexLock lock(&stream_mu_);
-    if (stream_ == stream) {  // Else the worker is back already.
+    if (stream_ == stream) {  // If it differs, the worker is back already.
       context_ = nullptr;
       stream_ = nullptr;
     }

@@ -1,4 +1,4 @@
-// Computes how long a worker may act without an acknowledged heartbeat.
+// The lease of a worker: how long it may act without an acknowledged heartbeat.
 #ifndef BATON_SDK_WORKER_LEASE_H_
 #define BATON_SDK_WORKER_LEASE_H_
 
@@ -31,7 +31,7 @@ class Lease {
 
   /// Whether the worker may act at `now`.
   bool Holds(Time now) const { return end_.has_value() && now < *end_; }
-  /// When the worker must fence itself; absent: it holds nothing under a lease.
+  /// The time at which the worker must fence itself; absent: it holds nothing under a lease.
   std::optional<Time> end() const { return end_; }
 
  private:

@@ -1,4 +1,4 @@
-// Queues the worker's own log lines for the job's log.
+// A queue of the worker's own log lines for the job's log.
 #ifndef BATON_SDK_WORKER_LOG_QUEUE_H_
 #define BATON_SDK_WORKER_LOG_QUEUE_H_
 

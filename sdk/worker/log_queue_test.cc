@@ -38,7 +38,7 @@ TEST(LogQueueTest, IsBoundedInBytes) {
     EXPECT_EQ(log.message().substr(0, 4), absl::StrCat(872 + lines, " "));
   }
   EXPECT_EQ(lines, 128);
-  // What was taken out makes room again.
+  // A line that was taken out makes room again.
   for (int i = 0; i < 128; ++i) queue.Push(LogLevel::kInfo, std::string(8192, 'y'));
   for (lines = 0; queue.Pop(log); ++lines) EXPECT_EQ(log.message()[0], 'y');
   EXPECT_EQ(lines, 128);

@@ -22,7 +22,7 @@ void OnSignal(int signal_number) {
   if (write(write_end, &byte, 1) < 0) _exit(1);
 }
 
-/// The same; it may come again. What others look at in `errno` stays.
+/// As above, for a signal that may come again. Keeps `errno` for the interrupted code.
 void OnHangup(int) {
   const int before = errno;
   const char byte = 'h';

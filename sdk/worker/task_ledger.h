@@ -1,5 +1,5 @@
-// What a worker must still send to the controller: the output of its running tasks so far, and the
-// results that are not acknowledged. The ledger outlives every connection.
+// The ledger of what a worker must still send to the controller: the output of its running tasks so
+// far, and the results that are not acknowledged. The ledger outlives every connection.
 #ifndef BATON_SDK_WORKER_TASK_LEDGER_H_
 #define BATON_SDK_WORKER_TASK_LEDGER_H_
 
@@ -105,7 +105,7 @@ class TaskLedger {
   std::map<std::string, v1::TaskResult> results_ ABSL_GUARDED_BY(mu_);
   std::deque<std::string> results_due_ ABSL_GUARDED_BY(mu_);
   std::deque<std::string> due_ ABSL_GUARDED_BY(mu_);  ///< Tasks with unsent chunks.
-  /// When waiting tokens must be cut into a chunk; times ascend.
+  /// The times at which waiting tokens must be cut into a chunk, ascending.
   std::deque<std::pair<SteadyClock::time_point, std::string>> timers_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -76,7 +76,7 @@ TEST(TaskLedger, AfterAReconnectTheSameChunksComeAgain) {
   ASSERT_TRUE(ledger.Begin(task));
   ledger.AddProgress(*task, {1, 2}, {0.f, 0.f});
   auto sent = Drain(ledger, kNow);
-  ASSERT_EQ(sent.size(), 1u);  // What was resumed is known to the controller.
+  ASSERT_EQ(sent.size(), 1u);  // The controller knows the resumed tokens.
   EXPECT_EQ(sent[0].offset(), 2u);
   ledger.AddProgress(*task, {3}, {0.f});  // Not cut yet.
   ledger.SendAgain();
@@ -120,7 +120,7 @@ TEST(TaskLedger, AResultIsKeptUntilItsAck) {
   EXPECT_EQ(hello.running_size(), 0);
   EXPECT_THAT(hello.unacknowledged(), ElementsAre("t"));
 
-  EXPECT_FALSE(ledger.Begin(Context("t")));  // The same task again: the stored result.
+  EXPECT_FALSE(ledger.Begin(Context("t")));  // A repeated task gets the stored result.
   ASSERT_TRUE(ledger.Next(kNow, message));
   ledger.SendAgain();
   ASSERT_TRUE(ledger.Next(kNow, message));

@@ -1,4 +1,4 @@
-// Embeds a Baton worker in any program. The worker connects to a controller, offers roles and
+// A Baton worker to embed in any program. The worker connects to a controller, offers roles and
 // methods, runs the tasks that it gets and streams their output. docs/worker-protocol.md has the
 // rules; this class follows them for its user:
 //
@@ -37,7 +37,7 @@ struct WorkerOptions {
   std::string controller;  ///< host:port. Required.
   std::string worker_id;   ///< 1–63 of a–z, 0–9, `-`, `.`. Empty: host name and pid.
   std::string token;       ///< Bearer token; empty: none is sent.
-  TlsFiles tls;            ///< None: the connection is not encrypted.
+  TlsFiles tls;            ///< No files: the connection is not encrypted.
   bool insecure = false;   ///< The token may leave this machine in clear text.
   std::vector<std::string> features;  ///< worker_service.proto: Hello.features.
   std::string device = "cpu";         ///< "cpu" or "cuda".
@@ -68,8 +68,8 @@ using TaskHandler =
 using AsyncTaskHandler = std::function<void(std::shared_ptr<TaskContext> context)>;
 
 struct RoleOptions {
-  /// How many handlers of the role may run at the same time. Tasks start in the order of arrival;
-  /// assign_role, release_role and group commands always run alone.
+  /// The number of handlers of the role that may run at the same time. Tasks start in the order of
+  /// arrival; assign_role, release_role and group commands always run alone.
   int threads = 1;
   /// Creates the role's state; null: there is no state. After an error the role is not held.
   TaskHandler on_assign;

@@ -199,7 +199,7 @@ TEST_F(WorkerRecovery, RefusesAnOlderEpoch) {
   const auto second = controller_.WaitForHello(2);
   ASSERT_TRUE(second.has_value());
   EXPECT_EQ(second->epoch_seen(), 5u);
-  ASSERT_TRUE(controller_.WaitForHello(3).has_value());  // It left and came back.
+  ASSERT_TRUE(controller_.WaitForHello(3).has_value());  // The worker left and came back.
   EXPECT_FALSE((*worker_)->attached());
   controller_.Change([](FakeController::Options& o) { o.epoch = 6; });
   ASSERT_TRUE(controller_.WaitForHello(controller_.hello_count() + 1).has_value());

@@ -411,7 +411,7 @@ TEST(Worker, TroubleFromBetweenTwoJobsIsNotTheSecondOnes) {
   ASSERT_TRUE(controller.RunTask(MakeTask("2", "reward", "release_role")).has_value());
   worker->ReportTrouble("reward", "of the job before");
   ASSERT_TRUE(controller.RunTask(MakeTask("3", "reward", "assign_role")).has_value());
-  // What is told of the role is on its way before this result.
+  // The role's message is sent before this result.
   ASSERT_TRUE(controller.RunTask(MakeTask("4", "reward", "unknown_method")).has_value());
   worker->ReportTrouble("reward", "new");
   EXPECT_TRUE(WaitForTrouble(controller, "new"));

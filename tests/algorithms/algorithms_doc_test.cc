@@ -58,7 +58,7 @@ std::string DefaultText(const OptionValue& value) {
   return text.empty() ? "–" : text;
 }
 
-// What an absent option means may depend on others: then its row says it.
+// The meaning of an absent option may depend on others: then its row says so.
 bool DependsOnOthers(absl::string_view meaning) { return absl::StrContains(meaning, "Absent: "); }
 
 std::string ValuesText(const Limits& limits) {

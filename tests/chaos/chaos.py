@@ -77,7 +77,7 @@ class Cluster:
 
     def start(self):
         ports = [f for name in ("port", "http-port", "relay-port") for f in ("--" + name, "0")]
-        # The same on every machine, so that a seed strikes the same processes.
+        # The numbers are the same on every machine, so that a seed strikes the same processes.
         numbers = ["--trainers", "1", "--rollouts", "2", "--rewards", "1", "--scorers", "2"]
         self.run("up", "--detach", *ports, *numbers, *(["--fake"] if self.engine == "fake" else []))
 
@@ -195,7 +195,7 @@ class Faults:
         try:
             os.kill(running[name], signal.SIGKILL if kill else signal.SIGSTOP)
         except ProcessLookupError:
-            return  # It has just ended by itself, or was struck a moment ago.
+            return  # The process has just ended by itself, or was struck a moment ago.
         if not kill:
             timer = threading.Timer(length, self.go_on, [running[name]])
             timer.start()

@@ -76,7 +76,7 @@ class AsyncWithModelsTest(CommandTest):
         metrics = self.metrics()
         weighed = [values for values in metrics.values() if "rollout_corr/rollout_is_mean" in values]
         self.assertEqual(len(weighed), 60)
-        # What is behind was sampled by other weights: its ratio differs from 1.
+        # Stale responses were sampled by other weights: their ratio differs from 1.
         stale = [v for v in weighed if v["staleness/max"] > 0]
         self.assertTrue(stale)
         self.assertGreater(max(v["rollout_corr/log_prob_diff_max"] for v in stale), 0)

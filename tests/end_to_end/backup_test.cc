@@ -67,7 +67,7 @@ TEST(BackupOfAJobTest, GoesOnWhereTheBackupWasTaken) {
   EXPECT_EQ(WeightsHash(cluster.FinalWeights("rl")), UndisturbedHash());
 }
 
-// One at a time, and the next may begin when the first has ended.
+// Backups run one at a time, and the next may begin when the first has ended.
 TEST(BackupOfAJobTest, AnEmptyControllerHasABackupToo) {
   TestCluster cluster;
   for (int i = 0; i < 2; ++i) {

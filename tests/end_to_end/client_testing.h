@@ -139,7 +139,7 @@ class TestClient {
     return FromGrpc((*stub_.*method)(&context, request, &response));
   }
 
-  /// Of the newest checkpoint.
+  /// The weights file of the newest checkpoint.
   std::string WeightsFile(const std::string& id, const std::string& role = "actor") {
     v1::ListCheckpointsRequest request;
     request.set_name(id);

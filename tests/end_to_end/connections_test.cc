@@ -105,7 +105,7 @@ TEST_F(ConnectionsTest, UploadsHeldOpenKeepNobodyOut) {
     piece.set_data("a piece");
     call.writer->Write(piece);
   }
-  // They have all that they get once one more is refused.
+  // The calls hold all connections once one more is refused.
   ASSERT_TRUE(WaitFor([this] {
     grpc::ClientContext context;
     v1::UploadFileResponse response;

@@ -24,8 +24,8 @@ rollout: {n: 4}
 reward: {command: "python3 reward.py", timeout_seconds: 120}
 trainer: {total_training_steps: 4, save_freq: 1}
 """
-# It scores two steps of 16 responses. From then on it breaks, or where the file `waits` exists it
-# waits, until the test writes the file `mended`.
+# The reward scores two steps of 16 responses. From then on it breaks, or waits if the file `waits`
+# exists, until the test writes the file `mended`.
 REWARD = """import json, os, sys, time
 folder = "%s/"
 for line in sys.stdin:

@@ -124,7 +124,7 @@ class DataCheckTest(unittest.TestCase):
         self.refuse(of_pattern, "spec.reward.rules[0] (regex) reads it")
         named = SPEC.replace("max_prompt_length", "answer_key: solution, max_prompt_length")
         self.assertEqual(self.submit(named, "--dry-run")[0], 0)
-        # Of a command nobody knows it.
+        # Nobody knows whether a command reads the answer.
         command = SPEC.replace("{rules: [{type: exact_match}]}", "{command: cat}")
         code, _, told = self.submit(command, "--dry-run")
         self.assertEqual(code, 0, told)
@@ -144,7 +144,7 @@ class DataCheckTest(unittest.TestCase):
         file = self.lines("train.jsonl", [line("3", 0), line("2", 0.5)])
         self.refuse(sft, f"{file}:2: `completion[0].weight` is 0.5, neither 0")
 
-    # Its help and its errors name what was typed, not the program that `baton` becomes.
+    # The command's help and errors name what was typed, not the program that `baton` becomes.
     def test_2_generate_names_the_program_that_was_typed(self):
         def run(*arguments):
             return subprocess.run([os.path.join(BIN, arguments[0]), "generate", *arguments[1:]],

@@ -99,7 +99,7 @@ v1::JobSpec TwoCritics(TestCluster& cluster, int steps) {
   return spec;
 }
 
-/// Of every role that learns.
+/// The hash of every role that learns.
 std::map<std::string, std::string> LearnedBy(TestCluster& cluster, const std::string& job) {
   std::map<std::string, std::string> out;
   for (const char* role : {"actor", "critic", "cost_critic"}) {
@@ -166,7 +166,7 @@ TEST(CostCriticTest, ACheckpointsFolderHasBothCritics) {
   EXPECT_EQ(other.Events("again")[0].step(), 4);
 }
 
-// Whichever dies, the actor and the critic end with the weights of an undisturbed run.
+// Whichever worker dies, the actor and the critic end with the weights of an undisturbed run.
 TEST(DataflowTest, TheLossOfAnyRoleChangesNothing) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"nobody", "critic", "reference", "actor"}) {
@@ -192,8 +192,8 @@ TEST(DataflowTest, TheLossOfAnyRoleChangesNothing) {
   for (const auto& [lost, weights] : ends) EXPECT_EQ(weights, ends["nobody"]) << lost;
 }
 
-// Two ranks of each role that trains: whichever dies takes its group down alone, somebody takes its
-// place, and the weights are those of an undisturbed run.
+// Two ranks of each role that trains: whichever dies takes its group down alone, another worker
+// takes its place, and the weights are those of an undisturbed run.
 TEST(GroupsTest, ALostRankChangesNothing) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"nobody", "actor-0", "actor-1", "critic-1"}) {
@@ -420,7 +420,7 @@ TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {
   running.join();
 }
 
-// What a user's method makes of each token reaches the batch as it is.
+// The values that a user's method gives each token reach the batch unchanged.
 TEST(DataflowTest, AdvantagesOfOnesOwnMayBeAColumn) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
@@ -450,7 +450,7 @@ TEST(DataflowTest, AdvantagesOfOnesOwnMayBeAColumn) {
   const auto metrics = cluster.Get("rl").metrics();
   EXPECT_EQ(metrics.at("critic/advantages/max"), 2);
   EXPECT_EQ(metrics.at("critic/advantages/min"), -0.5);
-  // One 2 in each of 16 responses, -0.5 at all other tokens.
+  // The advantage is 2 at one token of each of 16 responses, -0.5 at all other tokens.
   const double tokens = 16 * metrics.at("response_length/mean");
   EXPECT_NEAR(metrics.at("critic/advantages/mean"), (16 * 2 - 0.5 * (tokens - 16)) / tokens, 1e-6);
   worker->Stop();

@@ -97,7 +97,7 @@ TEST_F(LostStoreTest, EveryJobGoesOnFromItsFolder) {
     ExpectTheSameEnd(job);
   }
   EXPECT_NE(client_.Get(running).uid(), uid);
-  // It had no checkpoint, and no folder that is in the way.
+  // Job `waiting` had no checkpoint, and has no folder that is in the way.
   ASSERT_TRUE(Create("team", "waiting").ok());
   ExpectTheSameEnd("projects/team/jobs/waiting");
 }

@@ -93,7 +93,7 @@ TEST(OffersTest, EachJobIsScoredByTheWorkerThatOffersItsMethod) {
   EXPECT_EQ(own.asked(), asked);
 }
 
-// It has the name of Baton's own method and computes neither rules nor commands.
+// The worker's method has the name of Baton's own, and computes neither rules nor commands.
 TEST(OffersTest, AWorkerThatOnlyHasTheNameOfTheMethodIsNotEnough) {
   TestCluster cluster;
   cluster.AddWorker("actor-0", "actor");

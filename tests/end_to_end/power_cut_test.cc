@@ -20,8 +20,8 @@ namespace fs = std::filesystem;
 
 constexpr int kSaveFreq = 2;
 
-// What a power cut leaves of a file that was never synced: all of it, a part with a torn end,
-// nothing, or a hole that reads as zeros.
+// The remains of a file that was never synced, after a power cut: all of it, a part with a torn
+// end, nothing, or a hole that reads as zeros.
 void TearFile(const fs::path& path, std::mt19937& random) {
   const auto size = static_cast<uint64_t>(fs::file_size(path));
   const auto below = [&](uint64_t bound) {
@@ -57,8 +57,8 @@ void TearLogs(const fs::path& root, std::mt19937& random) {
 
 class PowerCutJobTest : public ::testing::TestWithParam<unsigned> {
  protected:
-  // What the disk holds takes the place of what the controller wrote: rows may name payloads that
-  // are gone, and payloads stand that no row names.
+  // Replaces the files that the controller wrote by those that the disk would hold: rows may name
+  // payloads that are gone, and no row may name some payloads.
   void CutPower(TestCluster& cluster, std::mt19937& random) {
     const std::string left = cluster.folder() + "/left";
     fs::create_directories(left);
@@ -97,7 +97,7 @@ TEST_P(PowerCutJobTest, TheJobGoesOnAndNothingShownIsTakenBack) {
     const int64_t shown = cluster.Get("rl").revision();
     CutPower(cluster, random);
     EXPECT_GE(cluster.Get("rl").revision(), shown);
-    // Where the update under way consumes what is lost, the job redoes what follows its checkpoint.
+    // If the update under way consumes a lost payload, the job redoes what follows its checkpoint.
     EXPECT_GE(cluster.Get("rl").step(), step - step % kSaveFreq);
   }
   ASSERT_TRUE(cluster.WaitForState("rl", v1::Job::STATE_SUCCEEDED)) << cluster.Why("rl");

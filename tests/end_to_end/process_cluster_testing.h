@@ -17,7 +17,7 @@
 
 namespace baton::testing {
 
-/// What a program printed, and its exit code.
+/// A program's output and exit code.
 struct Printed {
   std::string text;
   int code = -1;

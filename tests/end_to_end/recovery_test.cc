@@ -84,8 +84,8 @@ TEST_F(ControllerRestartTest, TheJobGoesOn) {
   }
 }
 
-// Of every record of the job's experience log some bytes change while its controller is down: what
-// was generated and not yet consumed is generated again, from the same draws.
+// Some bytes of every record of the job's experience log change while its controller is down:
+// responses that were not consumed yet are generated again, with the same prompt indexes.
 TEST_F(ControllerRestartTest, PayloadsThatAreLostAreGeneratedAgain) {
   Begin();
   cluster_.KillWorker("reward-0");  // so that the step waits for its scores

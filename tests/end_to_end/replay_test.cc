@@ -131,7 +131,7 @@ TEST_F(ReplayJobTest, AJobWithFaultsTrainsAgainToTheSameBytesWithoutRolloutsAndR
   EXPECT_EQ(replay.verdict(), Replay::VERDICT_EQUAL) << replay.DebugString();
   EXPECT_THAT(replay.expected_size(), ::testing::Ge(1));
   EXPECT_EQ(WeightsHash(cluster_.FinalWeights(replay.job())), UndisturbedHash());
-  // What the responses were worth is measured again as well.
+  // The rewards of the responses are measured again as well.
   const Job source = cluster_.Get("rl"), again = cluster_.Get(replay.job());
   EXPECT_EQ(again.metrics().at("critic/score/mean"), source.metrics().at("critic/score/mean"));
   EXPECT_EQ(again.step(), kSteps);

@@ -47,7 +47,8 @@ class RewardFailuresTest(CommandTest):
         self.assertEqual(done.returncode, 1, done.stdout)
         error = "ModuleNotFoundError: No module named 'no_such_module'"
         warning = next(line for line in done.stdout.splitlines() if "warning" in line)
-        # What its worker says, or the first response that has no reward: whichever comes first.
+        # The warning is the worker's message, or the first response without a reward, whichever
+        # comes first.
         self.assertIn("your command exited with code 1 before it answered: " + error, warning)
         self.assertIn("baton: the job failed: ", done.stderr)
         for text in (done.stderr, self.baton("why", "job"), self.baton("show", "job")):

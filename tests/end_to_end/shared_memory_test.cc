@@ -80,7 +80,7 @@ class SharedMemoryTest : public ::testing::Test {
     return spec;
   }
 
-  /// Everything that is free, taken by another job. False: somebody was faster.
+  /// Everything that is free, taken by another job. False: another job was faster.
   bool TakeAllMemory() {
     constexpr uint64_t kHeader = 4096;  // at most
     const auto list = relay_->List();
@@ -149,7 +149,7 @@ TEST_F(SharedMemoryTest, FullSharedMemoryWithholdsThePublishUntilThereIsRoom) {
   const Job held = client_.Get("rl");
   EXPECT_EQ(held.state(), Job::STATE_RUNNING);
   EXPECT_LT(held.step(), kSteps);
-  // It is tried again, and nothing follows from it.
+  // The publish is tried again, and nothing follows from it.
   const absl::Time later = absl::Now() + absl::Seconds(3);
   ASSERT_TRUE(WaitFor([&] { return absl::Now() > later; }));
   EXPECT_EQ(client_.Get("rl").step(), held.step());
@@ -180,7 +180,7 @@ TEST_F(SharedMemoryTest, AModelThatNeverFitsFailsItsJobWithTheRemedy) {
   EXPECT_THAT(error, HasSubstr("--shm-size"));
 }
 
-// What the relay of the first test asks for, it gets from the controller.
+// The capability that the first test's relay asks for comes from the controller.
 TEST_F(SharedMemoryTest, AControllerWithAnotherKeyCannotHaveItsTrainersPublish) {
   const std::string other = Folder("other.key");
   ASSERT_TRUE(MakeKeyFile(other).ok());

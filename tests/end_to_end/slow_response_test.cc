@@ -64,7 +64,7 @@ TEST(SlowResponseTest, HoldsUpNoBatchWithoutIt) {
 
   const std::map<uint64_t, uint64_t> steps = StepsOf(cluster);
   ASSERT_EQ(steps.count(kLong), 1u) << "it was dropped, or is still generated";
-  // Those that began beside it.
+  // The prompts that began beside it.
   for (uint64_t prompt = 0; prompt < kAtOnce; ++prompt) {
     if (prompt == kLong) continue;
     ASSERT_EQ(steps.count(prompt), 1u);

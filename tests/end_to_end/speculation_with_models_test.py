@@ -58,12 +58,14 @@ class SpeculationWithModelsTest(CommandTest):
         self.up("--scorers", "0")
         self.submit("rl", "auto", 100000)
         self.wait_for(lambda: self.steps_done("rl") >= 20)
-        # It was there from the beginning: siblings may have ended before it asked for a prompt.
+        # The first rollout was there from the beginning: siblings may have ended before it asked
+        # for a prompt.
         self.assertLess(self.total("rl", "rollout/spec/history_tokens"), 16 * 20)
         os.kill(self.pid("rollout-0"), signal.SIGKILL)
         killed = self.steps_done("rl")
         self.wait_for(lambda: self.steps_done("rl") >= killed + 5)
-        # Two epochs in two steps: each prompt is asked for, and of each some dozen responses are kept.
+        # Two epochs in two steps: each prompt is asked for, and some dozen responses of each are
+        # kept.
         told = self.total("rl", "rollout/spec/history_tokens", first=killed)
         self.assertGreater(told, 16 * 20)
         # The controller keeps nothing of that in memory when it dies, and tells the next one as much.

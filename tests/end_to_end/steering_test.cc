@@ -1,4 +1,4 @@
-// What a user does to a job while it runs.
+// Tests of what a user does to a job while it runs.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/end_to_end/cluster_testing.h"

@@ -1,4 +1,4 @@
-// What a job's weights are when nothing goes wrong: what every disturbed run must end with.
+// The weights of a job when nothing goes wrong, with which every disturbed run must end.
 #ifndef BATON_TESTS_END_TO_END_UNDISTURBED_H_
 #define BATON_TESTS_END_TO_END_UNDISTURBED_H_
 
@@ -9,10 +9,10 @@
 
 namespace baton::testing {
 
-/// Of TestCluster::RlSpec(kSteps).
+/// Steps of TestCluster::RlSpec(kSteps).
 inline constexpr int kSteps = 6;
 
-/// What must be equal of two checkpoints: the hash. Versions differ after a recovery.
+/// The hash, which must be equal in two checkpoints. Versions differ after a recovery.
 inline std::string WeightsHash(const std::string& weights_json) {
   const size_t at = weights_json.find("weights");
   return at == std::string::npos

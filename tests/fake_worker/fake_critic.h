@@ -15,9 +15,10 @@
 
 namespace baton::fake {
 
-/// Its weights are a hash over everything it was trained on (fake_weights.h), and its values depend
-/// on them: a job whose critic lost a step ends with other weights. Writes ROLE/weights.json and
-/// ROLE.json of a checkpoint. Methods may be repeated, as the actor's. Thread-safe.
+/// The critic's weights are a hash over everything it was trained on (fake_weights.h), and its
+/// values depend on them: a job whose critic lost a step ends with other weights. Writes
+/// ROLE/weights.json and ROLE.json of a checkpoint. Methods may be repeated, as the actor's.
+/// Thread-safe.
 class FakeCritic {
  public:
   /// `role`: "critic" or "cost_critic".

@@ -1,4 +1,4 @@
-// Responses without a model.
+// A generator of responses without a model.
 #ifndef BATON_TESTS_FAKE_WORKER_FAKE_GENERATOR_H_
 #define BATON_TESTS_FAKE_WORKER_FAKE_GENERATOR_H_
 
@@ -19,7 +19,7 @@ namespace baton::fake {
 
 /// A whole response; a pure function of (weights, seed, purpose, prompt, draw, sample).
 struct FakeResponse {
-  std::vector<int32_t> tokens;  ///< One per character, its code.
+  std::vector<int32_t> tokens;  ///< One per character: its code.
   std::vector<float> log_probs;
   std::string finish_reason;  ///< "stop", or "length" where max_new_tokens cut it.
 };
@@ -35,8 +35,8 @@ std::string PromptText(const v1::Generate& request);
 v1::TaskResult MakeGenerateResult(const v1::Generate& request, const FakeResponse& response,
                                   size_t length, const std::string& finish_reason);
 
-/// How many tokens of Generate.draft_tokens, from the first one on, are those of `response` after
-/// its first `resumed` tokens.
+/// The number of tokens of Generate.draft_tokens, from the first one on, that are those of
+/// `response` after its first `resumed` tokens.
 size_t AcceptedDraft(const v1::Generate& request, const FakeResponse& response, size_t resumed);
 
 /// Streams responses, one token each per `token_delay`, on a thread of its own. Thread-safe.

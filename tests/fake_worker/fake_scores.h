@@ -1,4 +1,4 @@
-// What fake models that score say: pure functions of what they read.
+// The scores of fake models: pure functions of what they read.
 #ifndef BATON_TESTS_FAKE_WORKER_FAKE_SCORES_H_
 #define BATON_TESTS_FAKE_WORKER_FAKE_SCORES_H_
 

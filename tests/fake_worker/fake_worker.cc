@@ -166,7 +166,7 @@ Result FakeWorker::Impl::ToGeneration(const v1::Task& task, TaskContext& /*conte
   return actor.ToGeneration(task, [this](uint64_t wanted, uint64_t found) { Load(wanted, found); });
 }
 
-/// What the rollout samples with is the actor's: before it changes, nothing is generated any more.
+/// The rollout samples with the actor's weights: before they change, generation stops.
 TaskHandler FakeWorker::Impl::TakingBack(TaskHandler handler) {
   return [this, handler = std::move(handler)](const v1::Task& task, TaskContext& context) {
     if (shares) {

@@ -18,17 +18,17 @@ namespace baton::fake {
 
 struct FakeWorkerOptions {
   WorkerOptions worker;  ///< `controller` is required; `features` are filled in.
-  /// Of actor, rollout, reward, reference, critic, cost_critic, reward_model, cost, judge.
+  /// Some of actor, rollout, reward, reference, critic, cost_critic, reward_model, cost, judge.
   std::vector<std::string> roles = {"actor", "rollout", "reward"};
-  /// Where versions are published (FakeRelay): an absolute folder, or any text for workers of one
-  /// process. Empty: the controller's address, as such a text.
+  /// The place where versions are published (FakeRelay): an absolute folder, or any text for
+  /// workers of one process. Empty: the controller's address, as such a text.
   std::string weights_place;
   absl::Duration token_delay;  ///< Per generated token; 0: a response is there at once.
   absl::Duration task_delay;   ///< Before every task but generate.
   int generate_credits = 128;
   int reward_credits = 256;  ///< And of every other method that scores.
   std::vector<Fault> faults;
-  /// What a crash does; null: the worker stops, as if its process had ended.
+  /// The action of a crash; null: the worker stops, as if its process had ended.
   std::function<void()> on_crash;
 };
 

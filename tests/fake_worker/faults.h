@@ -1,4 +1,4 @@
-// What goes wrong with a fake worker, on purpose.
+// The planned faults of a fake worker.
 #ifndef BATON_TESTS_FAKE_WORKER_FAULTS_H_
 #define BATON_TESTS_FAKE_WORKER_FAULTS_H_
 
@@ -22,7 +22,7 @@ struct Fault {
   };
   Kind kind = Kind::kFail;
   std::string method;  ///< E.g. "generate".
-  int nth = 1;         ///< Its how-manieth task on this worker, from 1.
+  int nth = 1;         ///< Ordinal of the method's task on this worker, from 1.
 };
 
 /// "generate:3". INVALID_ARGUMENT for anything else.

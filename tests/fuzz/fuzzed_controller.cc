@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kRemembered = 48;  // tasks that may still be answered
 constexpr size_t kStreams = 10;
-// Of all projects, of the jobs' project and of another one, with the same ids.
+// Workers of all projects, of the jobs' project and of another one, with the same ids.
 constexpr const char* kWorkerNames[] = {"w0", "w1", "w2", "p/w0", "p/w1", "q/w2"};
 
 JobData SmallData() {

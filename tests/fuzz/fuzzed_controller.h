@@ -1,4 +1,4 @@
-// For fuzz targets: the jobs and the queue of a controller as they are shipped, on one thread, and
+// A controller for fuzz targets: its jobs and queue as they are shipped, on one thread, with
 // workers, users, disks and time as a fuzzer's bytes decide.
 //
 // Workers answer late, twice, wrongly or never, say what was not asked, and speak on streams that

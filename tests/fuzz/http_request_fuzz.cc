@@ -110,7 +110,7 @@ class FakeController : public ::testing::StrictMock<controller::MockController> 
   }
 };
 
-// One for the process: it keeps nothing.
+// One controller for the process: it keeps nothing.
 FakeController& Fake() {
   static auto* const fake = new FakeController();
   return *fake;
@@ -167,7 +167,7 @@ void FuzzTarget(absl::string_view text, const std::string& project) {
   Require(answers == 1, "one answer");
 }
 
-// What one connection gives back for these bytes, after which the client sends no more.
+// The server's output on one connection for these bytes, after which the client sends no more.
 std::string Talk(absl::string_view bytes, bool with_tokens) {
   boost::asio::io_context io(1);
   const auto shared = std::make_shared<status::HttpShared>(

@@ -10,7 +10,8 @@ using namespace baton::tokenizer;  // NOLINT
 
 namespace {
 
-/// Of processor time. A rendering takes a second at most; sanitizers take ten times as long.
+/// Seconds of processor time. A rendering takes a second at most; sanitizers take ten times as
+/// long.
 constexpr double kSecondsOfRendering = 30;
 
 /// A list that holds one list twice, which holds one twice, and so on: 2^60 items in few bytes.

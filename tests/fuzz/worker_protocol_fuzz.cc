@@ -1,8 +1,8 @@
-// Whatever workers send, in whatever order: the controller answers by the protocol, keeps its job
-// in order, and starts again from what it stored.
+// Checks that for any messages of workers, in any order, the controller answers by the protocol,
+// keeps its job in order, and starts again from what it stored.
 //
 // The real Controller with a store in memory. Messages are built from what the controller sent
-// (its tasks answered well, badly, twice, by somebody else) or are any bytes that parse.
+// (its tasks answered well, badly, twice, by another worker) or are any bytes that parse.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What counts against a job and what does not: lost time, losses that no worker caused, answers
-// that come too late to mean anything. And what is recorded of each step.
+// Tests of what counts against a job and what does not: lost time, losses that no worker caused,
+// answers that come too late to mean anything. And what is recorded of each step.
 #include <algorithm>
 #include <cstddef>
 #include <map>
@@ -59,7 +59,8 @@ TEST(AccountingTest, ABatchOfAnOldIncarnationIsNotTrainedOn) {
   EXPECT_EQ(world.core().state(), v1::Job::STATE_SUCCEEDED);
 }
 
-// What workers said they run, before the restarted controller has the step's trajectories again.
+// The tasks that workers said they run, before the restarted controller has the step's trajectories
+// again.
 std::vector<TaskDone> Told(SimulatedJob& world) {
   std::vector<TaskDone> told;
   for (const TaskKind kind : {TaskKind::kGenerate, TaskKind::kScore}) {
@@ -99,7 +100,7 @@ TEST(AccountingTest, AWayBackStopsWhatRunsForAStepThatIsNotBegunAgain) {
   EXPECT_GT(met, 2);
 }
 
-// Whether the phase became `phase` while things happened.
+// Steps until the phase is `phase`; false: it never became so.
 bool StepTo(SimulatedJob& world, const std::string& phase) {
   for (int i = 0; i < 2000 && world.core().Brief().phase() != phase; ++i) {
     if (!world.Step()) break;
@@ -148,7 +149,7 @@ std::map<int64_t, std::vector<uint64_t>> Recorded(const SimulatedJob& world) {
   return consumed;
 }
 
-// Whatever was redone: the rows say what made the weights that are left.
+// Whatever was redone, the rows name what the remaining weights were made of.
 TEST(BatchRowsTest, NameWhatEachStepWasTrainedOn) {
   for (const char* preset : {"grpo", "ppo", "dapo", "remax"}) {
     SimulatedJob::Options options;

@@ -42,7 +42,7 @@ TEST(AsyncDataTest, RolloutsKeepTheirWeightsUntilTheirResponsesAreTakenIn) {
 }
 
 // A controller finds the first responses of an evaluation, and before its data are read the trainer
-// is lost: the job goes back before the step that they were to judge.
+// is lost: the job is rolled back before the step that they were to judge.
 TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
   int met = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {
@@ -71,8 +71,8 @@ TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
   EXPECT_GT(met, 60 / static_cast<int>(kStride) / 4);
 }
 
-// It ended while later steps were under way. The trainer dies, and these are undone; the step that
-// it judged is not.
+// The evaluation ended while later steps were under way. The trainer dies, and those steps are
+// undone; the step that was evaluated is not.
 TEST(AsyncDataTest, AnEvaluationThatCountsKeepsItsRows) {
   int met = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {

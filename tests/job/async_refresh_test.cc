@@ -22,7 +22,7 @@ Options AsyncWith(const std::string& refresh, uint64_t seed) {
   return options;
 }
 
-// Of the responses that are wanted and run, by id.
+// The responses that are wanted and run, by id.
 std::map<uint64_t, TrajectoryInfo> Running(const SimulatedJob& job) {
   std::map<uint64_t, TrajectoryInfo> running;
   for (const TaskDone& task : job.UnderWay(TaskKind::kGenerate)) {

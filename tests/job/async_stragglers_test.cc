@@ -24,7 +24,7 @@ Options WithTimeout(uint64_t seed, int max_staleness = 2) {
   return options;
 }
 
-// By draw: the members of its group in the batch that consumed it.
+// By prompt index: the members of its group in the batch that consumed it.
 std::map<uint64_t, std::set<uint32_t>> Consumed(const SimulatedJob& job) {
   std::map<uint64_t, std::set<uint32_t>> groups;
   for (const auto& [step, row] : job.batch_rows()) {
@@ -35,8 +35,8 @@ std::map<uint64_t, std::set<uint32_t>> Consumed(const SimulatedJob& job) {
   return groups;
 }
 
-// The group that a batch consumed lacks what it had given up. One that was drawn anew meanwhile has
-// other birth numbers, and is whole.
+// The group that a batch consumed lacks what it had given up. A group that was begun anew meanwhile
+// has other trajectory uids, and is whole.
 void ExpectConsumedWithout(const SimulatedJob& job, uint64_t draw, uint64_t first_birth,
                            const std::set<uint32_t>& given_up) {
   for (const auto& [step, row] : job.batch_rows()) {
@@ -60,7 +60,7 @@ std::map<uint64_t, std::set<uint32_t>> GivenUp(const SimulatedJob& job) {
   return draws;
 }
 
-// By draw: how many of its responses are stored.
+// By prompt index: how many of its responses are stored.
 std::map<uint64_t, size_t> Stored(SimulatedJob& job) {
   std::map<uint64_t, size_t> draws;
   for (const auto& [serial, row] : job.rows()) {
@@ -122,7 +122,7 @@ TEST(AsyncStragglersTest, AGroupGoesOnWithThoseItHas) {
   EXPECT_GT(gave_up, 5 / kStride);
 }
 
-// One response has nothing to be compared with, so its group waits on.
+// A single response has nothing to be compared with, so its group waits on.
 TEST(AsyncStragglersTest, AGroupOfOneWaits) {
   int waited = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {
@@ -195,7 +195,7 @@ TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
   EXPECT_THAT(job.metrics(), Not(Contains(Key("buffer/given_up_responses"))));
 }
 
-// A restart, in the middle of the group's wait, of the draw of a batch, or of its update, makes no
+// A restart while the group waits, while its batch is taken, or during its update, makes no
 // response again that was given up.
 TEST(AsyncStragglersTest, ARestartKnowsWhatWasGivenUp) {
   int checked = 0;

@@ -1,5 +1,5 @@
 // Async jobs in virtual time: rollouts run ahead of the trainer, within their bound and no further,
-// and whatever dies, each draw is learned from once.
+// and whatever dies, each prompt group is learned from once.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -28,7 +28,7 @@ TEST(AsyncJobTest, StepsAreMadeAndEachDrawIsLearnedFromOnce) {
   }
 }
 
-// With a bound of 0, or in the order of the draws, the batches are those of mode sync.
+// With a bound of 0, or in the order of the prompts, the batches are those of mode sync.
 TEST(AsyncJobTest, WhereTheOrderIsFixedTheBatchesAreThoseOfSync) {
   SimulatedJob sync(Sync());
   sync.RunToEnd();
@@ -244,13 +244,13 @@ TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
   }
 }
 
-// A step is undone, its draws are begun anew, and the controller dies. The rows of the responses
-// that the step had consumed may still be there; what begins anew is not taken for done because of
-// them.
+// A step is undone, its prompt groups are begun anew, and the controller dies. The rows of the
+// responses that the step had consumed may still be there; a group that begins anew is not taken
+// for done because of them.
 TEST(AsyncJobTest, ARestartDoesNotRecallWhatAnUndoneStepConsumed) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     SimulatedJob job(Async(seed, 3));
-    std::set<std::pair<uint64_t, uint64_t>> made;  // ids and birth numbers
+    std::set<std::pair<uint64_t, uint64_t>> made;  // ids and trajectory uids
     const auto look = [&] {
       for (const auto& [serial, row] : job.rows()) made.insert({row.id(), row.birth()});
     };
@@ -298,7 +298,7 @@ TEST(AsyncJobTest, ALostPayloadOfABatchIsGeneratedAgain) {
   }
 }
 
-// Of decoupled PPO: the actor scores a response when a batch draws it, with the weights that learn
+// Decoupled PPO: the actor scores a response when a batch takes it, with the weights that learn
 // from it (SimulatedJob checks with which), and again if that batch is given up.
 TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
   for (uint64_t seed = 0; seed < 30; seed += kStride) {
@@ -319,8 +319,9 @@ TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
   }
 }
 
-// One rollout, and more responses than it takes at once: what waits for newer weights must not hold
-// up an evaluation that waits for older ones, for which the only rollout would have to keep them.
+// One rollout, and more responses than it takes at once: training work that waits for newer weights
+// must not hold up an evaluation that waits for older ones, which the only rollout would have to
+// keep.
 TEST(AsyncJobTest, OneRolloutServesAnEvaluationAndTraining) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     Options options = Async(seed, 4);
@@ -388,7 +389,7 @@ TEST(AsyncJobTest, AResumedJobLearnsNothingFromTheBranchThatFailed) {
   }
 }
 
-// A response is of one version: whatever another version has made of it is begun anew.
+// A response is of one version: a part that another version has made is begun anew.
 TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   int anew = 0, went_on = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
@@ -419,7 +420,7 @@ TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
   EXPECT_GT(went_on, 0);
 }
 
-// The update goes on at the ranks. What scores on their workers waits for its end, although other
+// The update goes on at the ranks. Scoring on their workers waits for its end, although other
 // groups than those of its batch have something to score.
 TEST(AsyncJobTest, NothingWorksBesideAnUpdateThatARestartInterrupted) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
@@ -469,8 +470,8 @@ TEST(AsyncJobTest, NoCommandJoinsAScoreThatRunsOnAfterARestart) {
   EXPECT_GT(waited, 10 / static_cast<int>(kStride));
 }
 
-// What a rollout does not answer is taken back from it. It is idle then, and loads the weights that
-// came meanwhile.
+// Tasks that a rollout does not answer are taken back from it. The rollout is idle then, and loads
+// the weights that came meanwhile.
 TEST(AsyncJobTest, ARolloutWhoseResponsesStallTakesNewWeights) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     Options options = Async(seed, 2);

@@ -1,4 +1,4 @@
-// What tests of async jobs in virtual time share.
+// Helpers of the tests of async jobs in virtual time.
 #ifndef BATON_TESTS_JOB_ASYNC_TESTING_H_
 #define BATON_TESTS_JOB_ASYNC_TESTING_H_
 
@@ -38,7 +38,7 @@ inline Options Sync() {
   return options;
 }
 
-// What a trainer learns that trains on the recorded batches, one after the other.
+// The weights of a trainer that trains on the recorded batches, one after the other.
 inline uint64_t WeightsOfRows(const SimulatedJob& job) {
   uint64_t weights = 0;
   for (const auto& [step, row] : job.batch_rows()) {
@@ -68,7 +68,7 @@ inline std::map<uint64_t, int> TimesConsumed(const SimulatedJob& job) {
   return times;
 }
 
-// What no async job may lack at its end.
+// Checks that every async job passes at its end.
 inline void ExpectAGoodEnd(SimulatedJob& job, const std::string& what) {
   job.RunToEnd();
   ASSERT_EQ(job.core().state(), Job::STATE_SUCCEEDED)
@@ -80,7 +80,7 @@ inline void ExpectAGoodEnd(SimulatedJob& job, const std::string& what) {
   EXPECT_TRUE(job.core().HeldWorkers().empty()) << what;
 }
 
-// By draw: the first birth number.
+// By prompt index: the first trajectory uid.
 inline std::map<uint64_t, uint64_t> OpenDraws(const SimulatedJob& job) {
   std::map<uint64_t, uint64_t> draws;
   for (const store::v1::OpenDraws& open : job.row().open_draws()) {

@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "failing_dapo", "failing_over_group"),
     [](const auto& preset) { return preset.param; });
 
-// Draws of the batches that trained, in order, with how many responses of each.
+// The prompt indexes of the batches that trained, in order, with the number of responses of each.
 std::map<int64_t, std::map<uint64_t, int>> TrainedDraws(const SimulatedJob& world) {
   std::map<int64_t, std::map<uint64_t, int>> out;
   for (const auto& [step, ids] : world.trained()) {
@@ -191,8 +191,8 @@ std::map<int64_t, std::map<uint64_t, int>> TrainedDraws(const SimulatedJob& worl
   return out;
 }
 
-// Worked out by hand from FailsForGood: a step takes 3 prompts. Both responses of draw 3 fail, and
-// one of draws 1, 5, 9.
+// Worked out by hand from FailsForGood: a step takes 3 prompts. Both responses of prompt index 3
+// fail, and one of 1, 5 and 9.
 TEST(InfraFailures, AGroupWithTooFewRewardsIsReplacedByTheNextPrompt) {
   using Draws = std::map<uint64_t, int>;
   SimulatedJob grpo = World(1, "failing_grpo", 2);  // compares: 2 responses at least
@@ -254,7 +254,7 @@ TEST(InfraFailures, AJobWhoseRewardsAllFailEndsWithTheReason) {
   EXPECT_TRUE(world.trained().empty());
 }
 
-// Who shares workers is a matter of time, and not of what is learnt.
+// Sharing workers changes the time that a job takes, and not what it learns.
 TEST(PoolsTest, SharedWorkersTrainTheSame) {
   SimulatedJob apart = World(1, "ppo", 4);
   apart.RunToEnd();
@@ -280,7 +280,7 @@ TEST(PoolsTest, AWorkerTakesAWorkerSlotWithAllItsRoles) {
   EXPECT_EQ(world.UnderWay(TaskKind::kAssignRole).size(), 5u);
 }
 
-// Of each copy of the model (two ranks) the first is where its replica gets its tasks.
+// The replica of each copy of the model (two ranks) gets its tasks at the first rank.
 TEST(PoolsTest, AReplicaSitsWithTheFirstOfItsRanks) {
   SimulatedJob world = World(1, "grpo_replicas", 2);
   while (world.UnderWay(TaskKind::kGenerate).empty()) ASSERT_TRUE(world.Step());

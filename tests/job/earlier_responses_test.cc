@@ -1,4 +1,4 @@
-// Draws that are made again: what was drawn for them before is their draft.
+// Responses that are made again have the earlier response as their draft.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -41,7 +41,7 @@ Options Without(Options options) {
 }
 
 // The trainer dies, and its steps since the checkpoint are redone. Their responses are drawn with
-// the same random numbers, so those of the dead branch are drafts for them.
+// the same random numbers, so the responses of the dead branch are drafts for them.
 TEST(EarlierResponsesTest, WhatTheDeathOfTheTrainerUndidIsADraft) {
   int drafts = 0;
   for (uint64_t seed = 0; seed < 12; ++seed) {
@@ -107,7 +107,7 @@ TEST(EarlierResponsesTest, WithoutSpeculationThereAreNone) {
   }
 }
 
-// The log has lost it: the response is made without.
+// The log has lost the earlier response: the new one is made without a draft.
 TEST(EarlierResponsesTest, ADraftThatCannotBeReadIsNone) {
   SimulatedJob job(Async(4, 3));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));

@@ -40,7 +40,7 @@ bool ReachStep(SimulatedJob& job, int64_t step) {
   });
 }
 
-// What no job may lack at its end.
+// Checks that every job passes at its end.
 void ExpectTheSameEnd(SimulatedJob& job, const std::string& what) {
   static const uint64_t kRl = [] {
     SimulatedJob undisturbed(Seed(1));
@@ -341,7 +341,7 @@ TEST(JobFaultsTest, AScoreThatIsAlwaysRefusedIsTriedFourTimes) {
   Options options = Seed(5);
   options.error_reward = true;
   SimulatedJob asked(options);
-  // Of each of step 1's 6 responses, and of the 4 of the evaluation before it.
+  // Four tries for each of step 1's 6 responses, and for the 4 of the evaluation before it.
   EXPECT_EQ(RefuseScores(asked), 4 * (6 + 4));
   EXPECT_EQ(asked.metrics().at("critic/score/mean"), -1);
 

@@ -1,5 +1,5 @@
-// What a job tells of its learning, its best checkpoint, its early end, and that it goes on after a
-// failure: all of it the same whatever dies meanwhile.
+// Tests of a job's messages about its learning, its best checkpoint, its early end, and its
+// continuation after a failure: all are the same whatever dies meanwhile.
 #include <algorithm>
 #include <random>
 #include <string>
@@ -67,7 +67,7 @@ TEST(JobLearningTest, AJobWithoutUpdatesSucceedsAndSaysWhatItDid) {
     EXPECT_THAT(ToldBy(world, "warning", "steps 1 to 3 made no update"), Not(IsEmpty())) << seed;
     if (seed > 0) continue;
     ASSERT_EQ(ToldBy(world, "warning", "steps 1 to 3 made no update").size(), 1u);
-    // It is told when it begins, and in the end.
+    // The warning is told when it begins, and in the end.
     const v1::JobEvent& last = *(world.events().rbegin() + 1);
     EXPECT_EQ(last.message(), kSummary);
   }
@@ -91,7 +91,7 @@ TEST(JobLearningTest, AnIdleJobFailsWhenItsSpecSaysSoAndGoesOnWhenAskedTo) {
     EXPECT_EQ(world.core().step(), 5);
     EXPECT_THAT(world.core().Describe().error().message(),
                 HasSubstr("5 steps in a row, steps 1 to 5, had nothing to learn from"));
-    // What its checkpoint knows of idle steps is not forgotten.
+    // The checkpoint's count of idle steps is not forgotten.
     world.Send(ResumeRequested{});
     EXPECT_EQ(world.core().state(), Job::STATE_QUEUED);
     EXPECT_EQ(world.core().step(), 4);
@@ -126,7 +126,7 @@ TEST(JobLearningTest, TheBestCheckpointIsKeptBesideTheNewest) {
     }
     for (const auto& [step, weights] : world.disk()) on_disk.push_back(step);
     EXPECT_EQ(best, std::vector<int64_t>{4}) << seed;
-    // What a trainer's loss interrupted may lie there besides.
+    // A checkpoint that a trainer's loss interrupted may lie there besides.
     EXPECT_TRUE(std::includes(on_disk.begin(), on_disk.end(), kept.begin(), kept.end())) << seed;
     EXPECT_EQ(kept.size(), 3u) << seed;
     EXPECT_EQ(kept.back(), 12);
@@ -188,7 +188,7 @@ TEST(JobLearningTest, AJobWhoseHoursAreUsedUpEndsAfterItsStep) {
   EXPECT_TRUE(world.evaluated().count(7) > 0) << "as after a last step";
 }
 
-// What was generated of the step in progress is kept, and the job ends after that step.
+// The generated responses of the step in progress are kept, and the job ends after that step.
 TEST(JobLearningTest, AStepThatARestartInterruptedIsFinishedWhenTheHoursAreUsedUp) {
   for (const bool evaluates : {false, true}) {
     SimulatedJob::Options options = Plain(2, 9);
@@ -229,7 +229,7 @@ TEST(JobLearningTest, TimeThatTheControllerDidNotRunIsNotWorked) {
   EXPECT_LT(world.row().worked_seconds(), 3600);
 }
 
-// What was being read when the job ended is read again, and the old answer says nothing.
+// Data that were being read when the job ended are read again, and the old answer is ignored.
 TEST(JobLearningTest, AJobThatEndsWhileItsDataAreReadGoesOn) {
   SimulatedJob world(Plain(1, 2));
   while (world.core().state() == Job::STATE_QUEUED) ASSERT_TRUE(world.Step());
@@ -268,7 +268,7 @@ TEST(JobLearningTest, AJobThatFailedOrWasCancelledGoesOnToTheSameEnd) {
       if (random() % 3 == 0) world.Restart(50);
       world.RunToEnd();
       ASSERT_EQ(world.core().state(), cancels ? Job::STATE_CANCELLED : Job::STATE_FAILED) << seed;
-      // The way back is told when there is one.
+      // `baton resume` is suggested if there is a checkpoint.
       EXPECT_EQ(absl::StrContains(world.core().Explain(world.now()).summary(), "`baton resume "),
                 !world.core().checkpoints().empty());
       if (random() % 3 == 0) world.Restart(0);

@@ -41,7 +41,7 @@ TEST(JobMetricsTest, WhatWorkersNameHasBounds) {
   EXPECT_TRUE(metrics.contains("critic/score/mean"));
   EXPECT_TRUE(metrics.contains("val/accuracy"));
   EXPECT_TRUE(metrics.contains("training/global_step"));
-  // Of the last step: the actor's update alone reported so many more than a job has.
+  // The metric is of the last step: the actor's update alone reported so many more than a job has.
   EXPECT_GT(metrics.at("training/dropped_metrics"), 39'000);
   EXPECT_LE(world.row().ByteSizeLong(), 100'000u);
 }
@@ -63,7 +63,7 @@ TEST(JobMetricsTest, SourcesHaveBounds) {
   EXPECT_TRUE(world.row().job().metrics().contains("val-core/other/mean@1"));
 }
 
-// What a job shows of itself, but for workers and phase, stands in the row that was written last:
+// Everything that a job shows, but for workers and phase, stands in the row that was written last:
 // nothing else need be copied.
 TEST(JobMetricsTest, AJobChangesOnlyWithItsRow) {
   for (uint64_t seed = 0; seed < 20; ++seed) {

@@ -34,7 +34,7 @@ Options Mixed(uint64_t seed, bool async) {
   return options;
 }
 
-// By draw: what was learned from.
+// By prompt index: the prompts that were learned from.
 std::map<uint64_t, uint64_t> PromptsOfRows(const SimulatedJob& job) {
   std::map<uint64_t, uint64_t> prompts;
   for (const auto& [step, row] : job.batch_rows()) {
@@ -78,7 +78,7 @@ TEST(JobMixTest, WhateverDiesTheDrawsArePromptsOfTheSameFiles) {
       for (const auto& [draw, prompt] : prompts) {
         ASSERT_EQ(prompt, mix.At(draw)) << what << ", draw " << draw;
       }
-      if (async) continue;  // it may have learned from later draws before earlier ones
+      if (async) continue;  // it may have learned from later prompts before earlier ones
       EXPECT_EQ(prompts.size(), 18u) << what;
       EXPECT_EQ(prompts.rbegin()->first, 17u) << what << ": a prompt was skipped";
     }

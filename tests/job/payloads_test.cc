@@ -1,4 +1,5 @@
-// Payloads that the experience log cannot give back are generated again, with the same draws.
+// Payloads that the experience log cannot give back are generated again, with the same prompt
+// indexes.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -115,7 +116,7 @@ TEST(PayloadLostTest, InTheMiddleOfAnUpdateTheTrainerGoesBackToItsCheckpoint) {
   ExpectTheSameWeights(world, "");
 }
 
-// Each way back makes the step anew, and its batch is lost each time.
+// Each rollback makes the step anew, and its batch is lost each time.
 TEST(PayloadLostTest, ADiskThatLosesEachBatchOfAStepFailsTheJob) {
   SimulatedJob world(Seeded(6));
   int losses = 0;

@@ -34,7 +34,7 @@ TEST(RanksTest, RanksTakeTheirRoleOnTogetherOrNotAtAll) {
   EXPECT_THAT(gathers->cause(), ::testing::HasSubstr("rank 0 on worker a"));
 }
 
-// Its peer is not known to be lost when a rank reports that it is gone.
+// The controller does not know yet that a rank is lost when its peer reports that it is gone.
 TEST(RanksTest, ABrokenGroupWaitsForTheLossAndGoesOnFromItsCheckpoint) {
   SimulatedJob world = OnRanks(3, 4, 2);
   const auto updates = [&] { return world.UnderWay(TaskKind::kUpdate); };
@@ -58,7 +58,7 @@ TEST(RanksTest, ABrokenGroupWaitsForTheLossAndGoesOnFromItsCheckpoint) {
   EXPECT_EQ(world.FinalWeights(), undisturbed.FinalWeights());
 }
 
-// They would train on for nothing, and come late to the next meeting.
+// The other ranks would train on for nothing, and come late to the next meeting.
 TEST(RanksTest, RanksThatWorkOnForNothingAreStopped) {
   SimulatedJob world = OnRanks(3, 4, 2);
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kUpdate).size() < 2) {
@@ -170,7 +170,7 @@ uint64_t WeightsOfUndisturbed(int steps) {
   return world.FinalWeights();
 }
 
-// Of each of the reference's two copies one rank answers, and both do.
+// One rank of each of the reference's two copies answers.
 TEST(ScoringRanksTest, TheFirstOfEachCopyAnswers) {
   SimulatedJob world = OnTensorRanks(3);
   std::set<std::string> answered;
@@ -262,7 +262,7 @@ TEST(ScoringRanksTest, NobodyOfABrokenGroupIsAsked) {
   }
 }
 
-// It may have waited for others in the queue of its rank.
+// A score that is late may have waited for others in the queue of its rank.
 TEST(ScoringRanksTest, AScoreThatIsLateIsNoLostRank) {
   SimulatedJob world = OnTensorRanks(4);
   ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "actor", 1));
@@ -277,7 +277,7 @@ TEST(ScoringRanksTest, AScoreThatIsLateIsNoLostRank) {
   EXPECT_EQ(world.core().incarnation(), 1u);
 }
 
-// What the actor computes with its ranks is a matter of the weights that it trains.
+// The actor's scores by several ranks concern the weights that it trains.
 TEST(ScoringRanksTest, AScoreOfTheActorThatMissesARankTakesItBackToItsCheckpoint) {
   SimulatedJob world = OnTensorRanks(4);
   ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "actor", 3));

@@ -30,8 +30,9 @@ SimulatedJob::Options RewardsThat(Failing failing, double max_error_rate, int st
 
 std::string ErrorOf(const SimulatedJob& world) { return world.row().job().error().message(); }
 
-// By hand from FailsForGood: 1 of the 4 of each evaluation fails. Of step 1, 1 of the first 6, then
-// both of the group drawn in place of that one (3 of 8), then none of the next (3 of 10).
+// By hand from FailsForGood: 1 of the 4 of each evaluation fails. In step 1, 1 of the first 6
+// fails, then both of the group drawn in place of that one (3 of 8), then none of the next (3 of
+// 10).
 TEST(RewardErrors, EndTheJobOnceTheyAreMoreThanItAllows) {
   struct Case {
     double rate;
@@ -193,7 +194,7 @@ TEST(RewardErrors, ATryThatFailsIsShown) {
                     Not(HasSubstr("KeyError"))));
 }
 
-// What was counted before a restart counts after it.
+// Errors that were counted before a restart count after it.
 TEST(RewardErrors, ARestartForgetsNone) {
   for (int at = 0; at < 200; at += 3 * kStride) {
     SimulatedJob world(RewardsThat(Failing::kSome, 0.25));

@@ -97,8 +97,8 @@ TEST(RunAheadTest, WithoutItNothingIs) {
   EXPECT_EQ(job.metrics().count("rollout/spec/ahead_tokens"), 0u);
 }
 
-// A prompt that was sampled ahead is then drawn where its history is, as long as that has room. Of
-// the first step: later ones begin on whichever rollout has the new weights first.
+// A prompt that was sampled ahead is then drawn where its history is, as long as that has room.
+// This holds for the first step: later ones begin on whichever rollout has the new weights first.
 TEST(RunAheadTest, TheResponseIsMadeWhereItWasSampledAhead) {
   int same = 0, other = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -157,7 +157,7 @@ TEST(RunAheadTest, AWorkerThatCannotIsNotAskedForEver) {
   }
 }
 
-// What failed once is tried again after a while, and a whole wave that fails counts once.
+// A task that failed once is tried again after a while, and a whole wave that fails counts once.
 TEST(RunAheadTest, AWorkerThatFailedIsAskedAgain) {
   SimulatedJob job(Ahead(Sync(), 5, /*rollouts=*/1));
   const auto under_way = [&] { return job.UnderWay(TaskKind::kRunAhead); };

@@ -101,7 +101,7 @@ void SimulatedJob::RunToEnd() {
   }
 }
 
-// One response of draw 1 and of draw 5, both of draw 3; some of an evaluation; a greedy baseline.
+// One response of prompt indexes 1 and 5, both of 3; some of an evaluation; a greedy baseline.
 bool SimulatedJob::FailsForGood(const TrajectoryInfo& t) {
   switch (t.purpose) {
     case v1::PURPOSE_TRAIN:
@@ -201,7 +201,8 @@ void SimulatedJob::Start(const StartTask& start) {
       break;
     case TaskKind::kLoadWeights:
       EXPECT_FALSE(Hybrid()) << "it has no weights of its own";
-      // One after the other: what it was told to stop ends before the next one begins.
+      // A worker loads one version after the other: the load that it was told to stop ends before
+      // the next one begins.
       std::erase_if(loading_, [&](const auto& other) { return other.first.first == start.worker; });
       loading_[{start.worker, start.ref}] = start.args.policy_version;
       if (relay_.count(start.args.policy_version) == 0) done.status = absl::NotFoundError("gone");
@@ -273,7 +274,7 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
     done.output.infra_failed = true;
   } else if (node.out() == "reward") {
     const bool judges = t.purpose == v1::PURPOSE_EVAL && options_.accuracy;
-    // With dynamic sampling every third group teaches nothing.
+    // With dynamic sampling every third group is zero-advantage.
     const bool alike = options_.filter_all || (options_.preset == "dapo" && t.draw % 3 == 0);
     const double reward = alike ? 1 : t.sample % 2;
     done.output.metrics["reward"] = judges ? options_.accuracy(core_->step()) : reward;

@@ -1,11 +1,11 @@
-// For tests: the world around one job, in virtual time. The job is the shipped JobRuntime.
+// A simulated world around one job, in virtual time, for tests. The job is the shipped JobRuntime.
 //
 // A queue, a relay, a disk and workers that answer. Everything that can happen next is under way at
 // once; a seed says what does. An actor has weights (a running hash over its batches), checkpoints
 // hold them, and a worker forgets what it had when it dies: so a job that ends with the weights of
-// an undisturbed one lost and repeated nothing. What a job must never do is checked here, wherever
-// it happens. tests/simulation has several jobs, a network and a queue that decides; here a test
-// says what happens, event by event.
+// an undisturbed one lost and repeated nothing. Things that a job must never do are checked here,
+// wherever they happen. tests/simulation has several jobs, a network and a queue that decides; here
+// a test says what happens, event by event.
 #ifndef BATON_TESTS_JOB_SIMULATED_JOB_H_
 #define BATON_TESTS_JOB_SIMULATED_JOB_H_
 
@@ -50,25 +50,25 @@ class SimulatedJob : private TurnObserver,
     bool filter_all = false;  ///< Every batch is empty after its filters.
     int failing_percent = 0;  ///< Generations that end with Unavailable.
     int max_checkpoints = 0;
-    size_t max_row_bytes = store::kMaxRowBytes;  ///< Of the store.
+    size_t max_row_bytes = store::kMaxRowBytes;  ///< The store's bound.
     int actor_ranks = 1, actor_tp = 1;           ///< And the tensor ranks among them.
     int critic_ranks = 1, critic_tp = 1;
     int reference_ranks = 1, reference_tp = 1;  ///< A group where its tp is above 1.
     int rollout_workers = 2, generation_tp = 1;
     size_t samples = 2;                           ///< As rollout.n says.
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
-    bool cost_critic = false;                     ///< Of preset safe_rlhf.
+    bool cost_critic = false;                     ///< As in preset safe_rlhf.
     bool recompute_log_prob = false;
     size_t drawn_ahead = JobCoreOptions().drawn_ahead;
-    std::vector<std::string> val_sources = {"", "", "", ""};  ///< Of its held-out examples.
-    std::map<std::string, double> more_metrics;  ///< What every score and update reports besides.
-    /// Rewards that fail for good, for a reason of the infrastructure: of draws and samples that
+    std::vector<std::string> val_sources = {"", "", "", ""};  ///< Sources of its held-out examples.
+    std::map<std::string, double> more_metrics;               ///< Also in each score and update.
+    /// Rewards that fail for good, for a reason of the infrastructure: of the trajectories that
     /// FailsForGood names, or of all.
     enum class Failing { kNone, kSome, kAll } failing_rewards = Failing::kNone;
-    bool error_reward = false;  ///< What failed is worth -1.
-    absl::Status ahead;         ///< What responses that are run ahead end with.
+    bool error_reward = false;  ///< A failed response is worth -1.
+    absl::Status ahead;         ///< Status of responses that are run ahead.
     double max_error_rate = 1;
-    std::vector<uint64_t> file_sizes;        ///< Of its 10 prompts; with files that `edit` names.
+    std::vector<uint64_t> file_sizes;        ///< Prompts of the files that `edit` names: 10.
     std::function<void(v1::JobSpec*)> edit;  ///< Changes the spec before it is checked.
     /// Reward of every response of the evaluation after that step; empty: that of its sample.
     std::function<double(int64_t)> accuracy;
@@ -76,11 +76,11 @@ class SimulatedJob : private TurnObserver,
   explicit SimulatedJob(const Options& options);
   ~SimulatedJob() override;
 
-  /// One thing that is under way happens. False: nothing is.
+  /// Lets one thing happen that is under way. False: nothing is.
   bool Step();
   /// Steps until the job has ended, or nothing is under way.
   void RunToEnd();
-  /// What a worker, the queue or a user says; a TaskDone as the worker's result.
+  /// Sends an event of a worker, the queue or a user; a TaskDone as the worker's result.
   void Send(const Event& event);
 
   /// The worker dies, and what it runs and knows with it.
@@ -92,7 +92,7 @@ class SimulatedJob : private TurnObserver,
   void BreakSomeStream();
   /// The relay dies and returns empty.
   void LoseRelay() { relay_.clear(); }
-  /// The controller dies and returns with its rows. Of its workers, `dying_percent` die with it.
+  /// The controller dies and returns with its rows. `dying_percent` of its workers die with it.
   void Restart(int dying_percent);
   /// Some result arrives a second time.
   void RepeatAResult();
@@ -118,7 +118,7 @@ class SimulatedJob : private TurnObserver,
   const std::map<TaskRef, std::vector<int32_t>>& drafts() const { return drafts_; }
   /// Every response that was asked for ahead of need.
   const std::map<TaskRef, StartAhead>& ahead() const { return ahead_; }
-  /// How often each of them was stopped, by draw and sample.
+  /// How often each of those responses was stopped, by prompt index and sample.
   const std::map<std::pair<uint64_t, uint32_t>, int>& ahead_stopped() const {
     return ahead_stopped_;
   }
@@ -128,12 +128,12 @@ class SimulatedJob : private TurnObserver,
     ReadRow();
     return row_;
   }
-  /// What a test changes in it, the next controller reads (Restart).
+  /// The next controller (Restart) reads a test's changes of the row.
   store::v1::JobRow& mutable_row() {
     ReadRow();
     return row_;
   }
-  /// Whether no worker can tell its reward (Failing::kSome).
+  /// Whether no worker can compute the trajectory's reward (Failing::kSome).
   static bool FailsForGood(const TrajectoryInfo& t);
   /// Messages of the events of type warning.
   const std::vector<std::string>& warnings() const { return warnings_; }
@@ -141,7 +141,7 @@ class SimulatedJob : private TurnObserver,
   const std::map<std::string, double>& metrics() const { return metrics_; }
   /// Every event that watchers got and that is kept, in order.
   const std::vector<v1::JobEvent>& events() const { return events_; }
-  /// Trajectory rows by serial. What a test changes in them, the next controller reads (Restart).
+  /// Trajectory rows by serial. The next controller (Restart) reads a test's changes of them.
   std::map<uint64_t, store::v1::TrajectoryRow>& rows() { return rows_; }
   /// Rows of batches by step.
   const std::map<int64_t, store::v1::BatchRow>& batch_rows() const { return batch_rows_; }
@@ -164,7 +164,7 @@ class SimulatedJob : private TurnObserver,
     TaskKind kind = TaskKind::kUpdate;
     uint64_t version = 0;
   };
-  // What the job's runtime does (simulated_job_turns.cc).
+  // The job runtime's side (simulated_job_turns.cc).
   void OnResult(const JobCore&, const std::string&, const TaskRef&,
                 const v1::TaskResult&) override {}
   void OnEvent(const JobCore& core, const Event& event) override;
@@ -203,12 +203,12 @@ class SimulatedJob : private TurnObserver,
   RuntimeContext MakeContext();
   v1::TaskResult ResultOf(const TaskDone& done) const;
 
-  // What workers do (simulated_job.cc).
+  // The workers' side (simulated_job.cc).
   void Stop(const StopTask& stop);
   void Start(const StartTask& start);
   void RunAhead(const StartAhead& start);
   void CheckAhead(const StartAhead& start) const;
-  /// The worker has better to do than what it runs ahead.
+  /// The worker has foreground work, and stops what it runs ahead.
   void StopAhead(const std::string& worker);
   bool Hears(const std::string& worker) const;
   void Score(const StartTask& start, TaskDone& done);
@@ -227,7 +227,7 @@ class SimulatedJob : private TurnObserver,
   Meeting MeetingOf(const TaskDone& done) const;
   std::string SomeWorker();
   void CheckWaits();
-  /// Of the groups; other roles: 1.
+  /// Ranks of the groups; other roles: 1.
   int RanksOfRole(const std::string& role) const {
     return role == "actor"                                    ? options_.actor_ranks
            : role == "critic"                                 ? options_.critic_ranks

@@ -223,7 +223,7 @@ void SimulatedJob::OnTurn(const JobCore& core, const Effects& effects) {
   }
 }
 
-// It is to come: not drawn yet, and before the end.
+// Checks that the response is still to come: not begun yet, and before the end.
 void SimulatedJob::CheckAhead(const StartAhead& start) const {
   const v1::JobSpec& spec = core_->effective_spec();
   const AheadResponse& response = start.response;

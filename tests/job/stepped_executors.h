@@ -1,5 +1,5 @@
-// For SimulatedJob: the executors and the clock of a job, on the caller's thread. The caller
-// decides when slow work ends.
+// The executors and the clock of a job for SimulatedJob, on the caller's thread. The caller decides
+// when slow work ends.
 #ifndef BATON_TESTS_JOB_STEPPED_EXECUTORS_H_
 #define BATON_TESTS_JOB_STEPPED_EXECUTORS_H_
 
@@ -44,7 +44,7 @@ class SteppedExecutors : public Executors, public Clock {
     while (RunOne()) {
     }
   }
-  /// How many pieces of slow work could end now.
+  /// The number of pieces of slow work that could end now.
   size_t slow() const {
     return (data_.empty() ? 0 : 1) + (disk_.empty() || !disk_.front().slow ? 0 : 1);
   }
@@ -55,7 +55,7 @@ class SteppedExecutors : public Executors, public Clock {
   }
   /// The process dies: nothing that waits ever runs.
   void Drop() {
-    // What is dropped may hold the job, whose end posts nothing.
+    // The dropped work may hold the job, whose end posts nothing.
     const auto ready = std::exchange(ready_, {});
     const auto data = std::exchange(data_, {});
     const auto disk = std::exchange(disk_, {});

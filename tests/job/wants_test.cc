@@ -1,4 +1,4 @@
-// Which tasks a job still wants the answer of (JobCore::Wants).
+// Tests of whether a job still wants the answer of a task (JobCore::Wants).
 #include <string>
 #include <vector>
 
@@ -17,8 +17,8 @@ SimulatedJob::Options ThreeSteps() {
   return options;
 }
 
-// Its failure broke the group and was acknowledged. Until the ranks meet anew nothing is asked of
-// it, so a repeat of the failure tells nothing.
+// The rank's failure broke the group and was acknowledged. Until the ranks meet anew the rank has
+// no task, so a repeat of the failure tells nothing.
 TEST(JobWantsTest, AFailedMeetingIsToldOnce) {
   SimulatedJob::Options options = ThreeSteps();
   options.actor_ranks = 2;
@@ -42,8 +42,8 @@ TEST(JobWantsTest, AFailedMeetingIsToldOnce) {
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
-// A restarted controller does not know its trajectories yet. Of what a worker that plays the role
-// sends meanwhile, it wants what the worker said that it runs, and nothing else.
+// A restarted controller does not know its trajectories yet. Meanwhile it wants the results of
+// tasks that a worker of the role said it runs, and nothing else.
 TEST(JobWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAlone) {
   SimulatedJob world(ThreeSteps());
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {
@@ -64,7 +64,7 @@ TEST(JobWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAlone)
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
-// What an earlier process ran, another process of the same name does not run.
+// A process does not run the tasks of an earlier process of the same name.
 TEST(JobWantsTest, AWorkerThatWasLostRunsNothingOfWhatItToldOf) {
   SimulatedJob world(ThreeSteps());
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kGenerate).empty()) {

@@ -43,7 +43,7 @@ SimulatedJob::Options WithTwoReferenceRanks(uint64_t seed) {
   return options;
 }
 
-// Those under way that the job still wants.
+// The scores under way that the job still wants.
 std::vector<TaskDone> ScoresOfReference(SimulatedJob& world) {
   std::vector<TaskDone> scores;
   for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
@@ -60,7 +60,7 @@ bool WaitsForRegroup(SimulatedJob& world) {
 }
 
 // A rollout hangs through two controllers and wakes up under the third one with tokens of an
-// evaluation. What it says before that controller knows its trajectories is of no task, and the
+// evaluation. Its messages before that controller knows the trajectories belong to no task, and the
 // next evaluation, whose responses have the same names, begins without tokens.
 TEST(WorldsTest, TokensOfAnEarlierEvaluationAreNotGoneOnWith) {
   SimulatedJob world(FourSteps(3));
@@ -106,7 +106,8 @@ TEST(WorldsTest, ARetryGoesOnWithTokensOfItsOwnWeightsAlone) {
   EXPECT_EQ(world.FinalWeights(), EndOfUndisturbed(FourSteps(4)));
 }
 
-// What a worker generates with another version than the job's is not taken over after a restart.
+// A response that a worker generates with another version than the job's is not taken over after a
+// restart.
 TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
   for (const bool same : {true, false}) {
     SimulatedJob world(FourSteps(5));
@@ -126,7 +127,7 @@ TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
 }
 
 // A response is lost after a restart and generated again; the worker that was scoring the lost one
-// under the earlier controller attaches only then. What it scores is of a response that is gone.
+// under the earlier controller attaches only then. Its score is of a response that is gone.
 TEST(WorldsTest, AScoreOfALostResponseIsNotTakenOver) {
   int seen = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {

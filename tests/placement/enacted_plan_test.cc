@@ -1,5 +1,5 @@
-// What `baton plan` prints for a spec is what the controller makes of placement auto, and of the
-// plan's own yaml.
+// Tests that the plan that `baton plan` prints for a spec is the one that the controller makes of
+// placement auto, and of the plan's own yaml.
 #include <filesystem>
 #include <fstream>
 

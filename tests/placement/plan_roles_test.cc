@@ -44,7 +44,7 @@ TEST(PlanRoles, AreThoseOfEveryPresetsDataflow) {
   }
 }
 
-// What `-o yaml` prints is what CreateJob takes.
+// CreateJob takes the output of `-o yaml`.
 TEST(PlanRoles, APlansPoolsAreGoodInASpec) {
   v1::JobSpec spec = controller::ExampleSpec("safe_rlhf");
   spec.clear_dataflow();

@@ -72,7 +72,7 @@ void Describe(const pb::Descriptor& type, Lines* lines) {
     lines->insert(
         absl::StrCat("field ", field.full_name(), ": ", field.number(), " ", TypeOf(field)));
   }
-  // Of a field that went, so that no other takes its number or its name.
+  // Reserved numbers and names of removed fields, which no other field may take.
   for (int i = 0; i < type.reserved_range_count(); ++i) {
     const auto& range = *type.reserved_range(i);
     for (int number = range.start; number < range.end; ++number) {
@@ -119,7 +119,7 @@ Lines Current() {
   return lines;
 }
 
-/// What of `golden` does not hold any more, and what of `now` is not recorded yet.
+/// The lines of `golden` that do not hold any more, and those of `now` that are not recorded yet.
 std::vector<std::string> Differences(const Lines& golden, const Lines& now) {
   std::vector<std::string> found;
   for (const std::string& line : golden) {

@@ -12,7 +12,7 @@ struct OptionTable {
   std::string text;
 };
 
-/// Those of losses, of advantage estimators and of the optimizer.
+/// The tables of losses, of advantage estimators and of the optimizer.
 std::vector<OptionTable> OptionTables();
 
 }  // namespace baton

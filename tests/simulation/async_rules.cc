@@ -97,7 +97,8 @@ std::string AsyncStalenessIsBounded(const v1::JobSpec& spec, const JobHistory& h
 
 std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRow& row) {
   const Schedule schedule = ScheduleOf(spec);
-  // In order, what is made again after a way back comes before what is open, and beside it.
+  // With sampler in_order, groups that are made again after a rollback come before the open ones,
+  // and add to them.
   if (schedule.in_order && row.incarnation() > 1) return "";
   const uint64_t most = (schedule.max_staleness + 1) * GroupsInBatch(spec);
   uint64_t open = 0;

@@ -77,7 +77,7 @@ store::v1::JobRow RowAmong(const std::vector<store::Write>& writes, const std::s
   return row;
 }
 
-// What stands in a batch was sampled by the weights that its row names, and has their reward.
+// A response in a batch was sampled by the weights that its row names, and has its own reward.
 void CheckRewardOf(World& world, const JobHistory& history, const store::v1::TrajectoryRow& row) {
   const auto weights = history.published.find(row.policy_version());
   if (weights == history.published.end()) return;

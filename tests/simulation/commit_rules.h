@@ -1,4 +1,4 @@
-// Rules of what is written, judged as the store writes it.
+// Rules of what is written, checked when the store writes it.
 #ifndef BATON_TESTS_SIMULATION_COMMIT_RULES_H_
 #define BATON_TESTS_SIMULATION_COMMIT_RULES_H_
 
@@ -14,7 +14,7 @@ namespace baton::simulation {
 /// The writes of one commit are about to be stored.
 void CheckCommit(World& world, const std::vector<store::Write>& writes);
 
-/// What the store has of a job.
+/// The store's rows of a job.
 store::v1::JobRow StoredRow(World& world, const std::string& job);
 std::vector<store::v1::TrajectoryRow> StoredTrajectories(World& world, const std::string& job);
 /// In the order of steps.

@@ -1,4 +1,4 @@
-// Which states met which events and faults.
+// The record of which states met which events and faults.
 #ifndef BATON_TESTS_SIMULATION_COVERAGE_H_
 #define BATON_TESTS_SIMULATION_COVERAGE_H_
 

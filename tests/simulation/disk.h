@@ -1,4 +1,4 @@
-// What survives the controller: its store and the data root.
+// The disk, which survives the controller: its store and the data root.
 #ifndef BATON_TESTS_SIMULATION_DISK_H_
 #define BATON_TESTS_SIMULATION_DISK_H_
 

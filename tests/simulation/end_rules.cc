@@ -36,7 +36,7 @@ std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
   if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
   const bool in_order = spec.schedule().sampler() == "in_order" || row.incarnation() <= 1;
   if (IsAsync(spec) && (spec.schedule().max_staleness() > 0 || !in_order)) return "";
-  // Who is late, and which prompts had long responses, depends on the pace.
+  // The late responses, and the prompts with long responses, depend on the pace.
   const bool by_pace = spec.schedule().has_group_timeout_seconds() ||
                        spec.schedule().begin_order() == "longest_first";
   if (by_pace) return "";

@@ -9,7 +9,8 @@
 namespace baton::simulation {
 namespace {
 
-// Who scores and trains beside rollout, reward and actor, and which roles share workers.
+// The roles that score and train beside rollout, reward and actor, and the pools of roles that
+// share workers.
 struct Layout {
   bool reference, critic;
   std::vector<std::vector<std::string>> pools;
@@ -282,7 +283,7 @@ Scenario MakeScenario(uint64_t seed) {
     fault.target = random.Percent(35) ? random.Below(2) : random.Below(64);  // actors come first
     out.faults.push_back(fault);
     if (fault.kind == FaultKind::kHang && random.Percent(50)) {
-      // What it says when it wakes up is late as well.
+      // The worker's messages when it wakes up are late as well.
       fault.kind = FaultKind::kSlowNetwork;
       fault.length += absl::Seconds(2);
       out.faults.push_back(fault);

@@ -1,4 +1,4 @@
-// What goes wrong in a run, and when: drawn from the seed before the run begins, so that a fault
+// The faults of a run and their times: drawn from the seed before the run begins, so that a fault
 // can be left out and the rest stays.
 #ifndef BATON_TESTS_SIMULATION_FAULTS_H_
 #define BATON_TESTS_SIMULATION_FAULTS_H_
@@ -17,9 +17,9 @@ enum class FaultKind {
   kKillController,   ///< … the controller, from its store.
   kKillRelay,        ///< … a relay, which returns empty.
   kKillMachine,      ///< A relay and every second worker at once.
-  kBreakStream,      ///< What is under way both ways is lost.
-  kLoseRequests,     ///< What a worker sends is lost; it still hears.
-  kLoseResponses,    ///< What a worker is sent is lost; it is still heard.
+  kBreakStream,      ///< Messages under way in both directions are lost.
+  kLoseRequests,     ///< A worker's messages are lost; it still receives.
+  kLoseResponses,    ///< Messages to a worker are lost; its own still arrive.
   kPartition,        ///< A worker reaches nobody.
   kHang,             ///< Alive but silent.
   kSlow,             ///< Everything takes ten times as long.
@@ -28,7 +28,7 @@ enum class FaultKind {
   kSlowNetwork,      ///< Delays grow to half a second.
   kRepeats,          ///< Results, acks and calls arrive a second time, late.
   kStaleController,  ///< The worker attaches to a controller of an older epoch.
-  kDrain,            ///< Its operator drains a worker, and starts it anew later.
+  kDrain,            ///< An operator drains a worker, and starts it anew later.
   kPause,            ///< A job's user pauses it, and resumes it later.
   kCancel,           ///< A job's user cancels it.
   kLosePayloads,     ///< Half of a job's experience log is damaged, and the controller dies.
@@ -42,7 +42,7 @@ const char* FaultName(FaultKind kind);
 struct Fault {
   FaultKind kind = FaultKind::kKillWorker;
   absl::Duration at;      ///< From the run's beginning.
-  absl::Duration length;  ///< How long it lasts.
+  absl::Duration length;  ///< Duration of the fault.
   uint64_t target = 0;    ///< Worker, relay or job, modulo their number.
 };
 std::string Describe(const Fault& fault);
@@ -51,7 +51,7 @@ std::string Describe(const Fault& fault);
 struct Scenario {
   uint64_t seed = 0;
   std::vector<JobPlan> jobs;
-  std::vector<absl::Duration> submitted;  ///< When, job by job.
+  std::vector<absl::Duration> submitted;  ///< Time of submission, job by job.
   std::vector<Fault> faults;
   /// Some jobs are of a second project, and both have workers of their own, with the same ids.
   bool two_projects = false;
@@ -62,7 +62,7 @@ struct Scenario {
   absl::Duration data_read = absl::Milliseconds(10);
   /// Budgets of payloads, of all jobs and of each: often of a few responses, or of none.
   uint64_t payload_bytes = 0, job_payload_bytes = 0;
-  bool digests_turns = false;  ///< What the caller of RunSeeds wants; no seed decides it.
+  bool digests_turns = false;  ///< Chosen by the caller of RunSeeds, not by the seed.
 };
 Scenario MakeScenario(uint64_t seed);
 

@@ -1,4 +1,4 @@
-// What the world saw of its jobs, which the rules judge by.
+// The world's record of its jobs, by which the rules judge.
 #ifndef BATON_TESTS_SIMULATION_HISTORY_H_
 #define BATON_TESTS_SIMULATION_HISTORY_H_
 
@@ -21,14 +21,14 @@ struct Consumption {
   uint64_t before = 0;
   int64_t step = 0;
   std::vector<uint64_t> ids;
-  uint64_t branch = 0;  ///< Of the actor that did it (disk.h).
+  uint64_t branch = 0;  ///< Branch of the actor that did it (disk.h).
 };
-/// What the world saw of a job.
+/// The world's record of a job.
 struct JobHistory {
   v1::JobSpec spec;                         ///< Effective.
   std::map<uint64_t, uint64_t> published;   ///< Version -> weights, ever.
   std::map<uint64_t, Consumption> made_by;  ///< Weights -> how they came to be.
-  /// Birth number -> incarnation and id of the trajectory whose task had it first.
+  /// Trajectory uid -> incarnation and id of the trajectory whose task had it first.
   std::map<uint64_t, std::pair<uint64_t, uint64_t>> births;
   std::map<std::string, std::string> current;  ///< Subject -> token and worker, sent last.
   /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
@@ -43,10 +43,10 @@ struct JobHistory {
   bool scored_by_error = false;
   /// By step: its batch, as it was stored last.
   std::map<int64_t, store::v1::BatchRow> batches;
-  /// Of an async job: by response, the weights by which its actor scored it last.
+  /// For an async job: by response, the weights with which its actor scored it last.
   std::map<uint64_t, uint64_t> rescored;
-  bool cancelled = false;  ///< Its user wanted that.
-  bool revivable = false;  ///< Its user asks to resume it after its end, once.
+  bool cancelled = false;  ///< By the job's user.
+  bool revivable = false;  ///< The job's user resumes it after its end, once.
 };
 /// A task that a worker has begun and not ended.
 struct TaskAtWork {
@@ -63,7 +63,7 @@ struct LeaseGiven {
   absl::Time end;
 };
 struct History {
-  uint64_t epoch = 0;  ///< Of the newest controller.
+  uint64_t epoch = 0;  ///< Epoch of the newest controller.
   std::map<std::string, JobHistory> jobs;
   std::map<std::string, absl::Time> lease_end;  ///< By worker, as the controller granted it.
 };

@@ -17,7 +17,8 @@ using controller::TrajectoryName;
 
 namespace {
 
-// Where the payload and the columns of a response stand; an example has them in the data files.
+// The places of a response's payload and columns; none for an example, whose data are in the data
+// files.
 std::vector<experience::Location> PlacesOf(const store::v1::TrajectoryRow& row) {
   if (row.tokens() == 0) return {};
   std::vector<experience::Location> places = {{row.file(), row.offset(), row.size()}};
@@ -42,8 +43,8 @@ std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
   }
   if (found == expected) return "";
   if (!spec.reward().has_error_reward() && history.scored_by_error) {
-    // What is left out depends on the weights, and these on every reward before: it may be any
-    // response, while enough are left of its group.
+    // The responses that are left out depend on the weights, and the weights on every reward
+    // before: they may be any, as long as enough are left of each group.
     std::map<uint64_t, size_t> left;
     for (const auto& t : batch.trajectories) ++left[t.draw];
     for (const auto& [draw, count] : left) {
@@ -322,8 +323,8 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   if (controller::IsTerminal(core.state())) return "";
   const v1::ExplainJobResponse why = core.Explain(now);
   if (why.waits().empty()) return absl::StrCat("no wait is named: ", why.summary());
-  // Whoever waits for a turn, or for the other ranks, waits for what somebody else waits for; so do
-  // the trainer and the rollouts of an async job that wait for each other's work.
+  // A wait for a turn, or for the other ranks, ends when another wait ends; so do the waits of an
+  // async job's trainer and rollouts for each other's work.
   const auto for_others = [](const v1::Wait& wait) {
     static const std::set<std::string> ahead = {"batch", "evaluation", "staleness",
                                                 "pace",  "late_group", "refresh"};
@@ -336,7 +337,8 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
   for (const v1::Wait& wait : why.waits()) {
     // Only a person ends these.
     const bool person = wait.kind() == "user" || wait.kind() == "workers";
-    // What has gone wrong already; what it delays has a wait of its own, or ends with its score.
+    // These kinds tell what has gone wrong already; the work that it delays has a wait of its own,
+    // or ends with its score.
     if (wait.kind() == "reward_errors" || wait.kind() == "trouble") continue;
     if (wait.kind().empty() || wait.cause().empty() || wait.action().empty()) {
       return absl::StrCat("a wait says too little: ", wait.ShortDebugString());

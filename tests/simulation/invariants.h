@@ -1,6 +1,6 @@
-// The rules of docs/design/failures.md, each a function of its own: "" when it holds, else what is
-// wrong. They judge what happened by what the world itself saw, never by what the core says of
-// itself.
+// The rules of docs/design/failures.md, each a function of its own that returns "" if the rule
+// holds, else what is wrong. They judge what happened by what the world itself saw, never by what
+// the core says of itself.
 #ifndef BATON_TESTS_SIMULATION_INVARIANTS_H_
 #define BATON_TESTS_SIMULATION_INVARIANTS_H_
 
@@ -23,11 +23,12 @@ namespace baton::simulation {
 // 1: consumed once per branch, whole groups.
 std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
                          const controller::BuildBatch& batch);
-/// Of the step that `core` makes a batch for: so many responses without their own reward end a job.
+/// Too many responses without a reward of their own, in the step that `core` makes a batch for, end
+/// a job.
 std::string ErrorsAreWithinTheRate(const controller::JobCore& core,
                                    const controller::BuildBatch& batch);
-/// Of what stands in a batch: what no reward could be computed of is left out, unless the spec
-/// says what it is worth.
+/// A batch leaves out responses whose reward could not be computed, unless the spec says what they
+/// are worth.
 std::string EveryResponseHasItsReward(const v1::JobSpec& spec, const JobHistory& history,
                                       const controller::TrajectoryInfo& info,
                                       const Payload& response);
@@ -42,11 +43,12 @@ std::string StalenessIsBounded(const v1::JobSpec& spec, const JobHistory& histor
 // 4: nothing that is stored is made again; an ack means stored.
 std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
                            const controller::StartTask& task);
-/// Whether the group's row says that this attempt at its command has an answer. A later turn may be
-/// stored with it, and try the same command again: there was no room.
+/// Whether the group's row says that this attempt at its command has an answer. The row may be of a
+/// later turn, which tries the same command again because there was no room.
 bool CommandIsAnswered(const store::v1::GroupRow& group, const controller::TaskRef& ref);
 std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref);
-/// Of an acknowledged result: what the job still waits for, its worker must not forget.
+/// A worker may not forget the result of a task that the job still waits for: it must not be
+/// acknowledged.
 std::string AckedIsTakenIn(bool awaited, const controller::TaskRef& ref);
 /// A committed row names bytes that were written before it.
 std::string PayloadIsBeforeItsRow(const store::v1::TrajectoryRow& row, const LogFiles& log);
@@ -54,9 +56,10 @@ std::string PayloadIsBeforeItsRow(const store::v1::TrajectoryRow& row, const Log
 std::string DeletedFilesAreNotNeeded(const std::vector<store::v1::TrajectoryRow>& rows,
                                      const std::vector<store::v1::BatchRow>& batches,
                                      const LogFiles& log);
-/// Where payloads are synced before their rows, a power cut leaves no row without its payload.
+/// If payloads are synced before their rows, a power cut leaves no row without its payload.
 std::string SyncedPayloadsSurvive(const store::v1::TrajectoryRow& row, const LogFiles& log);
-/// What watchers are told has a row, and follows what they were told last (0: nothing yet).
+/// Each event that watchers are told has a row, and follows the last event they were told (0: none
+/// yet).
 std::string ToldIsStored(bool stored, const v1::JobEvent& event);
 std::string ToldInOrder(int64_t last, const v1::JobEvent& event);
 std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::StartTask& task);
@@ -73,7 +76,7 @@ std::string NothingLeasedIsGone(const std::map<std::string, LeaseGiven>& leases,
 // 6: a checkpoint belongs together and is complete when it is listed.
 std::string CheckpointBelongsTogether(const CheckpointFolder& folder, const JobHistory& history,
                                       int64_t step);
-/// What the ranks say they wrote covers what is there.
+/// The files that the ranks say they wrote cover those that are there.
 std::string ManifestNamesEveryPart(const CheckpointFolder& folder,
                                    const std::vector<v1::FileHash>& written);
 std::string ListedCheckpointIsComplete(const v1::Checkpoint& checkpoint, const JobFolder& folder);
@@ -83,7 +86,7 @@ std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time no
 // 8: a stale token changes nothing.
 std::string StaleTokenChangesNothing(const JobHistory& history, const controller::JobCore& core,
                                      const controller::TaskDone& done, absl::Time now);
-/// What has one task that counts; of a command each rank has its own.
+/// The subject, which has one task that counts; each rank has its own task of a command.
 std::string SubjectOf(const controller::TaskRef& ref, const std::string& worker);
 // The rules of sessions, groups and delivery (section 12).
 std::string FencedBeforeReassigned(bool holds_role, absl::Time lease_end, absl::Time now);
@@ -98,12 +101,13 @@ std::string WorkersOfferWhatTheyAreAsked(const v1::Hello& offer, const TaskMessa
 std::string CreditsAreKept(const controller::JobCore& core,
                            const std::map<std::string, std::string>& sent,
                            const controller::StartTask& task, int credits);
-/// Of what runs and is wanted; taking and leaving a role is no work. A command runs alone.
+/// Counts tasks that run and are wanted; taking and leaving a role is no work. A command runs
+/// alone.
 std::string OneRoleOfAPoolAtATime(const std::vector<controller::RolePool>& pools,
                                   const std::vector<TaskAtWork>& running);
-/// Where actor and rollouts share workers: what a response comes from is what is trained.
+/// If actor and rollouts share workers, responses come from the weights that are trained.
 std::string SampledByTheTrainedWeights(const ActorState& actor, const Payload& response);
-/// Of the ranks that hold one copy of a model together, the first is asked.
+/// The first of the ranks that hold one copy of a model together is asked.
 std::string TheFirstOfACopyScores(uint32_t rank, int tp);
 /// `state` as it was when the task was decided on.
 std::string NothingAfterTheEnd(v1::Job::State state, const controller::StartTask& task);
@@ -114,7 +118,7 @@ std::string BatchesFollowTheSteps(const store::v1::JobRow& row, const std::set<i
 /// `row`: of the job, of the same commit.
 std::string BatchIsCommittedWithItsUpdate(const store::v1::JobRow& row,
                                           const store::v1::BatchRow& batch);
-/// Of a trajectory's task that is given out in that incarnation.
+/// For a trajectory's task that is given out in that incarnation.
 std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
                                     const controller::TaskRef& ref);
 /// A response of a batch has a row of its own, under the number of the tasks that made it. `rows`:
@@ -129,8 +133,8 @@ std::string AnEvaluationIsOfOneVersion(const std::vector<store::v1::TrajectoryRo
 std::string VersionsCountTheirUpdates(const store::v1::JobRow& row, const JobHistory& history);
 // At the end.
 std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history);
-/// Of a sync job; and of an async one that lets nothing be stale, if it takes the draws in order or
-/// never went back.
+/// For a sync job, and for an async job without staleness that takes the groups in order or had no
+/// rollback.
 std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
                                               const JobHistory& history, const JobFolder& folder);
 /// A trainer that trains on the recorded batches, one after the other, gets them.

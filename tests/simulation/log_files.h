@@ -36,8 +36,8 @@ class LogFiles {
 
   /// Every second record is damaged.
   void Damage(Random& random);
-  /// What was not synced is lost: all of it, its end, or any part of it, as a disk may write in
-  /// any order. The number of records.
+  /// Loses unsynced records: all, the last, or any of them, as a disk may write in any order.
+  /// Returns their number.
   uint64_t CutPower(Random& random);
 
  private:

@@ -1,4 +1,4 @@
-// What a simulated worker reads of a task, and what it answers. On their way both are messages of
+// The task as a simulated worker reads it, and its answer. On their way both are messages of
 // baton.v1 (wire.h).
 #ifndef BATON_TESTS_SIMULATION_MESSAGES_H_
 #define BATON_TESTS_SIMULATION_MESSAGES_H_
@@ -16,12 +16,12 @@ namespace baton::simulation {
 
 struct Result {
   absl::Status status;
-  Payload payload;        ///< Of a generation.
+  Payload payload;        ///< Response of a generation.
   bool stopped = false;   ///< The generation was stopped; `payload` has what there was of it.
   int64_t accepted = -1;  ///< Tokens of its draft that it drew as well; -1: it had none.
-  double reward = 0;      ///< Of a score.
-  std::string error;      ///< There is none, for a reason of the infrastructure.
-  std::string file;       ///< Of a checkpoint: what this rank wrote.
+  double reward = 0;      ///< Value of a score.
+  std::string error;      ///< Why there is no reward: a reason of the infrastructure.
+  std::string file;       ///< File of a checkpoint that this rank wrote.
 };
 /// The only such reason.
 inline constexpr char kNoReward[] = "no reward can be computed";
@@ -31,16 +31,16 @@ struct TaskMessage {
   std::string job;
   std::string role;
   controller::TaskKind kind = controller::TaskKind::kGenerate;
-  std::string method;        ///< Its name on the wire.
+  std::string method;        ///< The method's name on the wire.
   uint64_t group_epoch = 0;  ///< 0: no order.
   uint64_t sequence = 0;
   uint64_t policy_version = 0;
-  std::vector<uint64_t> keep_versions;  ///< publish: those that rollouts still need.
-  int64_t step = 0;  ///< Of update (that it makes), save and a checkpoint to start from.
+  std::vector<uint64_t> keep_versions;  ///< publish: versions that rollouts still need.
+  int64_t step = 0;  ///< Step that an update makes; of save, and of a checkpoint to start from.
   // assign_role.
-  uint32_t rank = 0;        ///< Of its group; the first one writes for all.
+  uint32_t rank = 0;        ///< Rank in its group; the first one writes for all.
   int64_t checkpoint = -1;  ///< The step to start from; -1: spec.model.
-  bool hybrid = false;      ///< It samples with the weights that it trains.
+  bool hybrid = false;      ///< The actor's workers sample with the weights that they train.
   v1::JobSpec spec;
   // generate and score.
   Payload trajectory;           ///< generate: id, purpose, draw; score: all of it.
@@ -50,7 +50,7 @@ struct TaskMessage {
   std::vector<int32_t> draft;   ///< generate: tokens of other weights, after those.
   // update.
   uint32_t batch_size = 0;
-  std::string batch, capability;  ///< What to fetch.
+  std::string batch, capability;  ///< The batch to fetch.
   // save_checkpoint.
   std::string directory;
 };

@@ -1,6 +1,6 @@
-// What a job must have come to, worked out without its workers.
+// The expected end of a job, worked out without its workers.
 //
-// A sync job is the plain loop of model.h, whatever happens. Of an async job the loop is not known
+// A sync job is the plain loop of model.h, whatever happens. The loop of an async job is not known
 // beforehand: which groups a batch takes depends on which are complete first. Its rows say it: a
 // trainer that trains on the recorded batches, one after the other, gets the job's weights.
 #ifndef BATON_TESTS_SIMULATION_RECORDED_RUN_H_
@@ -15,9 +15,9 @@
 
 namespace baton::simulation {
 
-/// Of a job of kind rl, by the batches that were stored and the versions that were published: a
-/// response is made anew of the weights that its row names. Not possible: a batch of the steps, or
-/// a version, is missing.
+/// The run of a job of kind rl, by the batches that were stored and the versions that were
+/// published: a response is made anew by the weights that its row names. Not possible: a batch of
+/// the steps, or a version, is missing.
 ExpectedRun RecordedRun(const v1::JobSpec& effective, const JobHistory& history, int64_t steps,
                         const std::string& role = "actor");
 

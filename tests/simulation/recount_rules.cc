@@ -103,7 +103,7 @@ std::string FirstTries::AskedAhead(const controller::TaskRef& ref, uint64_t own)
   if (!asked_.insert(ref.birth).second) return "";
   uint64_t& last = last_birth_of_[controller::PurposeOf(ref.subject)];
   const uint64_t before = std::exchange(last, std::max(last, ref.birth));
-  // Of what was open when this controller began, some may have been begun before.
+  // Some of the trajectories that were open when this controller began may have been begun before.
   if (ref.birth > before || (ref.birth < own && before < own)) return "";
   return absl::StrCat(controller::TrajectoryName(ref.subject), ", born as ", ref.birth,
                       ", is begun after that born as ", before);

@@ -1,4 +1,4 @@
-// What a job says of its work, counted again from the rows in the store.
+// Rules that recount a job's numbers about its work from the rows in the store.
 #ifndef BATON_TESTS_SIMULATION_RECOUNT_RULES_H_
 #define BATON_TESTS_SIMULATION_RECOUNT_RULES_H_
 
@@ -23,17 +23,17 @@ std::string MetricsEqualARecount(const std::vector<store::v1::TrajectoryRow>& ro
                                  const store::v1::BatchRow& batch, int64_t step,
                                  std::optional<uint64_t> incarnation,
                                  const std::map<std::string, double>& metrics);
-/// The row is one of the evaluation after `step` that was told in that incarnation. Nothing: one
-/// of an async job may have begun before its job went back.
+/// Whether the row is one of the evaluation after `step` that was told in that incarnation.
+/// Nothing: one of an async job may have begun before a rollback.
 bool IsOfEvaluation(const store::v1::TrajectoryRow& row, int64_t step,
                     std::optional<uint64_t> incarnation);
 
-/// How often a trajectory's work was tried in vain, as the core counts it.
+/// The failed attempts at a trajectory's work, as the core counts them.
 struct Tries {
   uint32_t failures = 0;  ///< Attempts that ended with an error that counts.
   uint32_t losses = 0;    ///< Times that its payload was lost.
 };
-/// What `core` counts for the work that `ref` names; none: it is not in progress.
+/// The count of `core` for the work that `ref` names; nullopt: it is not in progress.
 std::optional<Tries> TriesOf(const controller::JobCore& core, const controller::TaskRef& ref);
 
 /// An error counts against the limit of attempts, except in these cases: the task was stopped, the
@@ -45,17 +45,17 @@ std::string FailuresAreCounted(const Tries& before, const Tries& after,
 /// Responses that were asked for, of all controllers of a job.
 class FirstTries {
  public:
-  /// They are begun in the order of their draws; what is tried again may come later. A birth number
-  /// names one trajectory of one step or evaluation, so a draw that is begun anew after a way back
-  /// counts as another one. `incarnation`: in which it was asked for.
+  /// Responses are begun in the order of their prompt indexes; a retry may come later. A trajectory
+  /// uid names one trajectory of one step or evaluation, so a group that is begun anew after a
+  /// rollback counts as another one. `incarnation`: the one in which the task was given.
   std::string Asked(const controller::TaskRef& ref, uint64_t incarnation);
-  /// Likewise of an async job, whose evaluations are begun beside its steps and whose dropped draws
-  /// come again. What one controller draws, it begins in the order in which it draws it; what it
-  /// found open comes before that. `own`: the first birth number that it gives.
+  /// As Asked, for an async job, whose evaluations are begun beside its steps and whose dropped
+  /// groups come again. One controller begins groups in the order in which it takes their prompts;
+  /// groups that it found open come before. `own`: the first trajectory uid that it gives.
   std::string AskedAhead(const controller::TaskRef& ref, uint64_t own);
 
  private:
-  std::set<uint64_t> asked_;  // birth numbers
+  std::set<uint64_t> asked_;  // trajectory uids
   uint64_t last_birth_ = 0;
   /// The last trajectory that trains, by incarnation. An evaluation's begin at 0 each time.
   std::map<uint64_t, uint64_t> last_id_;

@@ -90,7 +90,7 @@ std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnat
 
 std::string BatchedResponsesAreStored(const store::v1::BatchRow& batch,
                                       const std::vector<store::v1::TrajectoryRow>& rows) {
-  std::map<uint64_t, const store::v1::TrajectoryRow*> stored;  // by birth number
+  std::map<uint64_t, const store::v1::TrajectoryRow*> stored;  // by trajectory uid
   for (const store::v1::TrajectoryRow& row : rows) stored[row.birth()] = &row;
   for (const store::v1::BatchEntry& entry : batch.entries()) {
     const store::v1::TrajectoryRow& response = entry.trajectory();

@@ -104,7 +104,7 @@ TEST(RowInvariantsTest, ResponsesAreBegunInOrderAfterAWayBackToo) {
     EXPECT_EQ(asked(v1::PURPOSE_EVAL, 0, birth, 1), "");
     EXPECT_EQ(asked(v1::PURPOSE_EVAL, 1, birth + 1, 1), "");
   }
-  // The way back to draw 2.
+  // The rollback to prompt index 2.
   EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 2, 9, 2), "");
   EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 4, 11, 2), "");
   EXPECT_NE(asked(v1::PURPOSE_TRAIN, 3, 10, 2), "") << "a draw was passed over";

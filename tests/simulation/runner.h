@@ -1,4 +1,4 @@
-// Runs seeds; finds the fewest faults with which one still fails.
+// The runner of seeds, which also finds the fewest faults with which a seed still fails.
 #ifndef BATON_TESTS_SIMULATION_RUNNER_H_
 #define BATON_TESTS_SIMULATION_RUNNER_H_
 
@@ -18,7 +18,7 @@ struct Outcome {
   uint64_t events = 0;
   uint64_t fingerprint = 0;
   uint64_t turns = 0;              ///< Digest of its jobs' turns, when Scenario::digests_turns.
-  std::vector<std::string> trace;  ///< When asked for.
+  std::vector<std::string> trace;  ///< Filled when asked for.
 };
 Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing);
 
@@ -26,10 +26,10 @@ Outcome RunScenario(const Scenario& scenario, Coverage* coverage, bool tracing);
 Scenario Shrink(const Scenario& scenario, const std::string& violation);
 
 struct Report {
-  uint64_t seeds = 0;  ///< Run.
+  uint64_t seeds = 0;  ///< Seeds that were run.
   uint64_t events = 0;
   Coverage coverage;
-  std::optional<Outcome> first_failure;  ///< Of the smallest failing seed.
+  std::optional<Outcome> first_failure;  ///< Outcome of the smallest failing seed.
   uint64_t failures = 0;
   uint64_t turns = 0;  ///< Digest of the turns of all, when asked for.
 };

@@ -1,7 +1,7 @@
 // Virtual time: what happens next, and to which process.
 //
-// Things happen in the order of their time, then of their planning. What a process planned
-// before it died never happens; what a hung process planned happens when it moves again.
+// Things happen in the order of their time, then of their planning. Plans of a process that died
+// never happen; those of a hung process happen when it moves again.
 #ifndef BATON_TESTS_SIMULATION_SCHEDULER_H_
 #define BATON_TESTS_SIMULATION_SCHEDULER_H_
 
@@ -32,7 +32,7 @@ class Scheduler {
   bool alive(ProcessId process) const { return processes_[process].alive; }
   uint64_t life(ProcessId process) const { return processes_[process].life; }
   bool hung(ProcessId process) const { return processes_[process].hung_until > now_; }
-  /// It dies, and everything it planned with it.
+  /// The process dies, and everything it planned with it.
   void Kill(ProcessId process) {
     processes_[process].alive = false;
     ++processes_[process].life;

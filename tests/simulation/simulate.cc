@@ -18,8 +18,8 @@ namespace {
 // A row of the table of mutants that the simulator is to notice.
 struct Row {
   std::string name;
-  uint64_t seeds = 0;     ///< How many it takes at most.
-  bool survives = false;  ///< It is known to slip through.
+  uint64_t seeds = 0;     ///< Most seeds that it takes.
+  bool survives = false;  ///< The mutant is known to slip through.
 };
 
 constexpr char kTable[] = "tests/mutants/mutants.txt";

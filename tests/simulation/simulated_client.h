@@ -1,4 +1,4 @@
-// A job's user: submits it, steers it, asks again until answered, and resumes what rests.
+// A job's user, who submits and steers it, asks again until answered, and resumes it if it rests.
 #ifndef BATON_TESTS_SIMULATION_SIMULATED_CLIENT_H_
 #define BATON_TESTS_SIMULATION_SIMULATED_CLIENT_H_
 
@@ -18,7 +18,7 @@ class SimulatedClient {
   void Pause(absl::Duration length);
   void Cancel();
   const std::string& job() const { return job_; }
-  /// It has heard that the job ended.
+  /// Whether the client has heard that the job ended.
   bool ended() const { return ended_; }
 
  private:

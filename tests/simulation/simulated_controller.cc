@@ -162,7 +162,7 @@ void SimulatedController::OnClosed(uint64_t stream) {
 
 namespace {
 
-// What a client of the simulator asks for.
+// The answers that a client of the simulator asks for.
 Callback<v1::Job> StateFor(const SimulatedController::Answer& done) {
   return [done](const absl::StatusOr<v1::Job>& job) {
     if (!job.ok()) return done(job.status());

@@ -50,10 +50,12 @@ class SimulatedController {
   std::optional<std::pair<v1::Job::State, std::string>> Where(const std::string& job) const;
   TurnRules& rules() { return rules_; }
 
-  /// It dies between two of its next calls to the world, and takes no part in it from there on.
+  /// The controller dies between two of its next calls to the world, and takes no part in it from
+  /// there on.
   void DieAfter(uint64_t calls) { calls_.DieAfter(calls); }
   bool dead() const { return calls_.dead(); }
-  /// It is stopping: its store answers every commit that it has not written with an error.
+  /// The controller is stopping: its store answers every commit that it has not written with an
+  /// error.
   void ShutDown() { store_.ShutDown(); }
 
  private:

@@ -9,7 +9,7 @@
 namespace baton::simulation {
 namespace {
 
-// One piece of work after the other. Each takes up to `longest`, or begins that much later.
+// Runs one piece of work after the other. Each takes up to `longest`, or begins that much later.
 class SimulatedStrand : public controller::Executor {
  public:
   SimulatedStrand(World* world, PortCalls* calls, bool takes_time)
@@ -23,7 +23,7 @@ class SimulatedStrand : public controller::Executor {
     world_.time().At(last_, world_.controller_process(), std::move(work));
   }
 
-  // What this posts holds the job, and so this.
+  // The posted work holds the job, and so this strand.
   void PostAfter(absl::Duration delay, Work work) override {
     if (!calls_.Take()) return;
     world_.time().After(delay, world_.controller_process(),
@@ -211,7 +211,8 @@ void SimulatedStore::PumpLater(absl::Duration delay) {
   world_.time().After(delay, world_.controller_process(), [this] { Pump(); });
 }
 
-// One group: everything that waits, in order. Its answers come later, and not if it dies.
+// Writes one group: everything that waits, in order. The answers come later, and not if the
+// controller dies.
 void SimulatedStore::Pump() {
   if (world_.disk().refuses) return PumpLater(absl::Milliseconds(50));
   pumping_ = false;

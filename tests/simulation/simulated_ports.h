@@ -1,7 +1,7 @@
 // The ports of controller/ports in virtual time: what a simulated controller stands on.
 //
 // Everything runs on the world's one thread. Strands and disks take random time, and keep their
-// order as the real ones do. What survives the controller is the world's Disk.
+// order as the real ones do. The world's Disk survives the controller.
 #ifndef BATON_TESTS_SIMULATION_SIMULATED_PORTS_H_
 #define BATON_TESTS_SIMULATION_SIMULATED_PORTS_H_
 
@@ -25,7 +25,7 @@ namespace baton::simulation {
 /// two of them touches nothing from there on: the rest of its turn runs into the void.
 class PortCalls {
  public:
-  /// So many more calls have an effect.
+  /// Lets so many more calls have an effect.
   void DieAfter(uint64_t calls) { left_ = calls; }
   /// False: the controller is dead, and the call has no effect.
   bool Take() {

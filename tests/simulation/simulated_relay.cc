@@ -112,7 +112,7 @@ void SimulatedRelay::HandOn(const std::string& job, uint64_t version) {
   }
 }
 
-// From another relay. What it has, or is past, it does not want.
+// Takes a version from another relay, unless this one has it, or newer ones.
 void SimulatedRelay::Take(const std::string& job, uint64_t version, Memory content,
                           const std::vector<uint64_t>& keep) {
   auto writing = Begin(job, version, /*fork=*/false, keep);

@@ -1,7 +1,7 @@
 // A host's relay: the real table of segments and leases (relay/segment), with numbers for bytes.
 //
-// What surrounds the table is relay/server's: the table says what is retired, and the double
-// recycles or removes it. A version that is sealed in one relay is handed on to the others.
+// The code around the table stands for relay/server's: the table says what is retired, and the
+// double recycles or removes it. A version that is sealed in one relay is handed on to the others.
 #ifndef BATON_TESTS_SIMULATION_SIMULATED_RELAY_H_
 #define BATON_TESTS_SIMULATION_SIMULATED_RELAY_H_
 
@@ -25,7 +25,7 @@ class World;
 
 class SimulatedRelay {
  public:
-  /// A segment's shared memory, as whoever mapped it sees it.
+  /// A segment's shared memory, as its readers see it.
   struct Memory {
     uint64_t weights = 0;
     uint64_t branch = 0;
@@ -42,9 +42,9 @@ class SimulatedRelay {
 
   explicit SimulatedRelay(World* world);
   ProcessId process() const { return process_; }
-  /// It asks the others for what they have.
+  /// The relay asks the others for what they have.
   void Boot();
-  /// It died: its segments go with it.
+  /// The relay died: its segments go with it.
   void Forget();
 
   // Errors of SegmentTable; Unavailable: it is dead.

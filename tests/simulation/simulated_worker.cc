@@ -191,7 +191,7 @@ void SimulatedWorker::WatchLease() {
   world_.time().At(lease_end_, process_, [this] {
     if (lease_end_ == absl::InfinitePast()) return;
     if (lease_end_ <= world_.now()) return Fence();
-    // Renewed meanwhile: its new end is watched by whoever renewed it.
+    // Renewed meanwhile: the renewal watches its new end.
   });
 }
 

@@ -29,9 +29,9 @@ class SimulatedWorker {
   void OnMessage(uint64_t stream, v1::ControllerMessage message);
   void OnStreamEnded(uint64_t stream);
 
-  /// Its name in the controller.
+  /// The worker's name in the controller.
   const std::string& id() const { return id_; }
-  /// Of its token.
+  /// Project of its token.
   const std::string& project() const { return project_; }
   ProcessId process() const { return process_; }
   uint64_t stream() const { return stream_; }
@@ -106,7 +106,7 @@ class SimulatedWorker {
   bool Sample(uint64_t context);
   void RunAhead(uint64_t context);
   void NextAheadToken(uint64_t context, uint32_t done);
-  /// It has better to do.
+  /// Stops run-ahead work: there is foreground work.
   void StopAhead();
   void NextToken(uint64_t context, uint32_t done);
   void Score(uint64_t context);
@@ -134,7 +134,7 @@ class SimulatedWorker {
   absl::Time slow_until_, failing_until_;
   std::set<std::string> failed_;
 
-  // Of the process.
+  // State of the process.
   std::string instance_;
   uint64_t stream_ = 0;
   bool attached_ = false;

@@ -20,7 +20,7 @@ absl::Status RoleNotHeld() {
   return MakeError(absl::StatusCode::kFailedPrecondition, "ROLE_NOT_HELD", "it holds no such role");
 }
 
-// What a stream of the batch brings, read while its controller lives.
+// The trajectories of a stream of the batch, read while its controller lives.
 absl::StatusOr<std::vector<v1::Trajectory>> AllOf(
     const absl::StatusOr<controller::BatchPart>& part) {
   if (!part.ok()) return part.status();
@@ -105,7 +105,8 @@ void SimulatedWorker::Start(uint64_t context) {
   }
 }
 
-// FakeWorker::TakingBack: what a rollout of this worker samples with is about to change.
+// FakeWorker::TakingBack: the weights that a rollout of this worker samples with are about to
+// change.
 void SimulatedWorker::TakeBack(const std::string& job) {
   const auto actor = held_.find("actor");
   if (actor == held_.end() || actor->second.job != job || !actor->second.hybrid) return;
@@ -229,7 +230,8 @@ void SimulatedWorker::LoadWeights(uint64_t context, absl::Time give_up) {
         [this, context, give_up](Running&) { LoadWeights(context, give_up); });
 }
 
-// As it has the segment mapped; then the lease goes back, unless another relay stands there now.
+// Reads the segment while it is mapped; then gives the lease back, unless another relay stands
+// there now.
 void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay::Loading loading) {
   const TaskMessage task = contexts_.at(context).task;
   Held* held = HeldFor(task);
@@ -250,7 +252,8 @@ void SimulatedWorker::Read(uint64_t context, uint64_t relay_life, SimulatedRelay
   Finish(context, held == nullptr ? Failed(RoleNotHeld()) : Result());
 }
 
-// What a rollout samples with: its own, or what its worker's actor handed over; null: none.
+// The weights that a rollout samples with: its own, or those that its worker's actor handed over;
+// null: none.
 ActorState* SimulatedWorker::SamplingOf(const TaskMessage& task) {
   Held* held = HeldFor(task);
   if (held == nullptr || !held->hybrid) return held == nullptr ? nullptr : &held->state;
@@ -331,7 +334,7 @@ void SimulatedWorker::NextToken(uint64_t context, uint32_t done) {
   });
 }
 
-// What ranks hold together they compute together; their links are never cut.
+// Ranks that hold a model together compute together; their links are never cut.
 bool SimulatedWorker::MissesARank(const TaskMessage& task, const Held& held) const {
   const auto& workers = world_.workers();
   const auto there = std::count_if(workers.begin(), workers.end(), [&](const auto& worker) {
@@ -348,8 +351,8 @@ void SimulatedWorker::Score(uint64_t context) {
   }
   if (running.task.role == "actor" && world_.controller() != nullptr &&
       world_.controller()->rules().Wants(running.task.job, id_, running.task.token)) {
-    // What it recomputes is of the weights that sampled it; of an async job, of those that train
-    // it.
+    // Log-probs are recomputed with the weights that sampled the response; in an async job, with
+    // those that train on it.
     const uint64_t version = running.task.trajectory.version;
     const bool async = IsAsync(held->spec);
     if (async) {
@@ -458,7 +461,7 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
   state.step = task.step;
   state.version = task.policy_version;
   held->updated = true;
-  // After a way back the same groups may make the same weights as another step.
+  // After a rollback the same groups may make the same weights as another step.
   Consumption& made = history.made_by[state.weights];
   if (made.branch <= consumption.branch) made = std::move(consumption);
   Later(context, Work(50, 400), [this, context](Running&) { Finish(context, Result()); });

@@ -130,7 +130,7 @@ TEST(SimulationTest, AJobWaitsForAFullDisk) {
   EXPECT_GT(coverage.happened("writes that a full disk refused"), 100u);
 }
 
-// The store refuses for a while; then the turn that ends a step and a later one, which goes back
+// The store refuses for a while; then the turn that ends a step and a later one, which rolls back
 // and deletes the step's rows, are written together.
 TEST(SimulationTest, MetricsAreCountedBeforeALaterTurnDeletesTheRows) {
   Coverage coverage;
@@ -209,8 +209,8 @@ TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
   EXPECT_EQ(happened, "b1a1newlate");
 }
 
-// A process that hangs already hangs on: or what waited for the end of the first time would come
-// after what was said later.
+// A process that hangs already hangs on: or messages that waited for the end of the first hang
+// would come after later ones.
 TEST(SchedulerTest, HangingTwiceKeepsTheOrder) {
   Scheduler time;
   const ProcessId a = time.AddProcess();
@@ -285,7 +285,7 @@ TEST(InvariantsTest, EpochsOnlyGrow) {
   EXPECT_NE(EpochsOnlyGrow(2, 1), "");
 }
 
-// Of twelve records eight stand in a full file, which is synced.
+// Eight of twelve records stand in a full file, which is synced.
 TEST(LogFilesTest, APowerCutTakesWhatWasNotSynced) {
   std::set<uint64_t> lost, torn;
   for (uint64_t seed = 1; seed <= 50; ++seed) {
@@ -443,7 +443,8 @@ TEST(InvariantsTest, SessionsAndDelivery) {
   EXPECT_EQ(NothingAfterTheEnd(v1::Job::STATE_RUNNING, {}), "");
 }
 
-// What a worker samples is what another one scores and trains on, whatever the controller does.
+// A response reaches the workers that score it and train on it as it was sampled, whatever the
+// controller does.
 TEST(WireTest, APayloadThatWasMixedUpIsNoticed) {
   Payload response = Respond(7, v1::PURPOSE_TRAIN, 1, 4, 0);
   response.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, 4, 0, 1);

@@ -134,8 +134,8 @@ void TurnRules::See(const JobCore& core, const StartTask& task) {
   world_.Check("NothingAfterTheEnd", NothingAfterTheEnd(shown_(core.name()), task));
   world_.Check("CreditsAreKept", CreditsAreKept(core, history.current, task, kCreditsOffered));
   if (IsTrajectoryTask(task.ref.kind)) {
-    // By now the core may be of a later incarnation. What is open in an async job outlives a way
-    // back, and is of the incarnation of the weights that begin it anew.
+    // By now the core may be of a later incarnation. A group that is open in an async job outlives
+    // a rollback, and belongs to the incarnation of the weights that begin it anew.
     const uint64_t incarnation =
         IsAsync(core.effective_spec()) ? 0 : task.args.trajectory.incarnation;
     world_.Check("BirthNamesOneTrajectory",
@@ -269,7 +269,7 @@ void TurnRules::OnAck(const std::string& worker, const std::string& bytes) {
   world_.Check("AckedIsCommitted", AckedIsCommitted(IsStored(job, token->ref), token->ref));
 }
 
-// Nothing that the row has of the job's work has that birth number.
+// Whether no work of the job in its row has that trajectory uid.
 bool TurnRules::WorkIsOver(const store::v1::JobRow& row, uint64_t birth) {
   const auto has = [&](uint64_t first, uint64_t births) {
     return birth >= first && birth - first < births;
@@ -280,7 +280,7 @@ bool TurnRules::WorkIsOver(const store::v1::JobRow& row, uint64_t birth) {
          });
 }
 
-// Its rows are in the store, or were overwritten by later ones.
+// Whether the task's rows are in the store, or were overwritten by later ones.
 bool TurnRules::IsStored(const Job& job, const TaskRef& ref) {
   const std::string& name = job.core->name();
   const store::v1::JobRow row = StoredRow(world_, name);

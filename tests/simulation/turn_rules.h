@@ -1,5 +1,5 @@
-// Rules of a job's turns, judged where the shipped JobRuntime lets itself be watched, and where
-// what it says leaves.
+// Rules of a job's turns, checked where the shipped JobRuntime can be observed, and where its
+// messages leave.
 #ifndef BATON_TESTS_SIMULATION_TURN_RULES_H_
 #define BATON_TESTS_SIMULATION_TURN_RULES_H_
 
@@ -20,7 +20,7 @@
 
 namespace baton::simulation {
 
-/// Of one controller's life. Holds the cores of its jobs, which live as long.
+/// The rules of one controller's life. Holds the cores of its jobs, which live as long.
 class TurnRules : public controller::TurnObserver {
  public:
   using Shown = std::function<v1::Job::State(const std::string& job)>;
@@ -41,9 +41,9 @@ class TurnRules : public controller::TurnObserver {
 
   /// The core of a job that has started; null: none has.
   const controller::JobCore* CoreOf(const std::string& job) const;
-  /// Whether the job waits for what a worker does with that token.
+  /// Whether the job waits for the worker's task with that token.
   bool Wants(const std::string& job, const std::string& worker, const std::string& token) const;
-  /// What runs on the pools of a job, judged when something begins there.
+  /// Checks the tasks that run on the pools of a job, whenever one begins there.
   void CheckTurns(const std::string& job);
   /// Rules that hold at any time; called after every event.
   void CheckJobs();

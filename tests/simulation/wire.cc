@@ -48,7 +48,7 @@ bool ReadText(const std::string& text, Payload* out) {
          absl::SimpleAtoi(parts[3], &out->content) && absl::SimpleAtoi(parts[4], &out->tokens);
 }
 
-// What controller::TrajectoryName made of it.
+// Reads a name that controller::TrajectoryName made.
 bool ReadName(absl::string_view name, v1::Purpose purpose, uint64_t* id) {
   uint64_t ordinal = 0;
   const size_t dash = name.find('-');
@@ -91,7 +91,8 @@ void ReadUpdate(const v1::Update& update, TaskMessage* out) {
   out->policy_version = update.policy_version();
 }
 
-// What a method that reads tokens alone is sent: no text, and the columns of prompt and response.
+// Reads the message to a method that reads tokens alone: no text, and the columns of prompt and
+// response.
 std::optional<Payload> ReadTokens(const v1::Trajectory& trajectory) {
   Payload out;
   out.purpose = trajectory.purpose();

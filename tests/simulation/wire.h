@@ -31,7 +31,7 @@ v1::TaskResult MakeResult(const TaskMessage& task, const Result& result);
 v1::Progress MakeProgress(const std::string& token, uint64_t content, uint32_t offset,
                           uint32_t count);
 
-/// What a score or a batch brings, with the response's own reward. Nothing: its parts do not belong
+/// The response in a score or a batch, with its own reward. nullopt: its parts do not belong
 /// together.
 std::optional<Payload> ReadPayload(const v1::Trajectory& trajectory);
 

@@ -25,7 +25,7 @@ struct WorkerPlan {
   const char* id;
   std::vector<std::string> roles;
   bool foreign = false;  ///< A user's own: it offers one method of a role, which no job asks for.
-  const char* project = "*";  ///< Of its token.
+  const char* project = "*";  ///< Project of its token.
 };
 std::vector<std::string> Everything() {
   return {"actor", "rollout", "reward", "reference", "critic"};
@@ -46,8 +46,8 @@ std::vector<WorkerPlan> OwnWorkers() {
           {"all-4", Everything()},
           {"all-5", Everything()}};
 }
-// A quarter of the worlds has a worker of a user's own. Of two projects, each has workers of its
-// own, and some work for both: three of one id.
+// A quarter of the worlds has a worker of a user's own. With two projects each has workers of its
+// own, and some work for both: three workers have one id.
 std::vector<WorkerPlan> WorkersOfTheWorld(const Scenario& scenario) {
   std::vector<WorkerPlan> workers = OwnWorkers();
   if (scenario.two_projects) {
@@ -291,7 +291,7 @@ void World::CloseByWorker(uint64_t number) {
   it->second.worker_knows = true;
   it->second.cut_down = true;
   const bool lost = it->second.cut_up;
-  // What it sent just before may still arrive.
+  // Messages that it sent just before may still arrive.
   time_.After(Delay(), kWorld, [this, number] { streams_[number].cut_up = true; });
   ControllerHears(number, lost ? random_.Milliseconds(3000, 15000) : Delay());
 }
@@ -300,7 +300,7 @@ void World::CloseByController(uint64_t number) {
   const auto it = streams_.find(number);
   if (it == streams_.end()) return;
   const bool lost = it->second.cut_down;
-  // What was sent before still arrives; then the end of the stream does.
+  // Messages that were sent before still arrive; then the end of the stream does.
   const absl::Duration rest = std::max(it->second.last_down - now(), absl::ZeroDuration());
   // Until the controller hears of the end, what is on its way may still arrive.
   WorkerHears(number, lost ? random_.Milliseconds(3000, 15000) : rest + Delay());
@@ -396,9 +396,10 @@ void World::KillController(absl::Duration down) {
   time_.After(down, kWorld, [this] { StartController(); });
 }
 
-// Of the controller's machine; workers and relays are elsewhere. It may have been down already.
+// Cuts the power of the controller's machine; workers and relays are elsewhere. The controller may
+// have been down already.
 void World::CutPower() {
-  // From numbers of its own: what goes on meanwhile elsewhere goes on as it would.
+  // From numbers of its own: the rest of the world goes on as it would.
   Random random(Mix(scenario_.seed, events_));
   const size_t unsynced = disk_.store.unsynced();
   const size_t kept = random.Below(unsynced + 1);
@@ -539,8 +540,8 @@ void World::StrikeWorker(const Fault& fault, size_t index) {
                  fault.kind != FaultKind::kLoseRequests, random_.Milliseconds(500, 15000),
                  random_.Milliseconds(500, 15000));
     case FaultKind::kHang: {
-      // One of about a lease ends just before the worker would fence itself: what it says then is
-      // late for the controller.
+      // A hang of about a lease ends just before the worker would fence itself: its messages are
+      // then late for the controller.
       const absl::Time fence = worker.lease_end();
       const bool about = fault.length >= kAboutALease && fault.length < absl::Seconds(10);
       const absl::Time wakes = about && fence > now() ? fence - fault.length % kHeardLate : until;

@@ -28,7 +28,7 @@ class SimulatedController;
 class SimulatedRelay;
 class SimulatedWorker;
 
-/// A worker's stream to the controller. What is on its way when a direction is cut is lost.
+/// A worker's stream to the controller. Messages on their way in a direction that is cut are lost.
 struct Stream {
   size_t worker = 0;
   uint64_t worker_life = 0;
@@ -37,7 +37,7 @@ struct Stream {
   bool worker_knows = false, controller_knows = false;  ///< … that it ended.
   bool stale = false;             ///< Leads to a controller of an older epoch.
   absl::Time last_up, last_down;  ///< Messages keep their order.
-  /// What is on its way to the controller waits here, until the worker's next stream is heard.
+  /// Messages on their way to the controller wait here, until the worker's next stream is heard.
   bool stuck = false;
   std::vector<v1::WorkerMessage> waiting;
 };
@@ -85,7 +85,7 @@ class World {
   uint64_t Open(size_t worker);
   void SendUp(uint64_t stream, v1::WorkerMessage message);
   void SendDown(uint64_t stream, v1::ControllerMessage message);
-  /// One side ends it; the other hears of it unless it is cut.
+  /// One side ends the stream; the other hears of it unless the stream is cut.
   void CloseByWorker(uint64_t stream);
   void CloseByController(uint64_t stream);
   /// A worker's call to the controller and its answer. Either may be lost, never told.
@@ -100,7 +100,7 @@ class World {
  private:
   void StartController();
   void KillController(absl::Duration down);
-  /// It dies at once, between two of its next calls, or as one that was asked to stop.
+  /// The controller dies at once, between two of its next calls, or as one that was asked to stop.
   void EndController(absl::Duration down, bool cuts_power);
   void EndIfDead();
   void CutPower();
@@ -109,10 +109,10 @@ class World {
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault, size_t worker);
   void DeliverUp(uint64_t stream, const v1::WorkerMessage& message);
-  /// The worker is cut off and attaches anew. What it said before arrives late.
+  /// The worker is cut off and attaches anew. Its earlier messages arrive late.
   void LeaveBehind(uint64_t stream);
   void Release(uint64_t stream);
-  /// Both ways, or one; each side finds out for itself.
+  /// Cuts a stream in both directions, or in one; each side finds out for itself.
   void Cut(uint64_t stream, bool up, bool down, absl::Duration worker_hears,
            absl::Duration controller_hears);
   uint64_t StreamOf(size_t worker) const;

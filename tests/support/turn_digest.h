@@ -1,4 +1,4 @@
-// A number that says what the cores of jobs heard and wanted, to tell whether a change of their
+// A digest of the events and effects of jobs' cores, which tells whether a change of their
 // structure changed what they do.
 //
 // It is made of all events and all effects in their order, field by field, whatever the fields are

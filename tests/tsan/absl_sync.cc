@@ -20,7 +20,7 @@ void AnnotateIgnoreReadsEnd(const char* file, int line);
 void AnnotateIgnoreWritesBegin(const char* file, int line);
 void AnnotateIgnoreWritesEnd(const char* file, int line);
 
-// What the linker puts behind each wrapped symbol. The names are Abseil's, mangled.
+// The functions that the linker puts behind each wrapped symbol. The names are Abseil's, mangled.
 // NOLINTBEGIN(bugprone-reserved-identifier, readability-identifier-naming)
 void __real__ZN4absl7debian35Mutex4LockEv(absl::Mutex*);
 void __real__ZN4absl7debian35Mutex6UnlockEv(absl::Mutex*);
@@ -138,8 +138,8 @@ void __wrap__ZN4absl7debian315BlockingCounter4WaitEv(absl::BlockingCounter* coun
   __tsan_acquire(counter);
 }
 
-// absl::Status::UnrefNonInlined(), done here where TSan sees the count: who frees the text of a
-// status does so after all who read it.
+// absl::Status::UnrefNonInlined(), done here where TSan sees the count: the thread that frees the
+// text of a status does so after all readers.
 void __wrap__ZN4absl7debian36Status15UnrefNonInlinedEm(uintptr_t tagged) {
   auto* rep = reinterpret_cast<absl::status_internal::StatusRep*>(tagged - 1);
   if (rep->ref.fetch_sub(1, std::memory_order_acq_rel) == 1) delete rep;

@@ -1,4 +1,4 @@
-// What absl_sync.cc tells ThreadSanitizer: without it TSan calls these a race.
+// Tests of what absl_sync.cc tells ThreadSanitizer: without it TSan reports these as races.
 #include <atomic>
 #include <thread>
 

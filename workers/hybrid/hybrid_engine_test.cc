@@ -84,7 +84,7 @@ std::unique_ptr<engine::Trainer> Trainer(CausalLM* model, const Ends& ends) {
   return *std::move(trainer);
 }
 
-/// That `generation` has the bits of its slice of `whole`, all of it, once.
+/// Expects that `generation` has exactly the bits of its slice of `whole`, each once.
 void ExpectSliceOf(const CausalLM& whole, const CausalLM& generation, const RankLayout& layout,
                    int rank) {
   std::map<std::string, Tensor> expected;
@@ -215,8 +215,8 @@ TEST(HybridEngineTest, GenerationLeavesTrainingAsItIs) {
   }
 }
 
-// What was gathered before an update is not used after it: all ranks of a replica have the weights
-// that one process has.
+// Weights that were gathered before an update are not used after it: all ranks of a replica have
+// the weights that one process has.
 TEST(HybridEngineTest, EveryTransitionGathersTheNewWeights) {
   const RankLayout layout{1, 4, 1, 1, 2};
   std::mutex mu;

@@ -146,7 +146,7 @@ TEST(ReplicaTest, FollowersHearOfDrafts) {
     return engine::testing::SomeTree(future, random);
   });
   for (const auto& [id, response] : expected) {
-    // That of a cancelled request is not known to its end.
+    // The response of a cancelled request is not known to its end.
     std::vector<int32_t> tokens = response.tokens;
     tokens.resize(40, 0);
     drafter.Know(id, tokens);
@@ -193,7 +193,7 @@ class CountingCommunicator : public ThreadCommunicator {
   int count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
-// Who waits hears that the leader is there, whatever it has to say.
+// A waiting follower hears that the leader is there, even if the leader has no work.
 TEST(ReplicaTest, AnIdleLeaderIsHeard) {
   MeetingPoint tensor(2), control(2);
   std::thread other([&] {
@@ -213,7 +213,7 @@ TEST(ReplicaTest, AnIdleLeaderIsHeard) {
   other.join();
 }
 
-// What is lost is said by every step from then on, under the code that the group gave it.
+// After a loss every step returns the error, with the code that the group gave it.
 TEST(ReplicaTest, ALostFollowerIsTheStepsError) {
   class Broken : public ThreadCommunicator {
    public:

@@ -28,9 +28,9 @@ class GeneratorUser {
   virtual void Detach(const absl::Status& why, std::function<void()> done) = 0;
 };
 
-/// There is one per process, shared by both roles. Roles come and go in any order, each on its own
-/// thread. As soon as the actor of a job lends a generator and the job's rollout has entered, the
-/// rollout gets the generator. Thread-safe.
+/// One per process, shared by both roles. Roles come and go in any order, each on its own thread.
+/// As soon as the actor of a job lends a generator and the job's rollout has entered, the rollout
+/// gets the generator. Thread-safe.
 class SharedPolicy {
  public:
   /// Role actor: `generator` has the weights of `version`. Until TakeBack returns, the generator

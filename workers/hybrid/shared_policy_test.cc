@@ -57,7 +57,7 @@ class User : public GeneratorUser {
     });
   }
 
-  /// What it has been told, once it has done all of it.
+  /// The calls to this user, once it has done all of them.
   std::vector<std::string> calls() {
     absl::Notification done;
     std::vector<std::string> calls;
@@ -94,7 +94,7 @@ class User : public GeneratorUser {
   absl::Mutex mu_;
   std::deque<std::function<void()>> work_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  std::vector<std::string> calls_;  // Its thread's.
+  std::vector<std::string> calls_;  // Used by `thread_` alone.
   std::atomic<engine::Generator*> using_{nullptr};
   std::atomic<int> attachments_{0};
   std::thread thread_;
@@ -161,7 +161,7 @@ TEST_F(SharedPolicyTest, WithoutTheOtherSideNothingHappens) {
   EXPECT_THAT(user_.calls(), ElementsAre());
 }
 
-// Both roles come and go as they like; what was taken back, or left, is not used.
+// Both roles come and go as they like; a generator that was taken back or left is not used.
 TEST_F(SharedPolicyTest, NobodyTouchesWhatWasTakenBack) {
   std::atomic<bool> stop{false};
   std::thread actor([&] {

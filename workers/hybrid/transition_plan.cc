@@ -44,7 +44,7 @@ bool Overlap(const Box& a, const Box& b) {
   return true;
 }
 
-/// How a transition method divides tensors among ranks.
+/// The division of tensors among ranks by a transition method.
 class Method {
  public:
   Method(const DividedModel& model, const RankLayout& layout, TransitionMethod method)

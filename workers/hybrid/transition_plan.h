@@ -1,5 +1,5 @@
-// When ranks change from training to generation: which rank sends which boxes to which rank, and
-// what each rank then holds. Pure: depends only on the layout and the tensors' shapes.
+// The plan by which ranks change from training to generation: which rank sends which boxes to which
+// rank, and what each rank then holds. Pure: depends only on the layout and the tensors' shapes.
 #ifndef BATON_WORKERS_HYBRID_TRANSITION_PLAN_H_
 #define BATON_WORKERS_HYBRID_TRANSITION_PLAN_H_
 

@@ -95,7 +95,7 @@ std::vector<int> RanksToCheck(int ranks) {
   return {chosen.begin(), chosen.end()};
 }
 
-// Of every layout of 1 to 64 ranks, to the byte.
+// Exact to the byte for every layout of 1 to 64 ranks.
 TEST(TransitionPlanTest, BytesAreThoseOfTheFormula) {
   int layouts = 0;
   for (int ranks = 1; ranks <= 64; ++ranks) {
@@ -123,8 +123,8 @@ TEST(TransitionPlanTest, BytesAreThoseOfTheFormula) {
   EXPECT_GT(layouts, 2000);
 }
 
-/// What a rank has of each tensor after the transition covers the box that it needs. All is exact,
-/// and none is received twice.
+/// A rank's parts of each tensor after the transition cover the box that it needs, exactly, and no
+/// element is received twice.
 void ExpectFilled(const DividedModel& model, int rank, const std::vector<Box>& held,
                   const std::vector<Box>& needed, const RankTransition& transition) {
   std::vector<std::vector<Box>> parts(model.tensors.size());

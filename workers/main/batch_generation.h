@@ -18,7 +18,7 @@ struct BatchOptions {
   std::string prompts;     ///< A file as data sets are (docs/formats/data-set.md).
   std::string prompt_key;  ///< As spec.data.prompt_key; empty: the usual ones.
   int64_t samples = 1;     ///< To each prompt.
-  uint64_t seed = 1;       ///< Of the draws, with the prompt's line and the sample's index.
+  uint64_t seed = 1;       ///< Seed of the draws, with the prompt's line and the sample's index.
   // Limits, which one prompt's samples may pass.
   int64_t in_flight = 1;  ///< Responses begun and not complete.
   int64_t held = 1;       ///< Responses in memory: those, and complete ones that wait for them.
@@ -28,7 +28,7 @@ struct BatchOptions {
 struct BatchProgress {
   int64_t prompts = 0;        ///< Written.
   int64_t held = 0;           ///< Responses in memory.
-  int64_t tokens = 0;         ///< Of all responses.
+  int64_t tokens = 0;         ///< Tokens of all responses.
   int64_t failed = 0;         ///< Responses that ended with an error.
   std::string first_failure;  ///< "FILE:LINE: what" of the first of them.
 };

@@ -1,5 +1,6 @@
-// `baton-worker check`: what workers of a job would find wrong with its models and data, found
-// before any is held. The controller runs it on its own machine, whose paths a spec names.
+// `baton-worker check`: the check that finds what workers of a job would find wrong with its models
+// and data, before any worker is held. The controller runs it on its own machine, whose paths a
+// spec names.
 #ifndef BATON_WORKERS_MAIN_CHECK_COMMAND_H_
 #define BATON_WORKERS_MAIN_CHECK_COMMAND_H_
 
@@ -22,7 +23,8 @@ namespace baton {
 /// data.filter_overlong_prompts files that have prompts too long are written anew without those
 /// lines below `filtered_folder`, `filtered_bytes` at most in all of them; `effective_spec` names
 /// these instead, and `data_files` counts the lines. INVALID_ARGUMENT: data asks for a filter and
-/// there is no folder. What does not fit into `filtered_bytes` or onto the disk is a violation.
+/// there is no folder. Files that do not fit into `filtered_bytes` or onto the disk are a
+/// violation.
 ///
 /// Lines for which `time`, counted from the first line, has no room are not checked but counted, in
 /// `data_files`; with the filter all are checked, whatever it takes. If it was the chat template

@@ -88,7 +88,7 @@ struct Answer {
   std::string bytes;
 };
 
-// What a fork runs may not read requests, nor write responses.
+// Code in a fork may not read requests, nor write responses.
 void CutOff(int in, int out) {
   const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(nothing, in);

@@ -11,7 +11,7 @@
 
 namespace baton {
 
-/// Checks one spec. Its errors are told to who asked.
+/// Checks one spec. Its errors are told to the caller.
 using CheckFunction = std::function<absl::StatusOr<v1::ValidateJobResponse>(
     const v1::JobSpec& spec, const CheckRequestLine& request)>;
 

@@ -29,7 +29,7 @@ using ::testing::IsEmpty;
 
 int began = -1;  // a pipe's end for the order "spin"
 
-// What a spec's model path asks of the process that checks it.
+// The model path of a spec tells the checking process what to do.
 absl::StatusOr<v1::ValidateJobResponse> Obey(const v1::JobSpec& spec,
                                              const CheckRequestLine& request) {
   static int checked = 0;

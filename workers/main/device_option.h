@@ -1,4 +1,4 @@
-// What `--device` of baton-worker may be.
+// The values of option `--device` of baton-worker.
 #ifndef BATON_WORKERS_MAIN_DEVICE_OPTION_H_
 #define BATON_WORKERS_MAIN_DEVICE_OPTION_H_
 

@@ -96,8 +96,8 @@ TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {
   EXPECT_GT(streamed.size(), 60u);
 }
 
-// What a chat model is asked is a message of its user, as it was trained on; a text goes as it is
-// where that is said.
+// A prompt to a chat model is a message of its user, as it was trained on; with the option for it,
+// a text goes as it is.
 TEST_F(GenerateCommandTest, APromptIsAMessageOfTheUserWhereTheModelHasATemplate) {
   options_.temperature = 0;
   const auto answer_to = [&](const std::string& line) {

@@ -44,13 +44,13 @@ class HybridRolesTest : public ::testing::Test {
     ASSERT_EQ(result.status().code(), 0) << result.status().message();
     ASSERT_EQ(apart_.Assign("rollout", 0).status().code(), 0);
   }
-  /// What a rollout with weights from the relay says to the same.
+  /// The responses of a rollout with weights from the relay to the same prompts.
   std::vector<v1::TaskResult> Apart(uint64_t version) {
     EXPECT_EQ(shared_.Publish(version).status().code(), 0);
     EXPECT_EQ(apart_.Load(version).status().code(), 0);
     return apart_.Generate(version);
   }
-  /// How many of them ended with `code`; each is answered, with that or with a response.
+  /// The number of tasks that ended with `code`; each is answered, with that or with a response.
   int Ended(const std::vector<v1::Task>& tasks, int code) {
     int ended = 0;
     for (const v1::Task& task : tasks) {
@@ -73,7 +73,7 @@ TEST_F(HybridRolesTest, AssignmentsComeInAnyOrder) {
   std::vector<v1::TaskResult> first;
   for (const int order : {0, 1, 2}) {
     const v1::Task actor = shared_.MakeAssign("actor"), rollout = shared_.MakeAssign("rollout");
-    if (order == 2) {  // Both at once.
+    if (order == 2) {  // Both assignments at once.
       shared_.controller().SendTask(rollout);
       shared_.controller().SendTask(actor);
     } else {
@@ -97,7 +97,7 @@ TEST_F(HybridRolesTest, AssignmentsComeInAnyOrder) {
   }
 }
 
-// Both sample in float32, the version through the relay as well: not a bit differs.
+// Both rollouts sample in float32, the version through the relay as well: not a bit differs.
 TEST_F(HybridRolesTest, SamplesAsARolloutWithWeightsOfItsOwn) {
   for (const bool deterministic : {false, true}) {
     for (HybridWorker* worker : {&shared_, &apart_}) {
@@ -168,7 +168,7 @@ TEST_F(HybridRolesTest, CommandsMayBeRepeated) {
   // An update that was made answers as before and takes nothing back.
   ASSERT_EQ(shared_.Update(1).status().code(), 0);
   ExpectSameResponses(shared_.Generate(1), once, /*bits=*/true);
-  // Neither does one that cannot be.
+  // An update that cannot be made takes nothing back, either.
   EXPECT_EQ(Reason(shared_.Update(4)), "WRONG_STEP");
   ExpectSameResponses(shared_.Generate(1), once, /*bits=*/true);
   EXPECT_EQ(Reason(shared_.ToGeneration(2)), "WRONG_VERSION");

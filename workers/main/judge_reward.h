@@ -1,4 +1,4 @@
-// A judge as a reward function: what role judge does, without a service.
+// A judge as a reward function: role judge without a service.
 #ifndef BATON_WORKERS_MAIN_JUDGE_REWARD_H_
 #define BATON_WORKERS_MAIN_JUDGE_REWARD_H_
 

@@ -1,4 +1,4 @@
-// How other machines reach this one.
+// The address by which other machines reach this one.
 #ifndef BATON_WORKERS_MAIN_LOCAL_ADDRESS_H_
 #define BATON_WORKERS_MAIN_LOCAL_ADDRESS_H_
 

@@ -36,7 +36,7 @@ struct CommonFlags {
 
 constexpr char kMark[] = "BATON_WORKER_THREADS";
 
-/// What the user typed: `baton` becomes this program, and then says so in argv[0].
+/// The name that the user typed: `baton` becomes this program, and then says so in argv[0].
 const char* program_name = "baton-worker";
 
 /// OpenMP, BLAS and malloc read their settings when they are loaded, before main: this process

@@ -1,5 +1,5 @@
-// One line of data is one prompt, whatever is done with it: its tokens in training (demonstrations,
-// pretraining, preferences, reinforcement learning) are those of the rollout.
+// Tests that a line of data is the same prompt in every use: its tokens in training
+// (demonstrations, pretraining, preferences, reinforcement learning) are those of the rollout.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

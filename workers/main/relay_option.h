@@ -1,4 +1,4 @@
-// What `--relay` of baton-worker may be.
+// The values of option `--relay` of baton-worker.
 #ifndef BATON_WORKERS_MAIN_RELAY_OPTION_H_
 #define BATON_WORKERS_MAIN_RELAY_OPTION_H_
 

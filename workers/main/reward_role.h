@@ -17,7 +17,7 @@
 
 namespace baton {
 
-/// Whether a worker runs commands that specs name, and in what.
+/// Whether a worker runs commands that specs name, and in which sandbox.
 struct CommandPermission {
   std::shared_ptr<const reward::CommandSandbox> sandbox;  ///< Null: it runs none.
   std::string refusal = "this worker runs no commands; start it with --allow-commands";
@@ -41,8 +41,8 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeReward(
 /// Serves "compute_reward" on several threads: commands answer slowly. A response that cannot be
 /// scored is worth spec.reward.error_reward (0 if unset), with the reason in TaskResult.error; if
 /// that is no fault of the response (infra_failed), only where error_reward is set. A command that
-/// was given up is ABORTED, which ends the job. What is wrong with the command is reported as the
-/// role's trouble (Worker::ReportTrouble) from the first fault on.
+/// was given up is ABORTED, which ends the job. Problems of the command are reported as the role's
+/// trouble (Worker::ReportTrouble) from the first fault on.
 class RewardRole {
  public:
   explicit RewardRole(CommandPermission commands = {}) : commands_(std::move(commands)) {}

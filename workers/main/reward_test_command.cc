@@ -38,7 +38,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kAtOnce = 4;  // as many as a job sends to one process of a command
 constexpr size_t kShownBytes = 400;
 
-// What a script has to cope with; a rule too.
+// Lines that a script has to cope with, and a rule too.
 constexpr absl::string_view kMadeUpLines[] = {
     R"({"prompt": "2+2=", "answer": "4", "response": "4"})",
     R"({"prompt": "2+2=", "answer": "4", "response": "I think it is 5."})",
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<Line>> ReadLines(const std::string& file, int64_t mos
   return lines;
 }
 
-/// How the job reads a line; those made up here have the usual keys.
+/// The way the job reads a line; made-up lines have the usual keys.
 DataSetOptions OptionsOfLines(const RewardTestOptions& options) {
   if (options.data.empty()) return {};
   DataSetOptions keys = OptionsOf(v1::JOB_KIND_RL, options.spec.data());

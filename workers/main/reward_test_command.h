@@ -18,16 +18,16 @@ struct RewardTestOptions {
   /// `model` and `rollout`.
   v1::JobSpec spec;
   std::string data;     ///< A file as data sets are; empty: a few lines made up here.
-  int64_t lines = 8;    ///< So many of its first lines.
+  int64_t lines = 8;    ///< Number of its first lines to use.
   int64_t samples = 0;  ///< Responses that the model gives to each line; 0: none.
-  std::string model;    ///< That samples: a Hugging Face directory; empty: spec.model.path.
-  uint64_t seed = 1;    ///< Of the samples.
+  std::string model;    ///< Model that samples: a Hugging Face directory; empty: spec.model.path.
+  uint64_t seed = 1;    ///< Seed of the samples.
   std::string device = "cpu";
   bool json = false;  ///< One JSON object for each response, else text for people.
   CommandPermission commands;
 };
 
-/// Where the output goes, in pieces.
+/// The sinks of the output, which comes in pieces.
 struct RewardTestOutput {
   std::function<void(absl::string_view text)> out;
   std::function<void(absl::string_view text)> err;  ///< The command's stderr and troubles, at once.

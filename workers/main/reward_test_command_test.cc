@@ -98,7 +98,7 @@ TEST_F(RewardTestCommandTest, ReadsLinesAsTheJobDoes) {
                               "  answer    4\n  reward    1\n"));
 }
 
-// Else an empty response would get the reward of a right one.
+// If such lines were taken, an empty response would get the reward of a right one.
 TEST_F(RewardTestCommandTest, RefusesLinesWithoutTheAnswerThatARuleReads) {
   Data("{\"prompt\": \"2+2=\", \"solution\": \"4\"}\n");
   AddRule("exact_match");

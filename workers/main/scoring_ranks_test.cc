@@ -131,7 +131,7 @@ struct RankWorker {
     task.mutable_save_checkpoint()->set_directory(directory);
     return driver.Run(task);
   }
-  /// Of every trajectory, asked at once: its column, or its one number.
+  /// The column of every trajectory, or its one number; all are asked at once.
   Numbers Score(const std::string& method, const std::vector<v1::Trajectory>& trajectories) {
     Numbers scores;
     for (const auto& result : driver.ScoreAll(method, trajectories)) {
@@ -182,7 +182,7 @@ class ScoringRanksTest : public ::testing::Test {
       ASSERT_EQ(result.status().code(), 0) << result.status().message();
     }
   }
-  /// All who lead a copy, at once, say what the one alone says.
+  /// All leaders of copies, asked at once, give the numbers of the process that is alone.
   Numbers ExpectSameScores(const std::string& method) {
     const auto trajectories = ranks::TinyTrajectories(24);
     const Numbers expected = alone_->Score(method, trajectories);
@@ -197,7 +197,7 @@ class ScoringRanksTest : public ::testing::Test {
     });
     return expected;
   }
-  /// What a model says of different things is not all the same.
+  /// A model scores different texts differently.
   static void ExpectDifferent(const Numbers& scores) {
     EXPECT_GT(std::set<std::vector<float>>(scores.begin(), scores.end()).size(), 15u);
   }
@@ -258,7 +258,7 @@ TEST_F(ScoringRanksTest, ACriticValuesAndLearnsAsOneProcess) {
     const Numbers learned = ExpectSameScores("compute_values");
     EXPECT_NE(learned, zeros);
     ExpectDifferent(learned);
-    // What the ranks saved, one process and ranks go on from alike.
+    // One process and several ranks go on alike from the files that the ranks saved.
     Do([&](RankWorker& worker) { return worker.Assign(spec_, saved, 3); });
     ExpectSameScores("compute_values");
     Do([&](RankWorker& worker) {

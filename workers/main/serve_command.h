@@ -20,8 +20,8 @@ struct ServeOptions {
   TlsFiles tls;
   bool insecure = false;  ///< The token may leave this machine in clear text.
   std::string device = "cpu";
-  /// How other workers reach this machine when ranks of a group meet; empty: the address from which
-  /// it reaches the controller.
+  /// The address by which other workers reach this machine when ranks of a group meet; empty: the
+  /// address from which it reaches the controller.
   std::string group_host;
   bool allow_commands = false;            ///< Role reward runs spec.reward.command.
   std::string command_sandbox = "auto";   ///< "auto", "bubblewrap" or "none".

@@ -1,5 +1,5 @@
-// A Gloo device that counts the bytes its buffers send and receive: what collectives really move,
-// whatever their algorithm.
+// A Gloo device that counts the bytes its buffers send and receive: those that collectives really
+// move, whatever their algorithm.
 #ifndef BATON_WORKERS_PARALLEL_COUNTING_DEVICE_H_
 #define BATON_WORKERS_PARALLEL_COUNTING_DEVICE_H_
 

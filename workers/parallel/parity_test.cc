@@ -77,7 +77,8 @@ struct Difference {
   double losses = 0, norms = 0, weights = 0;
 };
 
-/// Of losses and norms each number relative to itself; of weights relative to its tensor's largest.
+/// The difference of each loss and norm relative to itself; of each weight relative to its tensor's
+/// largest.
 Difference Compare(const Result& got, const Result& want) {
   const auto each = [&](const std::string& name) {
     return ((got.at(name) - want.at(name)) / want.at(name)).abs().max().item<double>();
@@ -93,7 +94,7 @@ Difference Compare(const Result& got, const Result& want) {
   return difference;
 }
 
-/// That the learning rate matters: imitation gets far, and the weights move.
+/// Expects that the learning rate matters: imitation gets far, and the weights move.
 void ExpectLearning(const Result& result) {
   const Tensor losses = result.at("losses");
   EXPECT_LT(losses[19].item<double>(), 0.85 * losses[1].item<double>());
@@ -150,8 +151,8 @@ bool WaitUntil(const std::function<bool()>& done) {
   return true;
 }
 
-// One rank of four is killed in the middle of an update: every other ends by itself, at once, and
-// says what it was about.
+// One rank of four is killed in the middle of an update: every other rank ends by itself, at once,
+// and names the reason.
 TEST(ParityTest, TheOthersEndWhenARankIsKilled) {
   const TestFolder folder;
   const auto server = StoreServer::Start("127.0.0.1");

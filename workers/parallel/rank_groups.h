@@ -1,4 +1,4 @@
-// Joining the ranks of one role: groups of processes that talk by libtorch's c10d (Gloo).
+// The groups of one role's ranks: processes that talk by libtorch's c10d (Gloo).
 //
 // Tensor-parallel ranks are consecutive: rank = data rank * tp + tensor rank. The tensor group of a
 // rank holds one copy of the model together; its data group are the ranks that hold the same slice.
@@ -25,12 +25,12 @@ namespace baton::parallel {
 
 struct GroupAddress {
   std::string store;  ///< "tcp://HOST:PORT" (StoreServer::address) or "file:///PATH".
-  std::string name;   ///< Of the group, where groups share a store.
+  std::string name;   ///< Name of the group, where groups share a store.
   uint64_t generation = 0;
   int rank = 0;
   int tp = 1;
   int dp = 1;
-  /// Of joining, and of each collective. A rank that is late by more is taken for lost.
+  /// Limit of joining, and of each collective. A rank that is late by more is taken for lost.
   absl::Duration timeout = absl::Seconds(60);
   /// A name or address of this machine that the other ranks reach; empty: 127.0.0.1 when the store
   /// is a file or on it, else what the machine's host name resolves to.
@@ -43,8 +43,9 @@ struct GroupAddress {
   int data_rank() const { return rank / tp; }
 };
 
-/// Where ranks find each other; any process may serve it, for any number of generations. It must
-/// outlive their groups. It does not check its callers: serve it where only workers reach it.
+/// The store where ranks find each other; any process may serve it, for any number of generations.
+/// It must outlive the ranks' groups. It does not check its callers: serve it where only workers
+/// reach it.
 class StoreServer {
  public:
   /// `host`: how ranks reach this machine. Port 0: a free one. Unavailable: the port is taken.
@@ -87,7 +88,7 @@ class RankGroups {
   absl::StatusOr<std::unique_ptr<engine::Communicator>> NewGroup(absl::string_view name,
                                                                  absl::Span<const int> ranks);
 
-  /// What all groups made here have moved, ever.
+  /// The bytes that all groups made here have ever moved.
   engine::CollectiveBytes bytes() const;
 
  private:

@@ -201,7 +201,7 @@ TEST_F(RankGroupsTest, ALateRankIsATimeoutAndALostOneUnavailable) {
   }
   for (std::thread& thread : threads) thread.join();
 
-  // Both are there, but one does nothing.
+  // Both ranks are there, but one does nothing.
   std::unique_ptr<RankGroups> idle;
   std::thread other([&] {
     GroupAddress address = Address(1, 2, 1);

@@ -15,8 +15,8 @@
 
 namespace baton::policy {
 
-/// What a message has beside role and content, as tokenizer::ChatMessage::fields_json. A turn that
-/// calls functions and has no content says so with null; an empty content is one.
+/// The fields of a message beside role and content, as tokenizer::ChatMessage::fields_json. A turn
+/// that calls functions and has no content says so with null; an empty content is one.
 inline std::string FieldsOf(const v1::ChatMessage& message) {
   nlohmann::ordered_json fields;
   if (!message.tool_calls_json().empty()) {

@@ -1,4 +1,4 @@
-// How a job's responses are sampled, wherever its policy is.
+// The generator's options for a job, wherever its policy is.
 #ifndef BATON_WORKERS_POLICY_GENERATION_OPTIONS_H_
 #define BATON_WORKERS_POLICY_GENERATION_OPTIONS_H_
 
@@ -8,7 +8,7 @@
 
 namespace baton::policy {
 
-/// What spec.rollout says of a generator, defaults filled in.
+/// The options that spec.rollout sets, defaults filled in.
 engine::GeneratorOptions MakeGeneratorOptions(const v1::RolloutSpec& spec);
 
 /// For stop strings, which may be special tokens. `source` must outlive it.

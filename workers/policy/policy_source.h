@@ -1,4 +1,4 @@
-// Where a job's policy starts, read alike by trainer and rollouts: a checkpoint, a Hugging Face
+// The start of a job's policy, read alike by trainer and rollouts: a checkpoint, a Hugging Face
 // directory, or nothing but a spec (random weights and a character tokenizer).
 #ifndef BATON_WORKERS_POLICY_POLICY_SOURCE_H_
 #define BATON_WORKERS_POLICY_POLICY_SOURCE_H_
@@ -35,7 +35,7 @@ struct Prompt {
   Prompt(tokenizer::RenderedText text) : text(std::move(text)) {}  // NOLINT(runtime/explicit)
 
   tokenizer::RenderedText text;
-  /// What a chat template made it of; without messages no template did.
+  /// The messages that a chat template rendered; empty if no template did.
   tokenizer::Chat chat;
 
   bool templated() const { return !chat.messages.empty(); }
@@ -61,7 +61,7 @@ class PolicySource {
 
   const ModelConfig& config() const { return config_; }
   const tokenizer::Tokenizer& tokenizer() const { return *tokenizer_; }
-  /// What spec.model.dtype asks for; versions travel and are sampled in it.
+  /// The type of spec.model.dtype; versions travel and are sampled in it.
   torch::Dtype dtype() const { return dtype_; }
   /// The Hugging Face directory; empty with spec.model.init. It may be gone by now: a checkpoint
   /// gives way to newer ones.
@@ -74,7 +74,7 @@ class PolicySource {
   absl::StatusOr<std::unique_ptr<engine::CausalLM>> LoadModel(
       torch::Dtype dtype, torch::Device device, uint64_t seed,
       engine::Communicator* tensor_group = nullptr) const;
-  /// The same under a scalar head, in float32: a critic or a reward model. Without a head (which
+  /// The model under a scalar head, in float32: a critic or a reward model. Without a head (which
   /// is an error if `needs_head`) and with spec.model.init the head is zeros, over the weights that
   /// LoadModel gives.
   absl::StatusOr<std::unique_ptr<engine::ScalarModel>> LoadScalarModel(
@@ -125,10 +125,10 @@ class PolicySource {
   engine::Companions companions_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::vector<int64_t> stop_token_ids_;
-  /// What ends a response where the tokenizer does not find the template's mark: none without any
-  /// id that does.
+  /// The id that ends a response if the tokenizer does not find the template's mark; nullopt: there
+  /// is no such id.
   std::optional<int32_t> end_id_;
-  size_t end_text_bytes_ = 0;  ///< Of the template's mark, those at its end that `end_id_` is for.
+  size_t end_text_bytes_ = 0;  ///< Length of the part at the mark's end that `end_id_` stands for.
   std::vector<int32_t> control_ids_;  ///< Beside the tokenizer's special tokens.
 };
 
@@ -136,7 +136,7 @@ class PolicySource {
 /// one with a config.json.
 std::string ModelDirectory(const std::string& path);
 
-/// What spec.model.init describes, defaults filled in.
+/// The configuration that spec.model.init describes, defaults filled in.
 absl::StatusOr<ModelConfig> MakeInitConfig(const v1::ModelInitSpec& init,
                                            const tokenizer::Tokenizer& tokenizer);
 

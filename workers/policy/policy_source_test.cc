@@ -130,8 +130,8 @@ TEST(PolicySource, TheModelsOwnTemplateIsTheDefault) {
   }
 }
 
-// What TRL 1.16 makes of such lines: input_ids are those of the whole, and the completion begins
-// where they differ from those of the prompt.
+// The behaviour of TRL 1.16 for such lines: input_ids are those of the whole, and the completion
+// begins where they differ from those of the prompt.
 TEST(PolicySource, AThoughtThatThePromptOpensIsNotTrainedOnTwice) {
   const TestFolder folder;
   const v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
@@ -158,7 +158,7 @@ TEST(PolicySource, AThoughtThatThePromptOpensIsNotTrainedOnTwice) {
     EXPECT_TRUE(std::equal(made.prompt.begin(), made.prompt.end(), opened.begin()));
     EXPECT_NE(made.response.front(), opened[made.prompt.size()]) << "no more is in common";
   }
-  // Where the past keeps the thought, the whole goes on from the prompt.
+  // If the template keeps earlier thoughts, the whole text goes on from the prompt.
   folder.Write(
       "chat_template.jinja",
       "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
@@ -289,7 +289,7 @@ TEST(PolicySource, AReplyEndsWhereTheTokenizerDoesNotFindTheTemplatesMark) {
   expected.push_back(*tokenizer.TokenToId("</s>"));
   EXPECT_EQ(ids, expected);
   EXPECT_EQ(tokenizer.Decode(reply, /*skip_special_tokens=*/false), "baton</s>");
-  // One that does not end is the same without its end.
+  // A reply that does not end is the same without its end.
   expected.pop_back();
   ids = source->EncodePrompt(prompt, 0).value();
   const auto begun = ResponseTo(*source, prompt, "baton", /*ends=*/false);
@@ -297,7 +297,7 @@ TEST(PolicySource, AReplyEndsWhereTheTokenizerDoesNotFindTheTemplatesMark) {
   EXPECT_EQ(ids, expected);
 }
 
-// Where a vocabulary has a special token's text as a word, a response that is nothing else.
+// The response is only the text of a special token, which the vocabulary also has as a word.
 TEST(PolicySource, AResponseThatIsASpecialTokensTextIsText) {
   const TestFolder folder;
   WriteModel(folder.path(), "mistral_v3");

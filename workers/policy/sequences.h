@@ -13,7 +13,7 @@
 
 namespace baton::policy {
 
-/// Which columns become TrainSequence's values and returns: a critic's own.
+/// The columns that become TrainSequence's values and returns: a critic's own.
 struct ValueColumns {
   const char* values = "values";
   const char* returns = "returns";
@@ -27,8 +27,8 @@ struct ValueColumns {
 absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajectory,
                                                   const ValueColumns& columns = {});
 
-/// Of a trajectory that comes as a header (ExperienceService, VIEW_HEADERS): remote, its lengths
-/// those of the segments, its mask and sign as of FromColumns.
+/// The sequence of a trajectory that comes as a header (ExperienceService, VIEW_HEADERS): remote,
+/// with the segments' lengths, and mask and sign as from FromColumns.
 engine::TrainSequence FromHeader(const v1::Trajectory& header);
 
 /// Whether a policy sampled it: it has tokens, or is the header of one that has.

@@ -1,4 +1,4 @@
-// Columns of a trajectory as vectors.
+// The columns of a trajectory as vectors.
 #ifndef BATON_WORKERS_POLICY_TRAJECTORY_COLUMNS_H_
 #define BATON_WORKERS_POLICY_TRAJECTORY_COLUMNS_H_
 

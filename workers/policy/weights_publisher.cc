@@ -21,8 +21,8 @@ constexpr int kTries = 3;          // a relay may be started again between Begin
 constexpr int kMostGathered = 64;  // versions between two tries to write by all ranks
 constexpr absl::Duration kKeepAlive = absl::Seconds(2);
 
-/// What the first rank says of a version that it has begun: how it is written, then the segment and
-/// its path, with a space between them.
+/// The first rank's message about a version that it has begun: how it is written, then the segment
+/// and its path, with a space between them.
 constexpr int64_t kOwnBoxes = 0;
 constexpr int64_t kGathered = 1;
 

@@ -1,8 +1,10 @@
-// Publishing the versions of a model, by the one rank that holds it or by several together.
+// The publisher of a model's versions, for the one rank that holds it or for several together.
 //
+// clang-format off
 //   rank 0      Begin ── says where ──┐                         ┌── Seal ── says that it is over
 //                                     ├ writes boxes, commits ──┤
 //   the others  ── hear where, Join ──┘                         └── hear: again, or over
+// clang-format on
 //
 // Every rank writes the boxes that it holds into the version's memory, so no rank needs room for
 // the whole model. The first rank alone waits for a relay that is starting again, and lets the
@@ -26,12 +28,12 @@ namespace baton::policy {
 
 /// One thread at a time. A rank on another machine than the first cannot map its version, and a
 /// rank with another relay cannot commit: the first rank then gets each tensor from the ranks that
-/// hold it, and writes alone. So it does with the next versions; then it tries again, for the
-/// reason may be gone (a relay that started again). It tries less and less often: after 1, 2, 4 …
-/// kMostGathered versions.
+/// hold it, and writes alone. It does so with the next versions, too; then it tries the normal way
+/// again, for the reason may be gone (a relay that started again). It tries less and less often:
+/// after 1, 2, 4 … kMostGathered versions.
 class WeightsPublisher {
  public:
-  /// Both outlive this. `dtype`: what is published; absent: that of the model.
+  /// `relay` and `model` outlive this. `dtype`: the published type; absent: that of the model.
   WeightsPublisher(WeightsRelay* relay, const engine::CausalLM* model,
                    std::optional<torch::Dtype> dtype)
       : relay_(relay), model_(model), dtype_(dtype) {}
@@ -42,7 +44,7 @@ class WeightsPublisher {
   /// DeadlineExceeded, too: a rank was lost. `cancelled` ends the first rank's wait for the relay.
   [[nodiscard]] absl::Status Publish(const Publication& what, const absl::Notification& cancelled);
 
-  /// Of the version last handed to Publish.
+  /// Size of the version last handed to Publish.
   int64_t size_bytes() const { return layout_.file_size(); }
 
  private:
@@ -65,9 +67,9 @@ class WeightsPublisher {
   const engine::CausalLM* const model_;
   const std::optional<torch::Dtype> dtype_;
   relay::SafetensorsLayout layout_;
-  // Of the first rank.
-  bool gathers_ = false;      ///< This version: some rank could not map it, or another lately.
-  int gathered_left_ = 0;     ///< Versions to gather before the next try.
+  // State of the first rank.
+  bool gathers_ = false;   ///< Gather this version: some rank could not map it, or another lately.
+  int gathered_left_ = 0;  ///< Versions to gather before the next try.
   int gathered_at_once_ = 1;  ///< … after the next failure.
 
   bool broken_ = false;  ///< A collective has failed: nothing can be said any more.

@@ -91,7 +91,7 @@ class WeightsPublisherTest : public ::testing::Test {
     return loaded;
   }
 
-  /// What each of two ranks answers; `relays` are theirs.
+  /// The answers of two ranks; `relays` are theirs.
   std::vector<absl::Status> Publish(const std::vector<WeightsRelay*>& relays,
                                     const std::vector<uint64_t>& versions = {1}) {
     std::vector<absl::Status> answers(relays.size());

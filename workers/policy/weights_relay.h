@@ -1,4 +1,4 @@
-// How policy versions travel from the trainer to the rollouts of a machine.
+// The relay of policy versions from the trainer to the rollouts of a machine.
 #ifndef BATON_WORKERS_POLICY_WEIGHTS_RELAY_H_
 #define BATON_WORKERS_POLICY_WEIGHTS_RELAY_H_
 
@@ -27,8 +27,8 @@ namespace baton::policy {
 struct Publication {
   std::string job;
   uint64_t version = 0;
-  /// This version and newer ones are dropped first: the job went back to an earlier step and makes
-  /// them anew.
+  /// Drops this version and newer ones first: the job went back to an earlier step and makes them
+  /// anew.
   bool fork = false;
   std::string capability;    ///< From task `publish`.
   std::string job_uid = {};  ///< Task.job_uid.
@@ -36,7 +36,7 @@ struct Publication {
   std::vector<uint64_t> keep_versions = {};
 };
 
-/// Where a version is looked for.
+/// The place where a version is looked for.
 struct Version {
   std::string job;
   uint64_t version = 0;
@@ -71,8 +71,8 @@ class WeightsRelay {
   /// not know the version any more; begin again.
   [[nodiscard]] virtual absl::Status Commit(relay::SegmentWriter& writer, int rank,
                                             absl::Span<const relay::TensorBox> boxes);
-  /// Of the writer that began, when all have committed: the version is visible from now on. Errors
-  /// as Commit, and those of Begin's wait.
+  /// Makes the version visible; called on the writer that began, when all have committed. Errors as
+  /// Commit, and those of Begin's wait.
   [[nodiscard]] absl::Status Seal(relay::SegmentWriter& writer,
                                   const absl::Notification& cancelled);
 
@@ -89,7 +89,7 @@ class WeightsRelay {
       : client_(std::move(client)), holder_(std::move(holder)) {}
 
  private:
-  // Of a job, sealed or not: what Forget drops.
+  // Versions of a job, sealed or not, that Forget drops.
   struct Begun {
     std::deque<std::string> segments;  ///< The newest last.
     std::string capability;

@@ -16,12 +16,12 @@
 namespace baton::ranks {
 
 /// This rank's place and its ends of the groups (workers/parallel/rank_groups.h). A role that is
-/// played alone has none of it, and its bits are those of a program without groups.
+/// played alone has no groups, and computes the same bits as a program without them.
 class Ranks {
  public:
-  /// What an assign_role task says; blocks until all ranks are there. `host`: how they reach this
-  /// machine; empty: as its host name resolves. Errors as RankGroups::Join, and UNIMPLEMENTED for
-  /// several ranks in a build without Gloo.
+  /// Joins the groups that an assign_role task names; blocks until all ranks are there. `host`: the
+  /// name by which they reach this machine; empty: as its host name resolves. Errors as
+  /// RankGroups::Join, and UNIMPLEMENTED for several ranks in a build without Gloo.
   static absl::StatusOr<std::unique_ptr<Ranks>> Join(const v1::Task& task, const std::string& host,
                                                      std::function<bool()> cancelled);
   virtual ~Ranks() = default;
@@ -43,7 +43,7 @@ class Ranks {
   int rank() const { return rank_; }
   /// One rank speaks for the group: it writes files and publishes.
   bool first() const { return rank_ == 0; }
-  /// Of the ranks that together hold the copy of the model which is written.
+  /// True on the ranks that together hold the copy of the model which is written.
   bool writes_model() const { return rank_ / tp_ == 0; }
 
  protected:

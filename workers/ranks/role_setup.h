@@ -1,4 +1,4 @@
-// How a role that holds a model is set up: its options, its place among its ranks, and the tokens
+// The set-up of a role that holds a model: its options, its place among its ranks, and the tokens
 // that its model must read.
 #ifndef BATON_WORKERS_RANKS_ROLE_SETUP_H_
 #define BATON_WORKERS_RANKS_ROLE_SETUP_H_

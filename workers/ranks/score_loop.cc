@@ -18,10 +18,10 @@ namespace {
 
 using Scores = std::vector<std::vector<float>>;
 
-/// What the leader says: one of these, then the sequences, or the order of the work.
+/// The first number of the leader's message; the sequences, or the order of the work, follow.
 enum class Next : int64_t { kScore, kAlone };
 
-/// How often a rank that waits for the leader looks whether it still should.
+/// The interval at which a rank that waits for the leader checks whether it still should.
 constexpr absl::Duration kGiveUpInterval = absl::Milliseconds(50);
 
 template <typename Coder>
@@ -34,9 +34,9 @@ bool IsLoss(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
 }
 
-/// Why ranks cannot go on together after a forward pass; else OK. What a model says of sequences
-/// and weights it says on all ranks. Other failures (no memory) are one rank's own, which has left
-/// the others somewhere in the pass.
+/// The reason why ranks cannot go on together after a forward pass; else OK. Errors about sequences
+/// and weights are the same on all ranks. Other failures (no memory) are one rank's own, which has
+/// left the others somewhere in the pass.
 absl::Status LossOf(const absl::Status& status) {
   if (IsLoss(status)) return status;
   if (status.ok() || absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status)) {
@@ -58,7 +58,7 @@ struct ScoreLoop::Item {
 };
 
 struct ScoreLoop::Inbox {
-  /// What the leader said; none when it ended.
+  /// The leader's message; nullopt when it ended.
   using Words = std::optional<std::vector<int64_t>>;
 
   mutable absl::Mutex mu;

@@ -1,9 +1,9 @@
-// The one thread on which a scoring model computes: requests in one by one, micro-batches through
-// the model, answers out one by one.
+// The loop of a scoring model, on the one thread on which it computes: requests in one by one,
+// micro-batches through the model, answers out one by one.
 //
 // Ranks that hold one model together (a tensor group) have a loop each, and compute alike. Rank 0
-// leads: it gets the requests, and tells the others over a control group what comes next; the order
-// of its loop is everybody's. A second thread of the others hears it, whatever they do meanwhile,
+// leads: it gets the requests, and tells the others over a control group what comes next; all ranks
+// follow the order of its loop. A second thread of the others hears it, whatever they do meanwhile,
 // so that silence means loss: at the leader's next word, within a few seconds, or at once when a
 // connection closes.
 #ifndef BATON_WORKERS_RANKS_SCORE_LOOP_H_
@@ -36,7 +36,7 @@ struct ScoreRequest {
 };
 
 /// Thread-safe. Work is taken in the order of the calls: requests that wait go together into one
-/// forward pass, as many as fit the budget. What a sequence gets does not depend on that when the
+/// forward pass, as many as fit the budget. A sequence's numbers do not depend on that when the
 /// model is deterministic (engine/model.h).
 ///
 /// With several ranks, once one is lost (Unavailable or DeadlineExceeded, from the model, from work
@@ -52,7 +52,7 @@ class ScoreLoop {
 
   struct Options {
     absl::Duration keep_alive = absl::Seconds(2);  ///< engine::GroupLeader.
-    /// How much later than the leader another rank may be told to run the same work.
+    /// The most by which another rank may be told later than the leader to run the same work.
     absl::Duration patience = absl::Seconds(60);
   };
 
@@ -62,13 +62,13 @@ class ScoreLoop {
   explicit ScoreLoop(std::unique_ptr<engine::Communicator> control, const Options& options);
   explicit ScoreLoop(std::unique_ptr<engine::Communicator> control = nullptr)
       : ScoreLoop(std::move(control), Options()) {}
-  /// What waits is answered CANCELLED. What runs is waited for. The leader tells the others to end;
-  /// another rank leaves at the leader's next word, which breaks the others' loops.
+  /// Waiting requests are answered CANCELLED; running ones are waited for. The leader tells the
+  /// others to end; another rank leaves at the leader's next word, which breaks the others' loops.
   ~ScoreLoop();
 
   /// Once. `max_token_len`: tokens of a micro-batch, padding to the longest sequence included; a
-  /// longer sequence goes alone. What `score` uses must outlive the loop; no other thread may touch
-  /// it but in RunAlone.
+  /// longer sequence goes alone. Everything that `score` uses must outlive the loop; no other
+  /// thread may touch it but in RunAlone.
   void Start(int64_t max_token_len, Score score);
 
   /// A micro-batch that fails is computed again one by one, so that a bad sequence fails alone.
@@ -112,7 +112,7 @@ class ScoreLoop {
   const Options options_;
   const bool alone_;
   const bool follows_;
-  const std::shared_ptr<Inbox> inbox_;  ///< Of this, and of who waits for work.
+  const std::shared_ptr<Inbox> inbox_;  ///< Shared with the callers that wait for work.
   std::atomic<bool> leaving_{false};    ///< The hearing thread shall end.
 
   int64_t max_token_len_ = 0;
@@ -121,7 +121,7 @@ class ScoreLoop {
   /// The hearing thread's, or the leader's: its loop's, and its constructor's and destructor's.
   std::unique_ptr<engine::Communicator> control_;
   std::unique_ptr<engine::GroupLeader> leader_;
-  std::thread hearer_;  ///< Of a rank that does not lead.
+  std::thread hearer_;  ///< Only on a rank that does not lead.
   std::thread thread_;
 };
 

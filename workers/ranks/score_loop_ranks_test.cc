@@ -68,7 +68,7 @@ struct Rank {
   std::unique_ptr<Counting> owned;
   std::unique_ptr<ScoreLoop> loop;
   absl::Mutex mu;
-  std::vector<std::string> log;  ///< What it computed and ran.
+  std::vector<std::string> log;  ///< Lists what it computed and ran.
 
   void Log(const std::string& what) {
     absl::MutexLock lock(&mu);

@@ -1,5 +1,5 @@
-// From a Score task to a model's numbers, in micro-batches, and back; and what a role with such a
-// model does in between.
+// The conversion of Score tasks to a model's numbers, in micro-batches, and back; and the work of a
+// role with such a model in between.
 #ifndef BATON_WORKERS_RANKS_SCORE_TASKS_H_
 #define BATON_WORKERS_RANKS_SCORE_TASKS_H_
 

@@ -100,7 +100,7 @@ std::string ChildProcess::ExitText() {
   if (end->killed) {
     return absl::StrCat("was killed by signal ", end->number, " (", strsignal(end->number), ")");
   }
-  // How a shell reports the signal that its command died of.
+  // The way a shell reports the signal that its command died of.
   return end->number > 128 && end->number < 128 + 32
              ? absl::StrCat("exited with code ", end->number, " (", strsignal(end->number - 128),
                             ")")

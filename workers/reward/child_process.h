@@ -38,7 +38,7 @@ class ChildProcess {
   [[nodiscard]] bool WaitFor(absl::Duration timeout) { return group_.WaitFor(timeout).has_value(); }
   /// SIGKILL to the group, then waits for the command. May be called again.
   void Kill() { group_.Kill(); }
-  /// How it ended, after Kill: "exited with code 3", "was killed by signal 11 (…)".
+  /// The way the process ended, after Kill: "exited with code 3", "was killed by signal 11 (…)".
   [[nodiscard]] std::string ExitText();
 
  private:

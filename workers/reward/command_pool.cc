@@ -64,8 +64,8 @@ ReplyHead ReadHead(const std::string& line) {
   return {id->get<uint64_t>(), ""};
 }
 
-// The end of stderr below `what`. Of a process that ended by itself its last line, which mostly is
-// the exception, stands in the first line too.
+// The end of stderr below `what`. If the process ended by itself, the first line repeats the last
+// line of stderr, which mostly is the exception.
 std::string WithStderr(const std::string& what, const std::string& tail, bool ended) {
   if (tail.empty()) return ended ? absl::StrCat(what, "; it wrote nothing to stderr") : what;
   const size_t newline = tail.rfind('\n');
@@ -111,7 +111,7 @@ class CommandPool::Loop {
 
   void Wake() {
     const uint64_t one = 1;
-    // It can fail only when a wake-up is pending already.
+    // The write can fail only when a wake-up is pending already.
     if (write(wake_fd_, &one, sizeof(one)) < 0) return;
   }
 
@@ -127,7 +127,7 @@ class CommandPool::Loop {
            *request.exchange->cancelled;
   }
 
-  // What a process has stays there, settled, so that its reply is known.
+  // Settled requests stay with their process, so that their replies are recognised.
   void SettleCancelled() {
     const absl::Status cancelled = absl::CancelledError("nobody wants the score any more");
     for (std::deque<CommandRequest>* queue : {&pending_, &alone_}) {
@@ -221,7 +221,7 @@ class CommandPool::Loop {
     return AskedAt(slot) + options_.timeout;
   }
 
-  // When the time of its oldest request begins.
+  // The begin of the time limit of the slot's oldest request.
   absl::Time AskedAt(const CommandSlot& slot) const {
     if (slot.has_answered && !Mutant("startup-for-every-reply")) return slot.oldest_since;
     return std::max(slot.oldest_since, slot.started + options_.startup);
@@ -250,7 +250,7 @@ class CommandPool::Loop {
     }
   }
 
-  // Of a command that has never answered: its author is told long before the time limit.
+  // The time to report a command that has never answered: long before the time limit.
   absl::Time TellSilenceAt() const {
     if (ever_answered_ || !trouble_.empty() || !options_.trouble_sink)
       return absl::InfiniteFuture();

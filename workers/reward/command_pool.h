@@ -28,7 +28,7 @@ namespace baton::reward {
 struct CommandOptions {
   std::string command;      ///< For /bin/sh -c, e.g. "python3 reward.py".
   std::string working_dir;  ///< See CommandSandbox::Prepare.
-  /// What the processes run in. Not null.
+  /// The sandbox of the processes. Not null.
   std::shared_ptr<const CommandSandbox> sandbox = CommandSandbox::None();
   int processes = 1;                           ///< 1 to 64.
   int window = 4;                              ///< Requests a process may have at once, 1 to 1024.
@@ -36,8 +36,8 @@ struct CommandOptions {
   absl::Duration startup;  ///< For a process to start, before `timeout` of its first reply begins.
   absl::Duration silence = absl::Seconds(4);  ///< Without any reply ever: `trouble_sink` hears it.
   size_t max_line_bytes = size_t{4} << 20;    ///< A longer reply is a fault.
-  int max_faults = 20;  ///< So many per process without one good reply: the command is given up.
-  int max_first_faults = 5;  ///< The same while there was never any reply.
+  int max_faults = 20;       ///< Faults per process without a good reply that end the command.
+  int max_first_faults = 5;  ///< As above, while there was never any reply.
   /// Called, if set, on an inner thread with each line of stderr. Must not block.
   std::function<void(absl::string_view line)> stderr_sink;
   /// Called, if set, on an inner thread when something is wrong with the command, with sentences

@@ -28,7 +28,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// What each response makes the script do; anything else is compared with the answer.
+// The script does what the response says; anything else is compared with the answer.
 constexpr char kScript[] = R"(
 import json, os, signal, sys, time
 for line in sys.stdin:
@@ -288,7 +288,7 @@ TEST_F(CommandRewardTest, CommandThatAlwaysFailsIsGivenUp) {
   EXPECT_EQ(reward->Score({}).status().code(), absl::StatusCode::kUnavailable);
 }
 
-// What a command's author hears, in order.
+// The messages to a command's author, in order.
 class Troubles {
  public:
   void Hear(absl::string_view text) {
@@ -312,8 +312,8 @@ class Troubles {
   std::vector<std::string> texts_ ABSL_GUARDED_BY(mu_);
 };
 
-// What each kind of script that misbehaves is told, within 5 s of its first request and with the
-// time limits that a job has by default.
+// Tests the messages about scripts that misbehave, which come within 5 s of its first request and
+// with the time limits that a job has by default.
 class MisbehavingTest : public CommandRewardTest {
  protected:
   void SetUp() override {
@@ -379,7 +379,7 @@ TEST_F(MisbehavingTest, ItAnswersTwice) {
               HasSubstr("your command answered twice"));
 }
 
-// It waits for a second request before it answers the first, which is never asked.
+// The script waits for a second request before it answers the first, but the second never comes.
 TEST_F(MisbehavingTest, ItWaitsForMoreRequests) {
   EXPECT_THAT(Told("lines = [sys.stdin.readline(), sys.stdin.readline()]\n"),
               HasSubstr("your command has not answered its first request for 4s"));
@@ -420,7 +420,7 @@ TEST_F(CommandRewardTest, ItsTroubleIsOverAfterGoodReplies) {
   EXPECT_EQ(troubles.all().back(), "");
 }
 
-// The command hangs; who asked goes away; the process is not waited for.
+// The command hangs; the caller goes away; the process is not waited for.
 TEST_F(CommandRewardTest, ACancelledRequestIsNotWaitedFor) {
   options_.command = "read line; echo asked >&2; exec sleep 1000";
   absl::Notification asked;

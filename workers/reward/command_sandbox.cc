@@ -28,7 +28,7 @@ constexpr char kTemporary[] = "/tmp";
 constexpr char kSharedMemory[] = "/dev/shm";
 constexpr uint64_t kUnlimitedTemporaryBytes = uint64_t{1} << 30;
 constexpr absl::Duration kCheckTime = absl::Seconds(10);
-// What a command may know of the worker's environment.
+// The variables of the worker's environment that a command may see.
 constexpr const char* kPassedOn[] = {"PATH",
                                      "LANG",
                                      "LC_ALL",
@@ -184,7 +184,7 @@ uint64_t CommandSandbox::TemporaryBytes() const {
   return memory > 0 ? memory / 4 : kUnlimitedTemporaryBytes;
 }
 
-// What is bound later lies above what is bound earlier.
+// The bubblewrap arguments. A later mount lies above an earlier one.
 absl::StatusOr<std::vector<std::string>> CommandSandbox::Walls(
     const std::string& working_dir) const {
   std::vector<std::string> out = {options_.program,
@@ -222,8 +222,8 @@ absl::StatusOr<std::vector<std::string>> CommandSandbox::Walls(
     }
   }
   for (const char* path : kSystemFiles) add({"--ro-bind-try", path, path});
-  // One tmpfs has all that can be written: /dev/shm must be a folder, so /tmp is the link to it.
-  // bwrap's own tmpfs of /dev has no bound.
+  // One tmpfs holds everything that can be written: /dev/shm must be a folder, so /tmp is the link
+  // to it. bwrap's own tmpfs of /dev has no bound.
   add({"--size", absl::StrCat(TemporaryBytes()), "--tmpfs", kSharedMemory, "--remount-ro", "/dev",
        "--symlink", kSharedMemory + 1, kTemporary});
   const auto show = [&](const fs::path& path) {

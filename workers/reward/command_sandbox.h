@@ -1,4 +1,4 @@
-// What stands between a command of a user's own and the machine that runs it.
+// The sandbox between a command of a user's own and the machine that runs it.
 //
 // Under bubblewrap a command has user, process, network and mount namespaces of its own. It sees
 // the system's programs and libraries, its working directory and the folders that the operator
@@ -19,19 +19,19 @@
 
 namespace baton::reward {
 
-/// Of each process of a command. 0: none.
+/// Limits of each process of a command. 0: none.
 struct CommandLimits {
   /// Address space. Under bubblewrap a quarter of it is for the files in /tmp (1 GiB if there is no
   /// limit), and the rest is the address space. A process that the command starts has an address
   /// space of its own, and shares /tmp.
   uint64_t memory_bytes = uint64_t{4} << 30;
-  uint64_t cpu_seconds = 3600;  ///< Of it and each process that it starts. Then that is killed.
+  uint64_t cpu_seconds = 3600;  ///< Of each process, children too; it is killed then.
 };
 
 struct SandboxOptions {
   enum class Kind { kNone, kBubblewrap };
   Kind kind = Kind::kNone;
-  std::string program = "bwrap";  ///< Of kBubblewrap: a path, or a name to look for in PATH.
+  std::string program = "bwrap";  ///< For kBubblewrap: a path, or a name to look for in PATH.
   std::vector<std::string>
       readable;  ///< Absolute paths that commands may read beside the system's.
   /// Absolute paths that no command may read, wherever its working directory is: token files, keys.
@@ -54,7 +54,7 @@ class CommandSandbox {
   /// Under bubblewrap a trivial command is run in it first. FAILED_PRECONDITION, with what to do:
   /// the program is missing, or the machine does not let it work.
   static absl::StatusOr<std::shared_ptr<const CommandSandbox>> Create(SandboxOptions options);
-  /// None, with the standard limits.
+  /// No sandbox, with the standard limits.
   static std::shared_ptr<const CommandSandbox> None();
 
   /// `/bin/sh -c COMMAND` in `working_dir` (absolute; empty: under bubblewrap the empty folder,

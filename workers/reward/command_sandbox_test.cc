@@ -55,7 +55,7 @@ class CommandSandboxTest : public testing::Test {
   struct Outcome {
     std::string out, err, exit;
   };
-  // What the command says in the end; it is small, so that no pipe is full.
+  // The command's last output; it is small, so that no pipe is full.
   static Outcome Run(const CommandSandbox& sandbox, const std::string& command,
                      const std::string& working_dir) {
     const auto launch = sandbox.Prepare(command, working_dir);

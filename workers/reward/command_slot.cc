@@ -57,7 +57,7 @@ void CommandSlot::Write() {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR) {
-      // It reads no more. What it still writes decides; else its end or its time limit does.
+      // The command reads no more. Its further replies decide; else its end or its time limit does.
       process_->CloseStdin();
     }
   }

@@ -31,7 +31,7 @@ class CommandSlot {
  public:
   enum class ReadState { kOpen, kEnded, kTooLong };
 
-  // What the pool keeps here.
+  // State of the pool, kept here.
   std::deque<CommandRequest> outstanding;  // oldest first
   bool alone = false;                      // takes no second request until empty
   bool has_answered = false;               // since it was started
@@ -54,7 +54,7 @@ class CommandSlot {
   [[nodiscard]] ReadState ReadReplies(size_t max_line_bytes, std::vector<std::string>* lines);
   /// Passes whole lines on to `sink` and keeps the end for StderrTail. False: the stream ended.
   bool ReadStderr(const std::function<void(absl::string_view)>& sink);
-  /// How a process ended, and what it said.
+  /// The way a process ended, and its last words on stderr.
   struct End {
     std::string how;  ///< "exited with code 3".
     std::string

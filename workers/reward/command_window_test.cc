@@ -1,4 +1,5 @@
-// Which process gets which request, how often, and when the time of each begins and ends.
+// Tests of which process gets which request, how often, and when the time limit of each begins and
+// ends.
 #include <memory>
 #include <string>
 #include <thread>
@@ -71,7 +72,7 @@ TEST_F(CommandWindowTest, TheTimeOfTheOldestRequestGoesOnAsOthersCome) {
   oldest.join();
 }
 
-// Of a process that has answered once: `startup` was for its first reply.
+// The process has answered once: `startup` was for its first reply.
 TEST_F(CommandWindowTest, OnlyTheFirstReplyHasTimeToStart) {
   WriteScript("  [ -e asked ] && sleep 1000; touch asked", "1");
   options_.timeout = absl::Seconds(1);
@@ -97,7 +98,7 @@ TEST_F(CommandWindowTest, ARequestIsSentOnce) {
   for (int i = 1; i <= 4; ++i) EXPECT_EQ(reward->Score({})->reward, i);
 }
 
-// It was alone in a process that had answered nothing: there is no doubt.
+// The request was alone in a process that had answered nothing: there is no doubt.
 TEST_F(CommandWindowTest, ARequestThatEndsANewProcessIsNotAskedAgain) {
   options_.command = "read line; echo x >> asked; exit 3";
   EXPECT_THAT(Create()->Score({})->error, testing::HasSubstr("exited with code 3"));

@@ -1,4 +1,4 @@
-// What a pattern of the user's own picks out of a text.
+// The part of a text that a pattern of the user's own picks out.
 #ifndef BATON_WORKERS_REWARD_LAST_MATCH_H_
 #define BATON_WORKERS_REWARD_LAST_MATCH_H_
 

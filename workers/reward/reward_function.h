@@ -1,4 +1,4 @@
-// What every way of scoring a response has in common.
+// The interface of all ways of scoring a response.
 #ifndef BATON_WORKERS_REWARD_REWARD_FUNCTION_H_
 #define BATON_WORKERS_REWARD_REWARD_FUNCTION_H_
 
@@ -24,8 +24,8 @@ struct PromptMessage {
 struct RewardInput {
   std::string prompt;  ///< As the data set gives it, before a chat template. See `messages`.
   std::string response;
-  std::string answer;  ///< What the data set holds as right; may be empty.
-  std::string source;  ///< Which data set.
+  std::string answer;  ///< Right answer of the data set; may be empty.
+  std::string source;  ///< The data set's name.
   std::string extra;   ///< The data set's own fields as one JSON value; empty: none.
   /// Becomes true when the result is not wanted any more (then call NoticeCancelled); may be null.
   std::shared_ptr<const std::atomic<bool>> cancelled;
@@ -38,7 +38,7 @@ struct RewardResult {
   /// Further numbers by name, above all "accuracy": 1 when the response is correct, else 0.
   std::map<std::string, double> scores;
   std::string error;  ///< Not empty: THIS response could not be scored, and why. Valid UTF-8.
-  /// What failed says nothing of the response: a process that ended, a time limit, a reply that
+  /// The failure says nothing of the response: a process that ended, a time limit, a reply that
   /// cannot be read. Only with `error`.
   bool infra_failed = false;
 };
@@ -48,8 +48,8 @@ class RewardFunction {
  public:
   virtual ~RewardFunction() = default;
 
-  /// What is wrong with one response or its data is the result's `error`; a status that is not OK
-  /// means that this function can score nothing any more, or CANCELLED. May block.
+  /// A problem of one response or its data is the result's `error`; a status that is not OK means
+  /// that this function can score nothing any more, or CANCELLED. May block.
   [[nodiscard]] virtual absl::StatusOr<RewardResult> Score(const RewardInput& input) = 0;
 
   /// The results of `inputs`, in their order. May be faster than one at a time.

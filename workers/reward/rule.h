@@ -18,15 +18,15 @@
 namespace baton::reward {
 
 struct RuleOptions {
-  std::string type;         ///< exact_match, numeric or regex
-  std::string extract;      ///< PCRE2: judged is the first group (without groups: all) of its LAST
-                            ///< match in the response; no match: not correct. Empty: all is judged.
-  std::string pattern;      ///< Of regex only, PCRE2; "{answer}" stands for the answer's text.
-  double tolerance = 1e-9;  ///< Of numeric: largest allowed |difference|.
-  bool strip = true;        ///< White space at the ends of text and answer does not count.
+  std::string type;          ///< exact_match, numeric or regex
+  std::string extract;       ///< PCRE2: the first group (without groups: all) of its LAST
+                             ///< match is judged; no match: not correct. Empty: all is judged.
+  std::string pattern;       ///< For regex only, PCRE2; "{answer}" stands for the answer's text.
+  double tolerance = 1e-9;   ///< For numeric: largest allowed |difference|.
+  bool strip = true;         ///< White space at the ends of text and answer does not count.
   bool ignore_case = false;  ///< Letters of ASCII in exact_match, of Unicode in patterns.
-  double reward = 1;         ///< When the rule holds.
-  double otherwise = 0;      ///< When it does not.
+  double reward = 1;         ///< Reward when the rule holds.
+  double otherwise = 0;      ///< Reward when it does not.
 };
 
 /// The score "accuracy" is 1 when the rule holds, else 0; with `extract`, "extracted" is 1 when

@@ -1,4 +1,4 @@
-// What a language model is asked about a response, and what its answer is worth.
+// The question to a language model about a response, and the value of its answer.
 #ifndef BATON_WORKERS_REWARD_VERDICT_H_
 #define BATON_WORKERS_REWARD_VERDICT_H_
 
@@ -17,9 +17,10 @@ struct VerdictOptions {
   std::string question;  ///< {prompt}, {response} and {answer} are replaced, all at once.
   std::string pattern;   ///< PCRE2, ignoring case: the first group (without groups: all) of its
                          ///< LAST match in the judgement is the verdict.
-  /// What a verdict is worth, ignoring case and white space at its ends. Empty: it is a number.
+                         /// The value of a verdict, ignoring case and white space at its ends.
+                         /// Empty: it is a number.
   std::map<std::string, double> worth;
-  double neutral = 0;  ///< Of a judgement without a verdict that can be read.
+  double neutral = 0;  ///< Value of a judgement without a verdict that can be read.
 };
 
 /// Immutable; any thread.

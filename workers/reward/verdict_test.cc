@@ -19,7 +19,7 @@ VerdictOptions YesOrNo() {
   return options;
 }
 
-// What is not the template's own text stands in brackets.
+// Text that is not the template's own stands in brackets.
 std::string Shown(const std::vector<Verdict::QuestionPart>& parts) {
   std::string out;
   for (const auto& part : parts) out += part.is_template ? part.text : "[" + part.text + "]";
@@ -28,7 +28,7 @@ std::string Shown(const std::vector<Verdict::QuestionPart>& parts) {
 
 TEST(Verdict, AsksAboutTheResponse) {
   const auto verdict = Verdict::Create(YesOrNo()).value();
-  // What a response says is never replaced again.
+  // A response's text is never replaced again.
   EXPECT_EQ(Shown(verdict->Question("1+1", "{answer}{prompt}", "2")),
             "Q: [1+1]\nA: [{answer}{prompt}]\nRight: [2]\nIs A right?");
   EXPECT_EQ(Shown(verdict->Question("", "", "")), "Q: \nA: \nRight: \nIs A right?");

@@ -10,8 +10,8 @@ namespace baton::rollout {
 namespace {
 
 constexpr absl::Duration kHistoryLimit = absl::Seconds(10);
-// Of the trees' memory, what one answer may take: a token has some two bytes in an answer and fifty
-// in a tree.
+// The share of the trees' memory that one answer may take: a token has some two bytes in an answer
+// and fifty in a tree.
 constexpr int64_t kBytesPerAnswer = 128;
 constexpr int64_t kLeastAnswer = int64_t{64} << 10;
 

@@ -14,7 +14,8 @@ namespace baton::rollout {
 
 class ControllerHistory : public HistorySource {
  public:
-  /// Of the job of an "assign_role" task that has a history_capability. `client` outlives this.
+  /// The history of the job of an "assign_role" task that has a history_capability. `client`
+  /// outlives this.
   ControllerHistory(const ExperienceClient* client, const v1::Task& task);
 
   absl::StatusOr<std::vector<HistoryResponse>> Fetch(

@@ -16,7 +16,7 @@
 namespace baton::rollout {
 namespace {
 
-// That the drafter follows before the loop looks for commands again: some milliseconds.
+// Tokens that the drafter follows before the loop looks for commands again: some milliseconds.
 constexpr int64_t kCatchUpTokens = 1 << 13;
 
 v1::TaskResult AheadResult(const Generation& generation, const std::string& reason) {
@@ -36,10 +36,10 @@ struct GeneratorLoop::Command {
   uint64_t version = 0;
   std::function<void(absl::Status)> loaded;
   std::function<void()> detached;
-  absl::Status why;                              ///< Of the detachment.
-  std::deque<std::shared_ptr<Command>> dropped;  ///< Those that it overtook.
+  absl::Status why;                              ///< Reason of the detachment.
+  std::deque<std::shared_ptr<Command>> dropped;  ///< Commands that this one overtook.
 
-  /// It is not to run any more.
+  /// Ends the command without running it.
   void Drop(const absl::Status& reason) {
     for (const auto& command : dropped) command->Drop(reason);
     if (detached != nullptr) return detached();
@@ -332,7 +332,7 @@ void GeneratorLoop::StopRunning(const absl::Status& why) {
   }
   running_.clear();
   ahead_ = 0;
-  // What is left are reports of requests that ended; an error drops those too.
+  // Only reports of requests that ended are left; an error drops those too.
   while (!idle()) generator_->Step().IgnoreError();
   if (generator_ != nullptr) generator_->SetDrafter(nullptr);
   generator_ = nullptr;

@@ -1,4 +1,4 @@
-// The one thread that generates: tasks in, tokens out, weights changed in between.
+// The loop of the one thread that generates: tasks in, tokens out, weights changed in between.
 #ifndef BATON_WORKERS_ROLLOUT_GENERATOR_LOOP_H_
 #define BATON_WORKERS_ROLLOUT_GENERATOR_LOOP_H_
 
@@ -22,7 +22,7 @@ namespace baton::rollout {
 /// A response that is being sampled.
 struct Generation {
   std::shared_ptr<TaskContext> context;
-  engine::GenerateRequest request;  ///< Its id is given by the loop.
+  engine::GenerateRequest request;  ///< The loop gives it its id.
   std::string prompt_text;          ///< As the model sees it.
   /// The policy version that must sample it.
   uint64_t policy_version = 0;
@@ -30,16 +30,16 @@ struct Generation {
   /// Only the drafter profits (RunAhead). It gives way to anything else, and its result has nothing
   /// but metric `tokens` and "cancelled", if it had to.
   bool ahead = false;
-  bool cancelled = false;                 ///< It ends with the next step.
+  bool cancelled = false;                 ///< The generation ends with the next step.
   std::vector<int32_t> tokens;            ///< So far, resumed ones first.
   std::vector<float> log_probs;           ///< One per token, under the full softmax.
-  std::vector<float> sampling_log_probs;  ///< One per token, under what it was sampled from …
+  std::vector<float> sampling_log_probs;  ///< One per token, under the distribution sampled from …
   bool truncated = false;                 ///< … which differs: top-k or top-p cut something.
   /// Sums over the generator's steps that gave it tokens: their number, their seconds, and the rows
   /// that each of them decoded, with those of drafts.
   double steps = 0, step_seconds = 0, step_rows = 0;
   int64_t draft_accepted = 0;  ///< Tokens of request.draft that were drawn.
-  /// What came of all drafts of the generator since the generation before ended.
+  /// Outcomes of all drafts of the generator since the generation before ended.
   engine::DraftStats drafts;
 };
 
@@ -94,12 +94,12 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   // The loop's thread only.
   const Finish finish_;
   TreeDrafter* const drafter_;
-  engine::DraftStats told_;  ///< Of the generator, when a generation last ended.
+  engine::DraftStats told_;  ///< The generator's counts when a generation last ended.
   std::map<uint64_t, Generation> running_;
-  size_t ahead_ = 0;  ///< Of them: those that are run ahead.
+  size_t ahead_ = 0;  ///< How many of `running_` are run ahead.
   uint64_t next_id_ = 1;
   engine::Generator* generator_ = nullptr;  ///< Null: no version is loaded.
-  absl::Status loaded_;                     ///< Of the last load.
+  absl::Status loaded_;                     ///< Outcome of the last load.
   uint64_t version_ = 0;
 
   const std::shared_ptr<Inbox> inbox_;  ///< Shared with callbacks that may come late.

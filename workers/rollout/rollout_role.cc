@@ -16,7 +16,7 @@
 namespace baton::rollout {
 namespace {
 
-// What came of drafts in this replica, as sums that the controller adds up. The time in the drafter
+// Outcomes of drafts in this replica, as sums that the controller adds up. The time in the drafter
 // counts without a draft, too: it is what speculation costs in vain.
 void AddDrafts(const engine::DraftStats& drafts, v1::TaskResult& result) {
   if (drafts.passes == 0 && drafts.draft_seconds <= 0) return;
@@ -168,9 +168,9 @@ void RolloutRole::Release() {
   }
   Assigned& assigned = *assigned_;
   if (assigned.history != nullptr) assigned.history->Stop();  // The drafter goes on without it.
-  assigned.loop.reset();  // It ends every response at the drafter.
+  assigned.loop.reset();  // The loop's end ends every response at the drafter.
   if (assigned.drafter != nullptr) {
-    // What waits is the log's as well: it would be fetched again, and count twice.
+    // The log has the waiting responses as well: they would be fetched again, and count twice.
     if (!Mutant("waiting-tokens-kept")) assigned.drafter->CatchUp(INT64_MAX);
     kept_.Keep(assigned.job_uid, assigned.drafter_options, std::move(assigned.drafter));
   }

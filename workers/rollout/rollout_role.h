@@ -26,22 +26,22 @@ struct RolloutOptions {
   int credits = 1024;  ///< Tasks at once; those beyond rollout.max_num_seqs wait in the generator.
 };
 
-/// Its methods are called by the worker's threads for this role, one at a time; `generate` returns
-/// at once and its response streams from the generator's own thread.
+/// The role's methods are called by the worker's threads for this role, one at a time; `generate`
+/// returns at once and its response streams from the generator's own thread.
 class RolloutRole {
  public:
-  /// Both must outlive this. `shared`: the one that role actor of this process has, too.
+  /// `relay` and `shared` must outlive this. Role actor of this process has the same `shared`.
   RolloutRole(RolloutOptions options, policy::WeightsRelay* relay, hybrid::SharedPolicy* shared);
   ~RolloutRole();
 
   /// Registers the role; this must outlive the worker's Run.
   absl::Status Register(Worker& worker);
 
-  /// Of the assignment; null: it has none. Between tasks only.
+  /// The assignment's drafter; null: it has none. Between tasks only.
   const TreeDrafter* drafter() const { return assigned_ ? assigned_->drafter.get() : nullptr; }
 
  private:
-  /// What an assignment holds. Order matters: the loop ends first.
+  /// The state of an assignment. Order matters: the loop ends first.
   struct Assigned {
     v1::JobSpec spec;
     std::string job_uid;
@@ -67,7 +67,7 @@ class RolloutRole {
   policy::WeightsRelay* const relay_;
   hybrid::SharedPolicy* const shared_;
   std::unique_ptr<ExperienceClient> experience_;
-  KeptDrafter kept_;  ///< Of the last assignment.
+  KeptDrafter kept_;  ///< Drafter of the last assignment.
   std::unique_ptr<Assigned> assigned_;
 };
 

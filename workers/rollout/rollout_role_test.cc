@@ -35,7 +35,7 @@ TEST_F(RolloutRoleTest, TheDrawBelongsToTheTrajectory) {
   Publish(0, 1);
   Load(0);
   const v1::TaskResult alone = Run(MakeGenerate(0, 3));
-  std::vector<v1::Task> together;  // The same among seven others.
+  std::vector<v1::Task> together;  // The same request, now among seven others.
   for (uint32_t sample = 0; sample < 8; ++sample) together.push_back(MakeGenerate(0, sample));
   for (const v1::Task& task : together) controller_.SendTask(task);
   std::set<std::string> texts;
@@ -66,8 +66,8 @@ TEST_F(RolloutRoleTest, ResumesWhereAnotherLeftOff) {
   EXPECT_EQ(resumed.columns(2).data().substr(4), whole.columns(2).data().substr(4));
 }
 
-// What older weights drew, all of it right or wrong from some token on, before or after a resumed
-// part: the answer is the same, and says how much of the draft was right.
+// Tokens of older weights, all right or wrong from some token on, before or after a resumed part:
+// the answer is the same, and says how much of the draft was right.
 TEST_F(RolloutRoleTest, ADraftChangesNothingButIsCounted) {
   Assign();
   Publish(0, 1);

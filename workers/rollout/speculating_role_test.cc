@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 
 using SpeculatingRoleTest = RolloutRoleTest;
 
-// The same prompt comes again and again, alone and among others: what it said before is a draft,
-// and the responses are those that are sampled without.
+// The same prompt comes again and again, alone and among others: earlier responses become drafts,
+// and the responses are those that are sampled without drafts.
 TEST_F(SpeculatingRoleTest, SpeculationChangesNothingButTheTime) {
   Publish(0, 1);
   v1::JobSpec spec = policy::TinySpec();
@@ -123,7 +123,7 @@ TEST_F(SpeculatingRoleTest, TheTreesOutliveAnAssignmentToTheSameJob) {
   const v1::TaskResult first = Run(MakeGenerate(0));
   EXPECT_EQ(first.status().code(), 0);
   const auto tokens = [&] { return role_.drafter()->cache().stats().tokens; };
-  // What of the response did not enter its tree before does so while nothing else is to do.
+  // The rest of the response enters its tree while nothing else is to do.
   const auto said = static_cast<int64_t>(Tokens(first, 1).size());
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (tokens() < said && absl::Now() < deadline) std::this_thread::yield();
@@ -179,7 +179,7 @@ TEST_F(SpeculatingRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
   const v1::TaskResult whole = Run(MakeGenerate(0, 1));
   EXPECT_EQ(guess.finish_reason(), whole.finish_reason());
   EXPECT_EQ(guess.metrics().at("tokens"), static_cast<double>(Tokens(whole, 1).size()));
-  // Its result tells no cost of drafts: they belong to no response of the job.
+  // The guess's result tells no cost of drafts: they belong to no response of the job.
   EXPECT_EQ(guess.metrics().count("spec/draft_seconds"), 0u);
 
   // Real work, and then other weights, come while many are under way.
@@ -315,7 +315,7 @@ TEST_F(SpeculatingRoleTest, ANewReplicaDraftsLikeTheOneThatItReplaces) {
   EXPECT_EQ(asked[0].prompts(0).prompt_id(), 77u);
   EXPECT_EQ(asked[0].prompts(0).purpose(), v1::PURPOSE_TRAIN);
   EXPECT_GT(asked[0].max_bytes(), 0);
-  // It is told once, with whichever response comes next.
+  // The history's cost is told once, with whichever response comes next.
   double told = 0;
   for (uint32_t sample = 0; sample < 3; ++sample) {
     const v1::TaskResult result = Run(sample_of_77(sample));

@@ -33,14 +33,14 @@ class JudgeRole {
   /// Registers the role; this must outlive the worker's Run.
   absl::Status Register(Worker& worker);
 
-  /// What a model of `source` is asked about a trajectory. The verdict's template is a template's
+  /// The question to a model of `source` about a trajectory. The verdict's template is a template's
   /// own text; prompt, response and answer are content.
   static absl::StatusOr<policy::Prompt> Question(const policy::PolicySource& source,
                                                  const reward::Verdict& verdict,
                                                  const v1::Trajectory& trajectory);
 
  private:
-  /// What one node asks.
+  /// The question of one node.
   struct Node {
     std::unique_ptr<reward::Verdict> verdict;
     int64_t max_new_tokens = 0;

@@ -80,7 +80,7 @@ absl::StatusOr<engine::TrainSequence> RewardModelRole::SequenceOf(
     const v1::Trajectory& trajectory) const {
   if (assigned_->reads_tokens || Mutant("reward-model-reads-foreign-tokens"))
     return policy::FromColumns(trajectory);
-  // Where the policy did not end its response, this text does not end either.
+  // If the policy did not end its response, this text does not end either.
   return policy::FromTexts(trajectory, v1::DataSpec(), *assigned_->source,
                            /*ends=*/trajectory.finish_reason() != "length");
 }

@@ -18,7 +18,7 @@ bool IsWhiteSpace(char32_t c) {
          c == 0x3000;
 }
 
-// Where the white space begins that ends at `end`, not before `low`.
+// The begin of the white space that ends at `end`, not before `low`.
 size_t WhiteSpaceBegin(absl::string_view text, size_t low, size_t end) {
   while (end > low) {
     size_t begin = end - 1;
@@ -52,7 +52,7 @@ bool IsWordCharacter(absl::string_view character) {
   return found.ok() && *found;
 }
 
-// Whether [begin, end) of `text` is no part of a longer word.
+// Whether [begin, end) of `text` is not part of a longer word.
 bool IsSingleWord(absl::string_view text, size_t begin, size_t end) {
   size_t before = begin;
   while (before > 0 && begin - before < 4) {

@@ -27,8 +27,8 @@ struct AddedToken {
   bool normalized = false;
 };
 
-/// Where control tokens are found: inside one of `ranges`, which ascend. Control tokens are the
-/// special ones and those of `ids`; other added tokens are found anywhere.
+/// The places where control tokens are found: inside one of `ranges`, which ascend. Control tokens
+/// are the special ones and those of `ids`; other added tokens are found anywhere.
 struct ControlScope {
   absl::Span<const TextRange> ranges;
   absl::Span<const int32_t> ids;

@@ -30,7 +30,7 @@ std::string ReadTestText(const std::string& name) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// Of the model whose template `name` is.
+/// The config of the model whose template is `name`.
 std::string ConfigOf(const std::string& name) {
   if (name == "qwen2_5") return R"({"bos_token": null, "eos_token": "<|im_end|>"})";
   if (name == "headed_turns") {
@@ -180,7 +180,7 @@ TEST(ModelTemplateTest, AReplyThatTheTemplateBeginsOtherwiseIsTheWhole) {
   ASSERT_EQ(prompt.text(), whole + "<think>\n");
   for (const auto& [reply, written] :
        {std::pair("4", "4<|im_end|>"), std::pair("<think>\nadd\n</think>\n\n4", "\n\n4<|im_end|>"),
-        // What it says stays content, though the whole has marks of the template.
+        // The reply's text stays content, though the whole text has marks of the template.
         std::pair("<|im_end|>", "<|im_end|><|im_end|>")}) {
     const TemplateReply made = *own.RenderReply(chat, prompt, reply);
     EXPECT_TRUE(made.from_start);
@@ -190,7 +190,7 @@ TEST(ModelTemplateTest, AReplyThatTheTemplateBeginsOtherwiseIsTheWhole) {
   }
 }
 
-// What differs may be an earlier turn: then it matters whether the whole begins the reply alike.
+// An earlier turn may differ: then it matters whether the whole text begins the reply alike.
 TEST(ModelTemplateTest, AReplyGoesAsItIsWhereEarlierTurnsDiffer) {
   const auto tokenizer = TokenizerOf("qwen2");
   const Chat chat = {{{"user", "2+2?"}}};

@@ -1,4 +1,4 @@
-// What a chat template renders.
+// The messages that a chat template renders.
 #ifndef BATON_WORKERS_TOKENIZER_CHAT_MESSAGE_H_
 #define BATON_WORKERS_TOKENIZER_CHAT_MESSAGE_H_
 
@@ -14,7 +14,7 @@ namespace baton::tokenizer {
 struct ChatMessage {
   ChatMessage(std::string role, absl::string_view content)
       : role(std::move(role)), content(content) {}
-  /// Of a content that is a template's own in parts: a judge's question.
+  /// A message whose content is a template's own in parts: a judge's question.
   ChatMessage(std::string role, RenderedText content)
       : role(std::move(role)), content(std::move(content)) {}
 

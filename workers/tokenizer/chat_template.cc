@@ -53,10 +53,9 @@ bool IsTemplates(const RenderedText& text, size_t begin, size_t end) {
   });
 }
 
-/// Of a `whole` that does not begin with the prompt of `chat`: whether it has what the prompt ends
-/// with to begin a reply, and earlier turns are what differs (Mistral puts what the system says
-/// into the last message). Then a reply goes as it is after the prompt, which is as the model will
-/// see it.
+/// For a `whole` that does not begin with the prompt of `chat`: whether it only differs in earlier
+/// turns (Mistral puts the system's text into the last message), and has the prompt's opening of a
+/// reply. Then the reply is put after the prompt unchanged, as the model will see it.
 bool BeginsReplyAlike(const ModelTemplate& model, const Chat& chat, const RenderedText& prompt,
                       const RenderedText& whole) {
   const auto turns = model.Render(chat, /*add_generation_prompt=*/false);
@@ -99,7 +98,7 @@ absl::StatusOr<ChatTemplate> ChatTemplate::OfModel(const TemplateFiles& files,
   BATON_ASSIGN_OR_RETURN(made.model_, ModelTemplate::FromFiles(files));
   const Chat turn = {{{"user", "Hello."}, {"assistant", kProbe}}};
   const auto text = made.model_->Render(turn, /*add_generation_prompt=*/false);
-  if (!text.ok()) return made;  // It wants other messages: the data's may suit it.
+  if (!text.ok()) return made;  // The template wants other messages: the data's may suit it.
   const size_t at = text->text().rfind(kProbe);
   if (at == std::string::npos) return made;
   const std::string tail = text->text().substr(at + sizeof(kProbe) - 1);
@@ -175,7 +174,7 @@ absl::StatusOr<TemplateReply> ChatTemplate::RenderReply(const Chat& chat,
     if (ends) end = mark + end_of_turn_.size();
   }
   out.text = text.Slice(out.from_start ? 0 : begin, end);
-  // Where the template writes no end, the reply has one all the same.
+  // If the template writes no end, the reply has one all the same.
   if (!absl::EndsWith(out.text.text(), end_of_turn_)) out.text.AddTemplate(end_of_turn_);
   return out;
 }

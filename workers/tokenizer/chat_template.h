@@ -1,12 +1,12 @@
-// Messages to the text a chat model was trained on: by the template that the model brings along
-// (model_template.h), or by one that is built in and named:
+// Rendering of messages to the text that a chat model was trained on: by the template that comes
+// with the model (model_template.h), or by one that is built in and named:
 //
 //   chatml  <|im_start|>ROLE\nCONTENT<|im_end|>\n … <|im_start|>assistant\n          (Qwen2)
 //   llama3  <|begin_of_text|>, then <|start_header_id|>ROLE<|end_header_id|>\n\nCONTENT<|eot_id|>
 //           … <|start_header_id|>assistant<|end_header_id|>\n\n; contents are trimmed
 //
 // These two add no system message when there is none. Encode the text with add_special_tokens =
-// false. What a message says is content: marks that it spells out stay text (rendered_text.h).
+// false. The text of a message is content: marks that it spells out stay text (rendered_text.h).
 #ifndef BATON_WORKERS_TOKENIZER_CHAT_TEMPLATE_H_
 #define BATON_WORKERS_TOKENIZER_CHAT_TEMPLATE_H_
 
@@ -57,7 +57,7 @@ class ChatTemplate {
   [[nodiscard]] absl::StatusOr<TemplateReply> RenderReply(const Chat& chat,
                                                           const RenderedText& prompt,
                                                           absl::string_view reply) const;
-  /// What a reply ends with ("<|im_end|>"), which ends generation too; empty where a model's own
+  /// The mark that ends a reply ("<|im_end|>"), and generation too; empty where a model's own
   /// template writes no special token there.
   const std::string& end_of_turn() const { return end_of_turn_; }
 
@@ -71,7 +71,7 @@ class ChatTemplate {
 
   Kind kind_;
   std::string end_of_turn_;
-  std::shared_ptr<const ModelTemplate> model_;  ///< Of kModel.
+  std::shared_ptr<const ModelTemplate> model_;  ///< For kModel.
 };
 
 }  // namespace baton::tokenizer

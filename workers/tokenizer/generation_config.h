@@ -1,4 +1,4 @@
-// generation_config.json of a Hugging Face directory: how its author wants it sampled.
+// generation_config.json of a Hugging Face directory: how the model's author wants it sampled.
 #ifndef BATON_WORKERS_TOKENIZER_GENERATION_CONFIG_H_
 #define BATON_WORKERS_TOKENIZER_GENERATION_CONFIG_H_
 

@@ -1,4 +1,4 @@
-// What one rendering may take of time and memory.
+// The time and memory that one rendering may take.
 //
 // A template comes from outside, and values share their parts, so a short template can ask for
 // walks and copies without end. Every walk and every copy spends, and it does so where data are
@@ -7,7 +7,7 @@
 //   - RenderedText counts the text that it holds and spends for what is added to it;
 //   - Value::text, items and entries spend for all that they give (jinja_value.h);
 //   - searches and walks over characters are those of jinja_text.h.
-// What takes more than linear time (comparing, searching, sorting) spends by itself.
+// Operations of more than linear time (comparing, searching, sorting) spend by themselves.
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_BUDGET_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_BUDGET_H_
 
@@ -20,17 +20,17 @@ namespace baton::tokenizer::jinja {
 
 struct Account;
 
-/// Of the innermost rendering that the calling thread does. While there is none (values made
+/// The budget of the innermost rendering of the calling thread. While there is none (values made
 /// outside of it), nothing is counted. Functions throw Error of kind kLimit.
 class Budget {
  public:
   /// A step is some tenths of a microsecond.
   static constexpr uint64_t kMaxSteps = 2000000;
-  /// That values hold at a time, without those that the rendering was given.
+  /// Bytes that values hold at a time, without those of the values that the rendering was given.
   static constexpr size_t kMaxHeldBytes = size_t{256} << 20;
-  /// Of one text.
+  /// Longest text.
   static constexpr size_t kMaxTextBytes = size_t{16} << 20;
-  /// Of one list.
+  /// Longest list.
   static constexpr size_t kMaxItems = kMaxTextBytes / 64;
 
   Budget();

@@ -1,5 +1,5 @@
-// What a rendering may take: each operation on values that share their parts, and each copy, ends
-// with an error that says which bound it passed.
+// Tests of the limits of a rendering: each operation on values that share their parts, and each
+// copy, ends with an error that says which bound it passed.
 #include "workers/tokenizer/jinja_budget.h"
 
 #include <gmock/gmock.h>
@@ -245,7 +245,7 @@ TEST(JinjaBudget, WhatIsHeldIsBounded) {
                        "{{ m(100) }}"),
            // Scopes that stay for the macros that were made in them.
            Times(100000, Times(1000, "{% macro m() %}{% endmacro %}")),
-           // What an operation makes on its way.
+           // Memory that an operation uses on its way.
            std::string("{% for c in 'a' * 16000000 %}{% endfor %}"),
            std::string("{{ ('a ' * 8000000).split() | length }}"),
        }) {
@@ -270,7 +270,7 @@ TEST(JinjaBudget, StepsAreBounded) {
   EXPECT_EQ(RefusalOf("\n" + Times(1000, Times(3000, ""))),
             "line 2: the template takes more than two million steps");
   EXPECT_EQ(RefusalOf(Times(100, Times(3000, ""))), "");
-  // Of each rendering by itself.
+  // The budget is of each rendering by itself.
   const auto parsed = Template::Parse(Times(100, Times(3000, "")));
   for (int i = 0; i < 10; ++i) EXPECT_TRUE(parsed->Render({}).ok());
 }

@@ -46,7 +46,7 @@ Value Attribute(const Value& item, const Value& path) {
   return value;
 }
 
-/// What sorting compares: texts without case, unless told otherwise.
+/// The key that sorting compares: texts without case, unless told otherwise.
 Value SortKey(const Value& value, bool case_sensitive) {
   if (case_sensitive || !value.is(Kind::kText)) return value;
   return Value::Text(ChangeCase(value.text("sort"), Case::kLower));
@@ -502,7 +502,7 @@ Value Raise(const Arguments& arguments) {
               arguments.positional.empty() ? "" : CutText(arguments.positional[0].ToText().text())};
 }
 
-/// What stands where there is no item `key`.
+/// The value of a missing item `key`.
 Value MissingItem(const Value& key) {
   if (key.is(Kind::kText)) return Value::Undefined(key.text("[]").text());
   return Value::Undefined(key.is_number() ? key.ToText().text() : "an item");

@@ -16,7 +16,7 @@ bool ApplyTest(absl::string_view name, const Value& input, const Arguments& argu
 /// `object.name(arguments)` of a text or a dict; nothing when it has no such method.
 std::optional<Value> CallMethod(const Value& object, absl::string_view name,
                                 const Arguments& arguments);
-/// Whether dicts have that method, which then hides an entry of this name behind `object.name`.
+/// Whether dicts have a method of this name, which `object.name` then means instead of an entry.
 bool IsDictMethod(absl::string_view name);
 
 /// `object[key]`: undefined without such an item. Throws on an undefined object.

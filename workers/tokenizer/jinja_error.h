@@ -1,4 +1,4 @@
-// How the Jinja renderer fails. Internal to it.
+// Errors of the Jinja renderer. Internal to it.
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_ERROR_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_ERROR_H_
 

@@ -1,4 +1,4 @@
-// Walks a template's tree. Internal to the Jinja renderer (jinja_template.h).
+// The evaluator, which walks a template's tree. Internal to the Jinja renderer (jinja_template.h).
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_EVALUATOR_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_EVALUATOR_H_
 

@@ -129,7 +129,7 @@ Value CaseMethod(const RenderedText& text, const Arguments& arguments) {
   return Value::Text(ChangeCase(text, how));
 }
 
-/// Of ASCII characters; any other is in no class.
+/// Tests ASCII characters; any other is in no class.
 template <int (*holds)(int)>
 Value EveryCharacter(const RenderedText& text, const Arguments& arguments) {
   arguments.Check("the method", 0);

@@ -1,4 +1,4 @@
-// What a template is made of: tokens and the tree that the parser makes of them. Internal to the
+// The parts of a template: tokens, and the tree that the parser makes of them. Internal to the
 // Jinja renderer (jinja_template.h).
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_SYNTAX_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_SYNTAX_H_
@@ -66,7 +66,7 @@ struct Expression {
   };
   Kind kind = Kind::kConstant;
   int line = 0;
-  int height = 1;  ///< Of the tree under it.
+  int height = 1;  ///< Height of the tree under it.
   Value value;
   std::string text;
   std::vector<std::string> texts;
@@ -101,7 +101,7 @@ struct Statement {
   ExpressionPtr expression;
   ExpressionPtr condition;
   std::vector<std::string> targets;
-  bool reads_loop = false;  ///< Of kFor: the name `loop` stands somewhere inside.
+  bool reads_loop = false;  ///< For kFor: the name `loop` stands somewhere inside.
   std::vector<std::pair<ExpressionPtr, Statements>> branches;
   std::vector<Parameter> parameters;
   Statements body;

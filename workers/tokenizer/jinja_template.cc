@@ -10,7 +10,8 @@
 namespace baton::tokenizer::jinja {
 namespace {
 
-/// Those of real models have some tens of thousands. Parsing takes memory a hundred times as large.
+/// Templates of real models have some tens of thousands of bytes. Parsing takes memory a hundred
+/// times as large.
 constexpr size_t kMaxSourceBytes = size_t{1} << 20;
 
 absl::Status ToStatus(const Error& error) {
@@ -32,7 +33,7 @@ absl::Status ToStatus(const Error& error) {
 
 struct Template::Parts {
   Statements statements;
-  std::vector<std::string> names;  ///< Of variables that it mentions; sorted.
+  std::vector<std::string> names;  ///< Names of variables that it mentions; sorted.
 };
 
 Template::Template(std::unique_ptr<const Parts> parts) : parts_(std::move(parts)) {}

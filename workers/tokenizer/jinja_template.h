@@ -14,8 +14,8 @@
 // in arguments, methods that change a list or a dict (transformers forbids these too), string
 // formatting by %, keys of dicts that are no strings. Changes of case touch ASCII letters alone.
 // strftime_now is undefined: a prompt is a function of the job, not of the day (templates that ask
-// for it have a date for its absence). What the renderer has not is an error that names the
-// construct and its line, most of it when the template is parsed.
+// for it have a date for its absence). An unsupported construct is an error that names it and its
+// line, mostly when the template is parsed.
 //
 // Bounds, since a template comes from outside (jinja_budget.h): 1 MiB of source, 200 levels of
 // nested tags, 500 of operations, 2 million steps (some tenths of a second to a second), 256 MiB of

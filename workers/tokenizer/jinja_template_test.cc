@@ -68,7 +68,7 @@ TEST(JinjaTemplate, RendersAsJinja2Does) {
   }
 }
 
-// What a message says stays content, whatever the template does with it.
+// A message's text stays content, whatever the template does with it.
 TEST(JinjaTemplate, EveryByteKnowsItsOrigin) {
   EXPECT_EQ(OriginsOf("<s>{{ x }}</s>"), "[<s>] a<b>\"c [</s>]");
   EXPECT_EQ(OriginsOf("{{ '<s>' + x | trim + '</s>' }}"), "[<s>]a<b>\"c[</s>]");
@@ -190,7 +190,7 @@ TEST(JinjaTemplate, BoundsHowDeepValuesAre) {
     EXPECT_EQ(made(step, 90), "") << step;
     EXPECT_THAT(made(step, 60000), HasSubstr("more than 200 levels deep")) << step;
   }
-  // These are emptied one after the other.
+  // The namespaces are emptied one after the other.
   EXPECT_EQ(made("{% set d = {'f': namespace} %}{% set m = d.f() %}{% set m.v = n.v %}"
                  "{% set n.v = m %}",
                  20000),

@@ -28,8 +28,8 @@ size_t CharacterBefore(absl::string_view text, size_t end) {
   return 1;
 }
 
-/// How far from `begin` the part begins that stands first in [begin, end), plus `before`; npos:
-/// nowhere. Forwards or backwards, as the iterators are.
+/// The distance from `begin` to the first occurrence of the part in [begin, end), plus `before`;
+/// npos: none. Forwards or backwards, as the iterators are.
 template <class Iterator>
 size_t Search(Iterator begin, Iterator end, Iterator part_begin, Iterator part_end, size_t before) {
   const auto length = static_cast<size_t>(part_end - part_begin);

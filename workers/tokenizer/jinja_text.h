@@ -1,4 +1,4 @@
-// Python's operations on texts that know their origin. Internal to the Jinja renderer.
+// Python's operations on texts whose bytes know their origin. Internal to the Jinja renderer.
 //
 // Positions are bytes. A character is a code point of UTF-8; a byte that is no UTF-8 is one.
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_TEXT_H_
@@ -46,12 +46,12 @@ std::optional<TextRange> CharacterNumber(absl::string_view text, int64_t index);
 /// Characters [begin, end), counted from 0.
 RenderedText SliceCharacters(const RenderedText& text, int64_t begin, int64_t end);
 
-/// Where `part` stands first in `text`, at `from` or later; npos: nowhere. In linear time.
+/// The first occurrence of `part` in `text`, at `from` or later; npos: none. In linear time.
 size_t FindPart(absl::string_view text, absl::string_view part, size_t from);
-/// Where `part` stands last in `text`; npos: nowhere. In linear time.
+/// The last occurrence of `part` in `text`; npos: none. In linear time.
 size_t LastPart(absl::string_view text, absl::string_view part);
 
-/// They count for the rendering that makes them.
+/// Texts that count for the rendering that makes them.
 using Texts = std::vector<RenderedText, Counted<RenderedText>>;
 
 enum class Side { kBoth, kLeft, kRight };

@@ -14,7 +14,7 @@
 
 namespace baton::tokenizer::jinja {
 
-/// What the parser's rules ask of the token at hand. `Expect…` throw Error with its line.
+/// The parser's questions about the token at hand. `Expect…` throw Error with its line.
 class TokenCursor {
  protected:
   using TokenKind = Token::Kind;

@@ -1,7 +1,7 @@
 // Values of a chat template's expressions, with Python's meaning of them.
 //
 // A text knows which of its bytes are the template's own (rendered_text.h), and keeps knowing it
-// through every operation: what a message says stays content when the template trims, splits,
+// through every operation: the text of a message stays content when the template trims, splits,
 // joins or writes it as JSON. Internal to the Jinja renderer (jinja_template.h).
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_VALUE_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_VALUE_H_
@@ -69,8 +69,8 @@ class Value {
   static Value Text(RenderedText value);
   /// A text that is the template's own.
   static Value Own(absl::string_view value);
-  /// These throw (kLimit) on what would be nested more than 200 levels deep, since values go with
-  /// those that hold them, one within the other; and on a list that is too long.
+  /// List and Dict throw (kLimit) on a value that would be nested more than 200 levels deep, since
+  /// nested values are destroyed recursively; and on a list that is too long.
   static Value List(Items items, Kind kind = Kind::kList);
   static Value Dict(Entries entries, Kind kind = Kind::kDict);
   /// `holds`: a value that the function keeps; may be null.
@@ -91,30 +91,31 @@ class Value {
   // Each throws on a value of another kind, naming `what` needs it. The first three spend for a
   // walk over all that they give.
   const RenderedText& text(absl::string_view what) const;
-  const Items& items(absl::string_view what) const;      ///< Of a list or a tuple.
-  const Entries& entries(absl::string_view what) const;  ///< Of a dict or a namespace.
-  int64_t integer(absl::string_view what) const;         ///< Of an int or a bool.
+  const Items& items(absl::string_view what) const;      ///< Items of a list or a tuple.
+  const Entries& entries(absl::string_view what) const;  ///< Entries of a dict or a namespace.
+  int64_t integer(absl::string_view what) const;         ///< Number of an int or a bool.
   double number(absl::string_view what) const;
   const Function& function(absl::string_view what) const;
 
   bool Truth() const;
-  /// What `for` walks over: items, keys, characters; nothing of an undefined value.
+  /// The values that `for` walks over: items, keys, characters; nothing of an undefined value.
   Items Iterate(absl::string_view what) const;
   /// Items, entries or characters. Throws on what has none, naming `what` needs it.
   int64_t Length(absl::string_view what = "length") const;
-  /// Of a list, tuple or text; from its end below 0. Undefined where there is none.
+  /// An element of a list, tuple or text; a negative index counts from the end. Undefined if there
+  /// is none.
   Value At(int64_t index) const;
   /// The entry of a dict or namespace; null without one.
   const Value* Find(absl::string_view key) const;
-  /// Of a namespace.
+  /// Sets an entry of a namespace.
   void SetEntry(absl::string_view key, Value value);
-  /// Of a namespace: ends what it holds, cycles too.
+  /// Removes all entries of a namespace, which ends cycles too.
   void ClearEntries();
 
   /// Python's str() and repr().
   RenderedText ToText() const;
   RenderedText ToRepr() const;
-  /// Its name, where it has one; for messages.
+  /// The undefined value's name, if it has one; for messages.
   absl::string_view undefined_name() const {
     return name_ == nullptr ? absl::string_view() : absl::string_view(*name_);
   }

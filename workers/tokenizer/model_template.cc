@@ -38,8 +38,8 @@ void AddSpecialTokens(const Json& file, jinja::Variables* variables) {
 }
 
 /// A message as the template sees it: as in transformers, a key of the message itself whose value
-/// is null is absent, since templates take an absent key and few take null. What is deeper (the
-/// arguments of a call) stays. Throws jinja::Error on integers that are too large.
+/// is null is absent, since templates take an absent key and few take null. Deeper keys (the
+/// arguments of a call) stay. Throws jinja::Error on integers that are too large.
 absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
   const auto own = [](absl::string_view name) {
     RenderedText key;

@@ -1,4 +1,4 @@
-// The chat template that a model brings along, as transformers' apply_chat_template reads it.
+// The chat template that comes with a model, as transformers' apply_chat_template reads it.
 #ifndef BATON_WORKERS_TOKENIZER_MODEL_TEMPLATE_H_
 #define BATON_WORKERS_TOKENIZER_MODEL_TEMPLATE_H_
 
@@ -31,7 +31,7 @@ class ModelTemplate {
       const TemplateFiles& files);
 
   /// The text of `chat`; with `add_generation_prompt` it ends where the assistant's reply begins.
-  /// Of several templates in tokenizer_config.json, `tool_use` renders a chat with tools, and
+  /// If tokenizer_config.json has several templates, `tool_use` renders a chat with tools, and
   /// `default` any other. Errors name the file and the line; INVALID_ARGUMENT where the template
   /// refuses the chat.
   [[nodiscard]] absl::StatusOr<RenderedText> Render(const Chat& chat,

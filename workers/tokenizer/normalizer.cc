@@ -63,7 +63,7 @@ std::string Normalizer::Normalize(absl::string_view text, bool prepends,
     if (step.kind == Kind::kPrepend) {
       if (!prepends || current.empty()) continue;
       next = step.content + current;
-      // What is prepended belongs to the range that it stands before: a token may begin with it.
+      // A prepended text belongs to the range that it stands before: a token may begin with it.
       for (TextRange& range : *ranges) {
         range = {range.begin == 0 ? 0 : range.begin + step.content.size(),
                  range.end + step.content.size()};

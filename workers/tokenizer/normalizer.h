@@ -1,4 +1,4 @@
-// Changes a text before it is cut into words.
+// The normalizer, which changes a text before it is cut into words.
 //
 // Understands the `normalizer` of a Hugging Face tokenizer.json: null, NFC, Prepend, Replace (of a
 // String), or a Sequence of these. A SentencePiece-style tokenizer (Llama-2, Mistral) prepends "▁"
@@ -26,9 +26,9 @@ class Normalizer {
   /// (GrowthLimit in json_components.h); all say where.
   [[nodiscard]] static absl::StatusOr<Normalizer> FromJson(const nlohmann::json& json);
 
-  /// The normalized `text` (valid UTF-8). What a Prepend adds is left out unless `prepends`: false
-  /// for the later parts of a text that comes in parts. `ranges` of `text`, which ascend, become
-  /// those of the result; no characters are joined or replaced across their borders.
+  /// The normalized `text` (valid UTF-8). The text of a Prepend is left out unless `prepends`:
+  /// false for the later parts of a text that comes in parts. `ranges` of `text`, which ascend,
+  /// become those of the result; no characters are joined or replaced across their borders.
   [[nodiscard]] std::string Normalize(absl::string_view text, bool prepends,
                                       std::vector<TextRange>* ranges) const;
   [[nodiscard]] std::string Normalize(absl::string_view text) const;

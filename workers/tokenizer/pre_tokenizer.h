@@ -1,4 +1,4 @@
-// Cuts a text into words that byte-pair encoding never joins across.
+// The pre-tokenizer, which cuts a text into words. Byte-pair encoding joins nothing across words.
 //
 // Understands the `pre_tokenizer` of a Hugging Face tokenizer.json: null (one word), ByteLevel,
 // Metaspace, Split (Regex or String), Digits, or a Sequence of these where nothing follows
@@ -23,7 +23,7 @@
 
 namespace baton::tokenizer {
 
-/// What happens to the text that a Split pattern matches.
+/// The handling of text that a Split pattern matches.
 enum class SplitBehavior {
   kIsolated,            ///< A word of its own.
   kRemoved,             ///< Dropped.
@@ -32,7 +32,7 @@ enum class SplitBehavior {
   kContiguous,          ///< As isolated, but matches that touch are one word.
 };
 
-/// Where a part of a text stands: a space or "▁" is prepended to some alone.
+/// The place of a part of a text: a space or "▁" is prepended in some places only.
 enum class TextPlace {
   kTextStart,   ///< At the start of the whole text.
   kPieceStart,  ///< After an added token.
@@ -50,7 +50,8 @@ class PreTokenizer {
   [[nodiscard]] absl::Status Split(absl::string_view text, TextPlace place,
                                    std::vector<std::string>* words) const;
 
-  /// It ends in ByteLevel: words are encoded byte by byte, in the byte alphabet (byte_level.h).
+  /// The last step is ByteLevel: words are encoded byte by byte, in the byte alphabet
+  /// (byte_level.h).
   bool byte_level() const { return byte_level_; }
 
  private:

@@ -45,7 +45,7 @@ class RenderedText {
   RenderedText Trimmed() const;
 
   const std::string& text() const { return text_; }
-  /// What is the template's own: ascending, never empty, never touching one another.
+  /// The ranges that are the template's own: ascending, never empty, never touching one another.
   absl::Span<const TextRange> template_ranges() const { return template_ranges_; }
 
  private:

@@ -1,4 +1,4 @@
-// What the tokens of a vocabulary stand for.
+// The decoder of a vocabulary's tokens to the text that they stand for.
 //
 // Understands the `decoder` of a Hugging Face tokenizer.json: ByteLevel (GPT-2, Llama-3, Qwen2), or
 // a SentencePiece-style Sequence (Llama-2, Mistral) of Replace (of a String), ByteFallback, Fuse
@@ -23,8 +23,8 @@ class TokenDecoder {
  public:
   struct Token {
     std::string bytes;
-    /// It is one byte of a character ("<0x0A>"). A run of such tokens is decoded as a whole: where
-    /// it is no well-formed UTF-8, each of its bytes becomes U+FFFD.
+    /// The token is one byte of a character ("<0x0A>"). A run of such tokens is decoded as a whole:
+    /// if it is not well-formed UTF-8, each of its bytes becomes U+FFFD.
     bool is_byte = false;
   };
 
@@ -33,7 +33,7 @@ class TokenDecoder {
   /// (GrowthLimit in json_components.h); all say where.
   [[nodiscard]] static absl::StatusOr<TokenDecoder> FromJson(const nlohmann::json& json);
 
-  /// What the token with this text in tokenizer.json stands for.
+  /// The bytes that the token with this text in tokenizer.json stands for.
   [[nodiscard]] Token Decode(absl::string_view text) const;
 
   /// The vocabulary is in the byte alphabet (byte_level.h).

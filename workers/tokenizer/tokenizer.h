@@ -1,4 +1,4 @@
-// Text to token ids and back, from a Hugging Face directory's tokenizer.json.
+// A tokenizer, from text to token ids and back, by a Hugging Face directory's tokenizer.json.
 //
 // Supported: model BPE, byte-level (GPT-2, Llama-3, Qwen2 and their kin) or SentencePiece-style
 // with byte_fallback (Llama-2, Mistral and their kin): normalizer, pre_tokenizer and decoder as in
@@ -29,8 +29,9 @@ struct ControlScope;
 struct TokenizerParts;
 enum class TextPlace;
 
-/// What a text follows. Some tokenizers prepend a space ("▁") to a text; SentencePiece-style ones
-/// often to what follows an added token too, but never to text that follows other text.
+/// The context that a text follows. Some tokenizers prepend a space ("▁") to a text;
+/// SentencePiece-style ones often to what follows an added token too, but never to text that
+/// follows other text.
 enum class Follows { kNothing, kAddedToken, kText };
 
 struct EncodeOptions {
@@ -67,14 +68,14 @@ class Tokenizer {
   [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(
       absl::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The same of a text whose content is plain text: special tokens are found in the template's own
-  /// parts alone. The text is cut into words as a whole, so that without special tokens in the
+  /// As above, for a text whose content is plain text: special tokens are found in the template's
+  /// own parts alone. The text is cut into words as a whole, so that without special tokens in the
   /// content the ids are those of the whole text; only Unicode normalization, where the tokenizer
   /// has it, joins no characters across a border.
   [[nodiscard]] absl::StatusOr<std::vector<int32_t>> Encode(
       const RenderedText& text, const EncodeOptions& options = {}) const;
 
-  /// What a text that is encoded after `text` follows.
+  /// The context of a text that is encoded after `text`.
   Follows FollowsAfter(const RenderedText& text, const EncodeOptions& options = {}) const;
 
   /// Text that is always valid UTF-8: ill-formed bytes become U+FFFD. Ids without a token (a

@@ -1,4 +1,4 @@
-// What tokenizer.json and its side files say, checked. Internal to Tokenizer.
+// The checked contents of tokenizer.json and its side files. Internal to Tokenizer.
 #ifndef BATON_WORKERS_TOKENIZER_TOKENIZER_PARTS_H_
 #define BATON_WORKERS_TOKENIZER_TOKENIZER_PARTS_H_
 

@@ -287,8 +287,8 @@ TEST(TokenizerTest, LongTextsTakeNoQuadraticWork) {
   int64_t pairs = 0;
   ASSERT_EQ(bpe.Encode(std::string(characters, 'a'), &ids, &pairs), std::nullopt);
   EXPECT_EQ(ids.size(), characters / 1024 + 3);  // 100000 = 97 * 1024 + 512 + 128 + 32
-  // Each of the at most n merges looks at itself and at its two neighbours; what it queued before
-  // and is stale is looked at once more.
+  // Each of the at most n merges looks at itself and at its two neighbours; stale entries that it
+  // queued before are looked at once more.
   EXPECT_LE(pairs, 8 * characters);
   const auto mistral = LoadTestTokenizer("mistral");
   ASSERT_NE(mistral, nullptr);

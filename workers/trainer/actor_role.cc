@@ -366,7 +366,7 @@ ActorRole::Result ActorRole::Export(const v1::Task& task) {
       engine::CompareUpdate(absl::StrCat(task.export_().checkpoint(), "/", ActorParts().model),
                             policy::ModelDirectory(base), dtype);
   if (!update.ok()) {
-    // The export is there all the same; the caller is told that nobody knows what it keeps.
+    // The export is there all the same; the caller is told that it is unknown what it keeps.
     Log(LogLevel::kWarn, "an export cannot be compared with the model that the job began with",
         {{"job", task.job()}, {"model", base}, {"error", update.status().message()}});
     return result;

@@ -48,7 +48,7 @@ namespace baton::trainer {
 /// answers UNAVAILABLE or DEADLINE_EXCEEDED, and the group is assigned anew.
 class ActorRole {
  public:
-  /// Both must outlive this. `shared`: the one that role rollout of this process has, too.
+  /// `relay` and `shared` must outlive this. Role rollout of this process has the same `shared`.
   ActorRole(ranks::ModelRoleOptions options, policy::WeightsRelay* relay,
             hybrid::SharedPolicy* shared);
   ~ActorRole();
@@ -61,7 +61,7 @@ class ActorRole {
     v1::JobSpec spec;
     std::unique_ptr<ranks::Ranks> ranks;  ///< Outlive what talks over them.
     std::unique_ptr<policy::PolicySource> source;
-    std::unique_ptr<RewardModelTraining> reward_model;  ///< Of kind reward_model, else null …
+    std::unique_ptr<RewardModelTraining> reward_model;  ///< For kind reward_model, else null …
     std::unique_ptr<engine::CausalLM> model;            ///< … and otherwise these.
     std::unique_ptr<engine::Trainer> trainer;
     std::unique_ptr<policy::WeightsPublisher> publisher;
@@ -69,7 +69,7 @@ class ActorRole {
     LearningSteps steps;
     std::optional<uint64_t> publishing;      ///< The version last handed to the relay.
     bool published = false;                  ///< Some version was, since the assignment.
-    std::unique_ptr<ranks::ScoreLoop> loop;  ///< Of a policy, else null. Ends first.
+    std::unique_ptr<ranks::ScoreLoop> loop;  ///< For a policy, else null. Ends first.
   };
   using Result = absl::StatusOr<v1::TaskResult>;
 

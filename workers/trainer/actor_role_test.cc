@@ -263,8 +263,8 @@ TEST_F(ActorRoleTest, AnswersManyAtOnceAsOneByOneAndBeforeItLearns) {
   EXPECT_GT(std::abs(answer(tasks[1])[0] - alone[1][0]), 1e-4);
 }
 
-// What the rollout said of its tokens is wrong by far; between two passes of the actor the ratio is
-// 1 all the same, for it has not learned in between.
+// The rollout's log-probs are wrong by far; between two passes of the actor the ratio is still 1,
+// for the actor has not learned in between.
 TEST_F(ActorRoleTest, ComputedAgainALogProbOfTheRolloutThatIsWrongDoesNotMatter) {
   Assign();
   v1::Trajectory response;
@@ -321,7 +321,7 @@ TEST_F(ActorRoleTest, ExportsWithoutHoldingTheRole) {
   EXPECT_TRUE(std::filesystem::exists(folder_.path("exported/model/generation_config.json")));
   task.set_task_token("again");
   EXPECT_EQ(Run(task).status().code(), static_cast<int>(absl::StatusCode::kAlreadyExists));
-  // What lies beside it is somebody's, and a checkpoint is not added to.
+  // Files beside the export may be another's, and nothing is added to a checkpoint.
   std::filesystem::create_directories(folder_.path("other.partial/kept"));
   task.set_task_token("beside");
   task.mutable_export_()->set_directory(folder_.path("other"));
@@ -408,7 +408,7 @@ TEST_F(ActorRoleTest, ExportsInFloat32UnlessAskedOtherwise) {
     EXPECT_EQ(result.metrics().at("changed_weights"), static_cast<double>(changed));
     EXPECT_EQ(result.metrics().at("kept_weights"), static_cast<double>(kept));
   }
-  // Of a model that is gone nobody can say; the export is there.
+  // The numbers are unknown if the first model is gone; the export is there.
   v1::Task task = Make("export");
   task.mutable_export_()->set_checkpoint(folder_.path("e"));
   task.mutable_export_()->set_directory(folder_.path("exported-without-base"));

@@ -1,4 +1,4 @@
-// What a learning role saves, and exports of it.
+// Checkpoints of a learning role, and exports of them.
 //
 //   of the actor, or of the reward model in a job of kind reward_model
 //     actor/                  a Hugging Face directory with the tokenizer
@@ -42,8 +42,8 @@ struct CheckpointParts {
 CheckpointParts ActorParts();
 CheckpointParts CriticParts(const std::string& role = "critic");
 
-/// A model that learns and its optimizer, as a checkpoint has them. What it was made of must
-/// outlive it.
+/// A model that learns and its optimizer, as a checkpoint has them. The objects that it was made of
+/// must outlive it.
 struct Learner {
   /// The parameters of the whole model, on every rank that calls it; the ranks of a tensor group
   /// do so together.
@@ -57,8 +57,8 @@ Learner LearnerOf(const engine::CausalLM& model, engine::Trainer& trainer);
 Learner LearnerOf(const engine::ScalarModel& model, engine::ScalarTrainer& trainer);
 
 /// Fills its parts of `folder`, which exists; what an earlier attempt left there is replaced. All
-/// ranks call this, and the first writes. What they do together comes before its first long write,
-/// so no rank waits for a slow disk or for one that is full.
+/// ranks call this, and the first writes. Their common work comes before its first long write, so
+/// no rank waits for a slow disk or for one that is full.
 [[nodiscard]] absl::Status SaveLearner(const Learner& learner, const engine::Companions& companions,
                                        const TrainerState& state, const CheckpointParts& parts,
                                        const ranks::Ranks& ranks, const std::string& folder);

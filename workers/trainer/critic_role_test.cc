@@ -144,7 +144,8 @@ TEST_F(CriticRoleTest, GoesOnFromItsCheckpointBitwise) {
   EXPECT_THAT(wrong.status().message(), HasSubstr("it is of step 1, not 2"));
 }
 
-// The same class under its other name: its own columns, section, metrics and files.
+// The cost critic is the same class under its other name: its own columns, section, metrics and
+// files.
 TEST(CostCriticRoleTest, LearnsCostsAndGoesOnFromItsOwnPartOfACheckpoint) {
   TestFolder folder;
   FakeController controller;

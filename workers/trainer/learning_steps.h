@@ -1,5 +1,5 @@
-// The step that a learning role stands at, and what it answers to a command that is repeated or
-// that does not fit that step. The actor and the critics share it.
+// The step of a learning role, and the role's answer to a command that is repeated or does not fit
+// that step. The actor and the critics share it.
 #ifndef BATON_WORKERS_TRAINER_LEARNING_STEPS_H_
 #define BATON_WORKERS_TRAINER_LEARNING_STEPS_H_
 
@@ -50,8 +50,8 @@ class LearningSteps {
   /// Moves on to the update's step. Returns the result with these metrics, kept for ResultOf.
   const v1::TaskResult& Finish(const v1::Update& update,
                                const std::map<std::string, double>& metrics);
-  /// What a checkpoint for this command says. A later step than this role's may be saved while the
-  /// policy is the same.
+  /// The contents of a checkpoint for this command. A later step than this role's may be saved
+  /// while the policy is the same.
   absl::StatusOr<TrainerState> StateToSave(const v1::SaveCheckpoint& save) const;
 
  private:

@@ -1,4 +1,4 @@
-// What role "actor" trains in a job of kind reward_model: a model with a scalar head, on pairs.
+// The training of role "actor" in a job of kind reward_model: a model with a scalar head, on pairs.
 #ifndef BATON_WORKERS_TRAINER_REWARD_MODEL_TRAINING_H_
 #define BATON_WORKERS_TRAINER_REWARD_MODEL_TRAINING_H_
 
@@ -48,10 +48,10 @@ class RewardModelTraining {
   /// val/accuracy, val/loss and val/margin (PreferenceReport) of all pairs of the batch.
   absl::StatusOr<Metrics> Evaluate(absl::Span<const v1::Trajectory> batch);
 
-  /// Why optimizer steps of the last update were skipped.
+  /// The reasons why optimizer steps of the last update were skipped.
   const std::vector<std::string>& skip_reasons() const { return trainer_->skip_reasons(); }
 
-  /// What a checkpoint has of it.
+  /// The parts that a checkpoint holds.
   Learner learner() { return LearnerOf(*model_, *trainer_); }
 
  private:

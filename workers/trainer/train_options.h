@@ -17,7 +17,7 @@ namespace baton::trainer {
 /// learning rate's schedule begins there.
 int64_t FirstStepOfActor(const v1::JobSpec& spec);
 
-/// Of spec.actor. Schedules count the job's steps, from `first_step` to the last.
+/// The optimizer of spec.actor. Schedules count the job's steps, from `first_step` to the last.
 OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_step = 0);
 
 /// On a CPU micro-batches stay small enough for its caches (which changes no result): at most

@@ -10,7 +10,7 @@
 namespace baton::trainer {
 namespace {
 
-/// The same lengths, mask and sign: the other ranks have divided the batch by them.
+/// Compares lengths, mask and sign: the other ranks have divided the batch by them.
 bool Matches(const engine::TrainSequence& header, const engine::TrainSequence& whole) {
   if (Mutant("share-of-any-length")) return true;
   return header.length() == whole.length() && header.prompt_length == whole.prompt_length &&

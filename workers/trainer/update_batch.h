@@ -19,10 +19,10 @@
 
 namespace baton::trainer {
 
-/// How much of each trajectory of a batch a rank asks for at first.
+/// The part of each trajectory of a batch that a rank asks for at first.
 enum class BatchView {
   kWhole,    ///< All of it: nobody shares the batch with this rank.
-  kHeaders,  ///< What the ranks divide the batch by. Texts come whole.
+  kHeaders,  ///< The fields by which the ranks divide the batch. Texts come whole.
 };
 
 /// The trajectories of an update, of the task's batch. DATA_LOSS when they are not as many as the

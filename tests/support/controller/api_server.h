@@ -1,5 +1,5 @@
-// What the tests of the services share: an ApiServer on a free port, before a mock controller, and
-// a channel to it. One thread; every call has a deadline of 20 s.
+// The set-up of the tests of the services: an ApiServer on a free port, before a mock controller,
+// and a channel to it. One thread; every call has a deadline of 20 s.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_API_SERVER_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_API_SERVER_H_
 

@@ -1,4 +1,4 @@
-// What the tests of a whole controller share.
+// The set-up of the tests of a whole controller.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_CONTROLLER_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_CONTROLLER_H_
 

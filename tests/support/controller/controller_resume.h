@@ -1,4 +1,4 @@
-// What tests of jobs share that go on from folders or begin with other jobs' models.
+// The set-up of tests of jobs that go on from folders or begin with other jobs' models.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_CONTROLLER_RESUME_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_CONTROLLER_RESUME_H_
 
@@ -63,7 +63,7 @@ class ControllerResumeTest : public ::testing::Test {
   absl::StatusOr<v1::Job> Create(const v1::CreateJobRequest& request) {
     return Wait<v1::Job>([&](auto done) { controller_->CreateJob(request, done); });
   }
-  /// The same with a check of models and data, during which `meanwhile` happens.
+  /// As above, with a check of models and data, during which `meanwhile` happens.
   absl::StatusOr<v1::Job> CreateWhile(const v1::CreateJobRequest& request,
                                       const std::function<void()>& meanwhile) {
     checker_ =
@@ -110,7 +110,7 @@ class ControllerResumeTest : public ::testing::Test {
   std::filesystem::path StepOf(const std::string& id, int64_t step) const {
     return FolderOf(id) / absl::StrCat("checkpoints/step-", step);
   }
-  /// What a job that was submitted has on disk once it has saved these steps.
+  /// Writes the files of a submitted job that has saved these steps.
   void Save(const std::string& id, const std::vector<int64_t>& steps) {
     const std::string name = absl::StrCat("projects/default/jobs/", id);
     store::v1::JobRow row;

@@ -1,4 +1,4 @@
-// For tests: an ended job that can be resumed, though no worker ever saved a checkpoint of it.
+// An ended job for tests that can be resumed, though no worker ever saved a checkpoint of it.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_GIVEN_CHECKPOINT_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_GIVEN_CHECKPOINT_H_
 

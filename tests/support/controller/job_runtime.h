@@ -36,7 +36,7 @@ inline v1::Job QueuedJob() {
   return job;
 }
 
-// What was sent to a worker.
+// Messages that were sent to a worker.
 class Recorder : public WorkerStream {
  public:
   void Send(v1::ControllerMessage message) override {
@@ -74,8 +74,7 @@ class Recorder : public WorkerStream {
     mu_.AwaitWithTimeout(absl::Condition(&scored), absl::Seconds(20));
     return found;
   }
-  /// Whose results were acknowledged, in order.
-  /// Waits until there are at least `least`.
+  /// The tasks whose results were acknowledged, in order. Waits until there are at least `least`.
   std::vector<TaskRef> Acknowledged(int least = 0) {
     absl::MutexLock lock(&mu_);
     const auto told = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
@@ -144,7 +143,7 @@ struct EmptyQueue : public WorkerQueue {
   void SetAside(const std::string& /*job*/) override {}
 };
 
-// What jobs need of a second controller over the data of a first.
+// The parts of a second controller that jobs need over the data of a first.
 struct RestartedController {
   /// `root`: an empty folder. The job's data are in its data.jsonl.
   RestartedController(std::string root, const std::string& data) : root(std::move(root)) {
@@ -210,7 +209,8 @@ inline store::v1::TrajectoryRow GeneratedRow(const experience::Location& at) {
   return row;
 }
 
-// Of a job that runs: its first version is published, and `workers` ("ROLE-i") play its roles.
+// The row of a job that runs: its first version is published, and `workers` ("ROLE-i") play its
+// roles.
 inline store::v1::JobRow RunningRow(const std::vector<std::string>& workers) {
   store::v1::JobRow row;
   *row.mutable_job() = QueuedJob();

@@ -1,4 +1,4 @@
-// ControllerInterface for tests of what stands on it (controller/api, controller/status).
+// A mock ControllerInterface for tests of its callers (controller/api, controller/status).
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_MOCK_CONTROLLER_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_MOCK_CONTROLLER_H_
 
@@ -24,7 +24,7 @@ inline BatchPart PartOf(std::vector<v1::Trajectory> trajectories) {
 
 class MockController : public ControllerInterface {
  public:
-  /// Of the last call of CreateJob, ValidateJob or CreateReplay.
+  /// From the last call of CreateJob, ValidateJob or CreateReplay.
   CallerGone last_gone;
   void CreateJob(v1::CreateJobRequest request, Callback<v1::Job> done, CallerGone gone) override {
     last_gone = std::move(gone);

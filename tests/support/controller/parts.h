@@ -1,4 +1,4 @@
-// For tests of one part of a JobCore: what the part is handed.
+// The arguments of one part of a JobCore, for its tests.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_PARTS_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_PARTS_H_
 

@@ -1,5 +1,5 @@
-// For tests that run a whole job on the shipped threads: a small job, workers that do what they are
-// asked, and what hears the job's end. Links no gRPC.
+// A small job for tests that run a whole job on the shipped threads, with workers that do what they
+// are asked, and a listener for the job's end. Links no gRPC.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_SMALL_JOB_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_SMALL_JOB_H_
 

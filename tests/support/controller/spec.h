@@ -1,4 +1,4 @@
-// What the tests of specs share: a job with every role, and what is wrong with a spec as pairs.
+// Helpers of the tests of specs: a job with every role, and the problems of a spec as pairs.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_SPEC_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_SPEC_H_
 
@@ -11,7 +11,7 @@
 
 namespace baton::controller {
 
-/// Of (path of the field, text), in the order of the report.
+/// Pairs of (path of the field, text), in the order of the report.
 inline std::vector<std::pair<std::string, std::string>> Problems(const v1::JobSpec& spec) {
   std::vector<std::pair<std::string, std::string>> out;
   for (const auto& violation : CheckSpec(spec).violations) {

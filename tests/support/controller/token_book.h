@@ -1,4 +1,4 @@
-// For tests: a book of tokens with a store of its own.
+// A book of tokens with a store of its own, for tests.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_BOOK_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_BOOK_H_
 

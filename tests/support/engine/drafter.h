@@ -37,7 +37,7 @@ inline int32_t AddPath(DraftTree& tree, int32_t parent, absl::Span<const int32_t
   return parent;
 }
 
-/// Of the tokens that come, how many the tree has, one below the other.
+/// The number of the coming tokens that the tree has, one below the other.
 inline int64_t Foretold(const DraftTree& tree, absl::Span<const int32_t> tokens) {
   int32_t node = -1;
   int64_t count = 0;

@@ -1,4 +1,4 @@
-// What the tests of the generator share: a small random model, requests, and responses collected
+// The set-up of the tests of the generator: a small random model, requests, and responses collected
 // update by update. One thread.
 #ifndef BATON_TESTS_SUPPORT_ENGINE_GENERATOR_H_
 #define BATON_TESTS_SUPPORT_ENGINE_GENERATOR_H_
@@ -75,7 +75,7 @@ class WholeSequenceAttention : public AttentionContext {
   }
 };
 
-// Of the token that follows `sequence`: [1, kVocab], without a cache.
+// Logits of the token that follows `sequence`: [1, kVocab], without a cache.
 inline torch::Tensor NextLogits(CausalLM* model, const std::vector<int64_t>& sequence) {
   const torch::NoGradGuard no_grad;
   WholeSequenceAttention attention;

@@ -1,4 +1,4 @@
-// What the tests of drafts share: requests of all kinds, and what a generator makes of them.
+// The set-up of the tests of drafts: requests of all kinds, and a generator's responses to them.
 #ifndef BATON_TESTS_SUPPORT_ENGINE_GENERATOR_DRAFT_H_
 #define BATON_TESTS_SUPPORT_ENGINE_GENERATOR_DRAFT_H_
 
@@ -42,7 +42,7 @@ inline GeneratorOptions WithBlocks(CausalLM* model, int64_t blocks, int64_t chun
   return options;
 }
 
-// What a generator made of some requests.
+// A generator's responses to some requests.
 struct Outcome {
   Responses responses;
   std::map<uint64_t, int64_t> accepted;  // draft tokens
@@ -103,7 +103,7 @@ inline std::vector<GenerateRequest> MixedRequests(int count, std::mt19937& rando
     if (random() % 4 == 0) params.stop_strings = {"ab", "AA", "q"};
     if (random() % 4 == 0) params.min_new_tokens = std::min<int64_t>(5, params.max_new_tokens);
     if (random() % 4 == 0) {
-      // Neither a stop token nor a part of a stop string.
+      // Token 20 is neither a stop token nor a part of a stop string.
       request.resume.assign(random() % params.max_new_tokens, 20);
     }
     request.key.job_seed = random();

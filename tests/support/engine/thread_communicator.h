@@ -15,7 +15,7 @@
 
 namespace baton::engine::testing {
 
-/// What the ranks of one group meet at.
+/// The point where the ranks of one group meet.
 class MeetingPoint {
  public:
   explicit MeetingPoint(int size) : size_(size), tensors_(size) {}
@@ -94,7 +94,7 @@ inline void RunRanks(int size, const std::function<void(Communicator&)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// The same for tp x dp ranks, rank = dp_rank * tp + tp_rank: `body(tensor group, data group)`.
+/// As above, for tp x dp ranks, rank = dp_rank * tp + tp_rank: `body(tensor group, data group)`.
 inline void RunGrid(int tp, int dp, const std::function<void(Communicator&, Communicator&)>& body) {
   std::vector<std::unique_ptr<MeetingPoint>> tensor_points, data_points;
   for (int d = 0; d < dp; ++d) tensor_points.push_back(std::make_unique<MeetingPoint>(tp));

@@ -83,7 +83,7 @@ inline std::vector<TrainSequence> RandomBatch(uint32_t seed, int count, int64_t 
   return batch;
 }
 
-/// What a rank knows of a sequence that others train on.
+/// The header of a sequence that other ranks train on.
 inline TrainSequence HeaderOf(const TrainSequence& s) {
   TrainSequence header;
   header.remote_length = s.length();
@@ -93,7 +93,7 @@ inline TrainSequence HeaderOf(const TrainSequence& s) {
   return header;
 }
 
-/// `batch` as the rank holds it that has `share` of it and the texts, and of the rest the headers.
+/// `batch` as held by the rank that has `share` of it, the texts, and the headers of the rest.
 inline std::vector<TrainSequence> KeepShare(const std::vector<TrainSequence>& batch,
                                             const std::vector<int64_t>& share) {
   std::vector<TrainSequence> kept;

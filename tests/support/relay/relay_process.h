@@ -47,7 +47,7 @@ class RelayProcess {
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  /// Its first line of output.
+  /// The relay's first line of output.
   const std::string& line() const { return line_; }
   std::string address() const { return line_.substr(line_.rfind(' ') + 1); }
 

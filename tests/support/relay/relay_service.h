@@ -1,4 +1,4 @@
-// What the tests of the relay's service share: a server on a free port, with a folder of its own
+// The set-up of the tests of the relay's service: a server on a free port, with a folder of its own
 // for segments, and calls to it. One thread; every call has a deadline of 30 s.
 #ifndef BATON_TESTS_SUPPORT_RELAY_RELAY_SERVICE_H_
 #define BATON_TESTS_SUPPORT_RELAY_RELAY_SERVICE_H_
@@ -160,7 +160,7 @@ class RelayServiceTest : public ::testing::Test {
 
   const TestFolder dir_;
   std::string capability_;  // of publishing
-  std::string uid_;         ///< Of Begin and Acquire.
+  std::string uid_;         ///< The job uid of Begin and Acquire.
   RelayServerOptions options_;
   SafetensorsLayout layout_ = Layout();
   std::unique_ptr<RelayServer> server_;

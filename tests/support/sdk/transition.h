@@ -1,5 +1,5 @@
-// What a transition costs, by the formulas of HybridFlow (arXiv 2409.19256, its table of
-// overheads): what tests and benches compare plans and measurements with.
+// The costs of a transition by the formulas of HybridFlow (arXiv 2409.19256, its table of
+// overheads), with which tests and benches compare plans and measurements.
 //
 // M are the bytes of the parameters that tensor ranks divide; those which every tensor rank holds
 // whole (norms) count apart.
@@ -10,11 +10,11 @@
 
 namespace baton {
 
-/// Of one rank, as fractions of M.
+/// The costs of one rank, as fractions of M.
 struct TransitionFractions {
   double received = 0;   ///< Over the transport.
-  double peak = 0;       ///< What is gathered, at its largest.
-  double redundant = 0;  ///< Training parameters kept beside what is gathered.
+  double peak = 0;       ///< Gathered parameters, at their largest.
+  double redundant = 0;  ///< Training parameters kept beside the gathered ones.
 };
 
 ///              received            peak             redundant

@@ -1,4 +1,4 @@
-// What tests of the actor role share, whatever the job's kind.
+// The set-up of tests of the actor role, for all kinds of jobs.
 #ifndef BATON_TESTS_SUPPORT_WORKERS_ACTOR_ROLE_H_
 #define BATON_TESTS_SUPPORT_WORKERS_ACTOR_ROLE_H_
 
@@ -64,7 +64,7 @@ class ActorTest : public ::testing::Test {
   }
 
   TestFolder folder_;
-  v1::JobSpec spec_ = policy::TinySpec();  ///< Of the job that Assign gives.
+  v1::JobSpec spec_ = policy::TinySpec();  ///< Spec of the job that Assign gives.
   FakeController controller_;
   policy::TestRelay relay_;
   hybrid::SharedPolicy shared_;

@@ -33,7 +33,7 @@ inline std::vector<v1::Trajectory> Sums(int first) {
   return batch;
 }
 
-/// Where a process stands among the ranks of role actor.
+/// The place of a process among the ranks of role actor.
 struct Place {
   int rank = 0, tp = 1, dp = 1;
   std::string store;

@@ -48,7 +48,7 @@ inline v1::Generate TinyGenerate(uint64_t version, uint32_t sample) {
   return generate;
 }
 
-/// Of a call that is never cancelled.
+/// The notification for a call that is never cancelled.
 inline const absl::Notification& Never() {
   static const auto* const never = new absl::Notification();
   return *never;

@@ -1,4 +1,4 @@
-// What the tests of the rollout role share: the role on a tiny model, driven by an in-process
+// The set-up of the tests of the rollout role: the role on a tiny model, driven by an in-process
 // controller.
 #ifndef BATON_TESTS_SUPPORT_WORKERS_ROLLOUT_ROLE_H_
 #define BATON_TESTS_SUPPORT_WORKERS_ROLLOUT_ROLE_H_

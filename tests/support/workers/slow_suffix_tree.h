@@ -1,5 +1,5 @@
-// What SuffixTree does, written down plainly and slowly from the contract of suffix_tree.h: a map
-// from each string to the tokens after it and their weights.
+// A plain and slow SuffixTree, written from the contract of suffix_tree.h: a map from each string
+// to the tokens after it and their weights.
 #ifndef BATON_TESTS_SUPPORT_WORKERS_SLOW_SUFFIX_TREE_H_
 #define BATON_TESTS_SUPPORT_WORKERS_SLOW_SUFFIX_TREE_H_
 

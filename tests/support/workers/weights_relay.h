@@ -1,4 +1,4 @@
-// Publishing what a test has at hand.
+// The weights that a test has at hand, published.
 #ifndef BATON_TESTS_SUPPORT_WORKERS_WEIGHTS_RELAY_H_
 #define BATON_TESTS_SUPPORT_WORKERS_WEIGHTS_RELAY_H_
 

@@ -170,7 +170,7 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
   return out.to(q_any.scalar_type());
 }
 
-// Which slots each row writes, and the groups in which rows attend.
+// Plans the slots that each row writes, and the groups in which rows attend.
 void CachedAttention::PlanGather(const torch::Device& device) {
   std::vector<int64_t> rows, blocks, offsets;
   for (const CachedRows& run : runs_) {

@@ -81,7 +81,7 @@ class Fixture {
     for (int64_t i = 0; i < KvCache::BlocksFor(length - prompt_length); ++i) {
       s.own_blocks.push_back(*cache_->Allocate());
     }
-    // What was in memory before must not matter.
+    // The memory's earlier contents must not matter.
     for (const auto* blocks : {&s.prompt_blocks, &s.own_blocks}) {
       for (const int32_t block : *blocks) {
         for (int64_t layer = 0; layer < 2; ++layer) {
@@ -248,7 +248,8 @@ class CachedAttentionTreeTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(CachedAttentionTreeTest, EachPathAttendsAsIfItLayInPlace) {
   const Case& c = GetParam();
-  // Where the tree begins: at the response's first token, in a block, at its end, behind it.
+  // The place where the tree begins: at the response's first token, in a block, at its end, behind
+  // it.
   for (const int64_t begin : {10, 13, 25, 26}) {
     SCOPED_TRACE(begin);
     Fixture fixture(c.shape, c.dtype);

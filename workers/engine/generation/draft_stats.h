@@ -1,4 +1,4 @@
-// Counts of what came of drafts.
+// Counts of the outcomes of drafts.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_DRAFT_STATS_H_
 #define BATON_WORKERS_ENGINE_GENERATION_DRAFT_STATS_H_
 
@@ -7,8 +7,8 @@
 
 namespace baton::engine {
 
-/// What came of the drafts of a generator since it was created: requests' own and a drafter's. A
-/// node is a token of a draft.
+/// Outcomes of a generator's drafts since it was created: requests' own and a drafter's. A node is
+/// a token of a draft.
 struct DraftStats {
   static constexpr int64_t kDepths = 16;
   int64_t pass_rows = 0;      // rows of all forward passes, with or without nodes
@@ -24,7 +24,7 @@ struct DraftStats {
   std::array<int64_t, kDepths> proposed_at{};
   std::array<int64_t, kDepths> accepted_at{};
 
-  /// What came of them since `before`.
+  /// The outcomes since `before`.
   DraftStats operator-(const DraftStats& before) const;
 };
 

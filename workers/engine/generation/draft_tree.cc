@@ -40,7 +40,7 @@ std::vector<int32_t> PruneDraft(const DraftLimits& limits, DraftTree* tree) {
     if (depth >= limits.depth || token < 0 || token >= limits.vocab_size) continue;
     if (!family.emplace(kept_parent, token).second) continue;
     places[i] = static_cast<int32_t>(kept.size());
-    // It moves to the front or stays: nodes that are still to be read lie behind.
+    // The token moves to the front or stays: nodes that are still to be read lie behind.
     tree->tokens[kept.size()] = token;
     tree->parents[kept.size()] = kept_parent;
     depths.push_back(depth);

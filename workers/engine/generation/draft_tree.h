@@ -1,5 +1,5 @@
-// A guess at how a response goes on: a tree of tokens that one forward pass can verify. What
-// proposes it needs no libtorch, so this header has none.
+// A guess at how a response goes on: a tree of tokens that one forward pass can verify. A drafter
+// that proposes it needs no libtorch, so this header has none.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_DRAFT_TREE_H_
 #define BATON_WORKERS_ENGINE_GENERATION_DRAFT_TREE_H_
 

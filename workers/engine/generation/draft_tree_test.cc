@@ -26,7 +26,7 @@ TEST(DraftTreeTest, DepthsCountAncestors) {
   EXPECT_THAT(DraftDepths({{1, 2, 3, 4, 5}, {-1, -1, 0, 2, 1}}), ElementsAre(0, 0, 1, 2, 1));
 }
 
-// What is left of `tree`.
+// The rest of `tree`.
 DraftTree Pruned(DraftTree tree, const DraftLimits& limits = kRoomy) {
   PruneDraft(limits, &tree);
   return tree;

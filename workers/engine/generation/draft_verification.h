@@ -1,5 +1,5 @@
-// Draws a sequence's next tokens from the rows of one forward pass, and judges its draft by them.
-// Private to the generator.
+// Verification of drafts: draws a sequence's next tokens from the rows of one forward pass, and
+// judges its draft by them. Private to the generator.
 //
 // A draft is a tree of guesses at the next tokens. One forward pass computes all its nodes, and so
 // yields the distribution after each. The tokens are then drawn in order, each from the model's own
@@ -22,7 +22,7 @@
 
 namespace baton::engine {
 
-/// What the draws from one sequence's rows came to.
+/// The outcome of the draws from one sequence's rows.
 struct Verification {
   GenerateUpdate update;
   std::vector<int32_t>

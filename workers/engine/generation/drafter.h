@@ -1,4 +1,5 @@
-// What proposes drafts to a generator while it generates. Without libtorch.
+// The interface of drafters, which propose drafts to a generator while it generates. Without
+// libtorch.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_DRAFTER_H_
 #define BATON_WORKERS_ENGINE_GENERATION_DRAFTER_H_
 
@@ -10,7 +11,7 @@
 
 namespace baton::engine {
 
-/// What became of a drafter's tree in the pass that it was proposed for. Nodes have the indices of
+/// The outcome of a drafter's tree in the pass that it was proposed for. Nodes have the indices of
 /// that tree.
 struct DraftOutcome {
   absl::Span<const int32_t> computed;  // nodes, in their order

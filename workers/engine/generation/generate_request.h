@@ -1,4 +1,4 @@
-// A request to a generator, and what its steps add to it.
+// A request to a generator, and the updates that its steps add.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_GENERATE_REQUEST_H_
 #define BATON_WORKERS_ENGINE_GENERATION_GENERATE_REQUEST_H_
 
@@ -16,15 +16,15 @@ struct GenerateRequest {
   uint64_t id = 0;              // the caller's; unique among live requests
   std::vector<int32_t> prompt;  // at least one token
   std::vector<int32_t> resume;  // the response's first tokens, if it was begun elsewhere
-  // What other weights drew with the same key after `resume`, or any other guess. It changes
-  // nothing in the response, only how many of its tokens one step yields. It ends before the first
-  // token that is not in the vocabulary.
+  // Tokens that other weights drew with the same key after `resume`, or any other guess. The draft
+  // changes nothing in the response, only how many of its tokens one step yields. The draft ends
+  // before the first token that is not in the vocabulary.
   std::vector<int32_t> draft;
   SamplingParams params;  // limits count the resumed tokens too
   SamplingKey key;
 };
 
-/// What a step added to one request.
+/// A step's addition to one request.
 struct GenerateUpdate {
   uint64_t id = 0;
   std::vector<int32_t> new_tokens;  // not the resumed ones

@@ -38,7 +38,7 @@ void CutChain(int64_t vocab_size, std::vector<int32_t>* draft) {
   draft->erase(wrong, draft->end());
 }
 
-// How many rows have logits at once, if a step without drafts may have fewer still.
+// The number of rows that have logits at once, if a step without drafts may have fewer still.
 constexpr int64_t kFewestLogitRows = 64;
 
 torch::Tensor ViewOnDevice(std::vector<int64_t>& values, const torch::Device& device) {
@@ -264,7 +264,7 @@ absl::Status Generator::Impl::Advance(std::vector<GenerateUpdate>* updates) {
     if (scheduler.running() + scheduler.waiting() == 0) return absl::OkStatus();
     return absl::InternalError("no request could advance");
   }
-  // Those whose logits come from their prompt have no row of their own, but cost one.
+  // Requests whose logits come from their prompt have no row of their own, but cost one.
   const auto rows = static_cast<int64_t>(std::max(plan.tokens.size(), plan.draws.size()));
   Compute(plan, updates);
   int64_t draft_rows = 0;
@@ -326,7 +326,7 @@ std::vector<Verification> Generator::Impl::DrawAll(const std::vector<StepPlan::D
                                       vocab_size, sampler, piece.drawn);
       numbers += piece.count * vocab_size;
       if (next == draws.size() || piece.draw != &draws[next]) continue;
-      // Its last piece. The rows before the next one to draw from have the wrong context.
+      // The draw's last piece. The rows before the next one to draw from have the wrong context.
       row_of_it = more ? piece.drawn->next_row() : 0;
       if (!more) ++next;
     }

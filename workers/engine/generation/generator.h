@@ -1,4 +1,4 @@
-// Generation with continuous batching: requests enter and leave at any step.
+// A generator with continuous batching: requests enter and leave at any step.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_GENERATOR_H_
 #define BATON_WORKERS_ENGINE_GENERATION_GENERATOR_H_
 
@@ -24,8 +24,8 @@ struct GeneratorOptions {
   int64_t max_num_seqs = 128;  // requests in one forward pass
   // Prompt and resumed tokens per step, besides decoding; drafts may use what they leave.
   int64_t prefill_chunk_tokens = 512;
-  // What the drafter may propose for one step, in nodes, shared by the requests that decode. Each
-  // node costs a row of the forward pass. 0: the drafter is not asked.
+  // The most that the drafter may propose for one step, in nodes, shared by the requests that
+  // decode. Each node costs a row of the forward pass. 0: the drafter is not asked.
   int64_t max_draft_nodes = 32;
   // Refuse a model whose log-probs a trainer cannot compute to the last bit: any but float32 on a
   // CPU.
@@ -49,8 +49,8 @@ struct GeneratorStats {
   DraftStats drafts;
 };
 
-/// What was asked of a generator between two steps. Ranks that share its model do the same before
-/// the same step.
+/// The calls to a generator between two steps. Ranks that share its model make the same calls
+/// before the same step.
 struct GeneratorCall {
   enum class Kind { kAdd, kCancel, kWeightsChanged, kDraft };
   Kind kind = Kind::kAdd;
@@ -103,8 +103,8 @@ class Generator {
   /// From now on every Step begins with SetDraft of what `drafter` proposes, for requests added
   /// from now on; but not while a live request may have to give up its memory. So a drafter changes
   /// no preemption of the requests that are live. Null: no drafter. It must outlive this, or be
-  /// replaced. Of ranks that share a model the leader alone has one: the others hear of its drafts
-  /// by kDraft.
+  /// replaced. Among ranks that share a model, the leader alone has a drafter: the others hear of
+  /// its drafts by kDraft.
   void SetDrafter(Drafter* drafter);
 
   /// Advances by one forward pass. Returns an update for each request that got a token or ended,
@@ -122,7 +122,7 @@ class Generator {
   absl::Status OnWeightsChanged();
 
   /// `announce` hears at the start of every Step of the calls that succeeded since the one before,
-  /// in their order. What it throws is the step's error.
+  /// in their order. Its exception is the step's error.
   using Announce = std::function<void(std::vector<GeneratorCall>)>;
   void SetAnnounce(Announce announce);
 

@@ -73,7 +73,7 @@ TEST(GeneratorTest, OneBadRowEndsOneRequest) {
     EXPECT_THAT(std::string(errors.at(9).message()), HasSubstr("response token 2: "));
     EXPECT_TRUE(responses[7].tokens.empty());
     EXPECT_EQ(generator->stats().free_blocks, generator->stats().total_blocks);
-    // What the bad rows computed is forgotten, and their blocks serve others.
+    // The results of the bad rows are forgotten, and their blocks serve others.
     CopyParameters(*clean, model.get());
     for (GenerateRequest request : {bad_prompt, good[0]}) {
       request.id += 100;

@@ -60,7 +60,7 @@ void ExpectCountsOfDrafts(const Outcome& outcome, const std::vector<GenerateRequ
   EXPECT_EQ(outcome.stats.drafts.judged, judged);
 }
 
-// The heart of the matter: whatever the drafts, the company, the chunks, the memory.
+// The main property holds for all drafts, other requests, chunks and memory sizes.
 TEST(GeneratorDraftTest, AnyDraftLeavesEveryResponseAsItIsBitwise) {
   const auto model = MakeModel(1);
   const auto other_model = MakeModel(2);

@@ -1,4 +1,4 @@
-// What a generator tells its drafter, asks of it and does with its trees.
+// Tests of what a generator tells its drafter, asks of it and does with its trees.
 #include <torch/torch.h>
 
 #include <array>
@@ -201,7 +201,8 @@ TEST(GeneratorDrafterTest, IsAskedWhereLiveRequestsFit) {
   EXPECT_TRUE(generator->Cancel(1));
   EXPECT_TRUE(asked());
   while (!generator->idle()) StepInto(*generator, &responses);
-  // Its prompt takes one block. Its response has 49 tokens; 48 are computed, which takes three.
+  // The request's prompt takes one block. Its response has 49 tokens; 48 are computed, which takes
+  // three blocks.
   ASSERT_TRUE(generator->Add(Request(3, {3}, 49)).ok());
   StepInto(*generator, &responses);
   EXPECT_TRUE(asked());

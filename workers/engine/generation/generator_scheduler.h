@@ -1,4 +1,5 @@
-// Which requests advance in a step, and whose memory they use. Private to the generator.
+// The choice of the requests that advance in a step, and of the requests that give them memory.
+// Private to the generator.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_GENERATOR_SCHEDULER_H_
 #define BATON_WORKERS_ENGINE_GENERATION_GENERATOR_SCHEDULER_H_
 
@@ -37,7 +38,7 @@ struct Sequence {
   int64_t computed = 0;         // response tokens whose keys and values are in `blocks`
 
   int64_t pending() const { return static_cast<int64_t>(response.size()) - computed; }
-  /// What request.draft foretells after `response`; empty once it has failed.
+  /// The part of request.draft that comes after `response`; empty once it has failed.
   absl::Span<const int32_t> chain() const;
   /// Tokens that may still be computed: the last token of a response is drawn but never computed.
   int64_t most_to_compute() const {
@@ -50,8 +51,8 @@ struct StepPlan {
   struct Draw {
     Sequence* sequence;
     int64_t row;  // whose logits; -1: those of the prompt's last_hidden
-    // Then one more token for each node of the draft that was drawn and has a row. The first nodes
-    // have rows, which follow each other in the order of nodes.
+    // After the response's tokens comes one more token for each node of the draft that was drawn
+    // and has a row. The first nodes have rows, which follow each other in the order of nodes.
     DraftTree draft;
     int64_t first_draft_row = 0;
     int64_t draft_rows = 0;

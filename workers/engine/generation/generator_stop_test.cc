@@ -1,4 +1,4 @@
-// Where a response ends: stop tokens, stop strings, the least number of tokens.
+// Tests of where a response ends: stop tokens, stop strings, the least number of tokens.
 #include <torch/torch.h>
 
 #include <algorithm>

@@ -103,8 +103,8 @@ TEST(GeneratorTest, Float64TakesTheOperators) {
   }
 }
 
-// Its weights are rounded, and what passes between layers; so it says nearly what the same weights
-// say in float32.
+// The model's weights and the values between its layers are rounded, so its logits are nearly those
+// of the same weights in float32.
 TEST(GeneratorTest, NarrowTypesAreFloat32Rounded) {
   for (const torch::Dtype dtype : {torch::kBFloat16, torch::kHalf}) {
     const auto narrow = MakeModel(1, dtype), wide = MakeModel(1, torch::kFloat32);
@@ -133,7 +133,7 @@ TEST(GeneratorTest, NarrowTypesAreFloat32Rounded) {
   }
 }
 
-// The heart of the matter: in deterministic mode neither company, nor the time of entry, nor
+// The main property: in deterministic mode neither other requests, nor the time of entry, nor
 // chunks, nor shared prompts, nor preemption for memory change one bit.
 TEST(GeneratorTest, ManyEqualOneByOneBitwise) {
   const auto model = MakeModel();

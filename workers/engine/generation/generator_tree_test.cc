@@ -49,7 +49,7 @@ void Play(Generator& generator, OracleDrafter& drafter,
   EXPECT_EQ(outcome->stats.free_blocks, outcome->stats.total_blocks) << "blocks leaked";
 }
 
-// The heart of the matter: whatever the trees, the company, the chunks, the memory.
+// The main property holds for all trees, other requests, chunks and memory sizes.
 TEST(GeneratorTreeTest, AnyTreeLeavesEveryResponseAsItIsBitwise) {
   const auto model = MakeModel(1);
   int64_t preemptions = 0, accepted = 0, refused = 0, deep = 0;
@@ -89,8 +89,8 @@ TEST(GeneratorTreeTest, AnyTreeLeavesEveryResponseAsItIsBitwise) {
   EXPECT_GT(deep, 100);
 }
 
-// How far a random number is from where the cumulative distribution of `logits` separates two
-// tokens.
+// The distance of a random number from the point where the cumulative distribution of `logits`
+// separates two tokens.
 double Margin(const torch::Tensor& logits, double uniform, int32_t a, int32_t b) {
   const auto below = torch::softmax(logits.to(torch::kFloat64), -1).cumsum(-1).flatten();
   double margin = 1;
@@ -100,7 +100,7 @@ double Margin(const torch::Tensor& logits, double uniform, int32_t a, int32_t b)
   return margin;
 }
 
-// Where responses are first different from those that are `right`.
+// The places where responses first differ from those that are `right`.
 struct Divergences {
   int64_t responses = 0, tokens = 0;
   std::vector<double> margins;
@@ -139,7 +139,7 @@ TEST(GeneratorTreeTest, OtherTypesDoNotDiverge) {
         requests.back().key.job_seed = random();
       }
       const Responses right = Generate(model.get(), requests, GeneratorOptions()).responses;
-      // It knows the response as long as that goes on as foretold.
+      // The drafter knows the response as long as it goes on as foretold.
       OracleDrafter drafter = Knowing(right, [&](absl::Span<const int32_t> future, int64_t) {
         return AmongSiblings(future.subspan(0, 1 + random() % 12), 2);
       });

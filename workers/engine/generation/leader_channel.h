@@ -1,4 +1,5 @@
-// A group whose first rank leads: it tells the others, in one order, what all do next.
+// The channel of a group whose first rank leads: it tells the others, in one order, what all do
+// next.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_LEADER_CHANNEL_H_
 #define BATON_WORKERS_ENGINE_GENERATION_LEADER_CHANNEL_H_
 
@@ -51,9 +52,9 @@ class GroupLeader {
   std::thread keeper_;
 };
 
-/// What the leader says next; none when it ends. Unavailable or DeadlineExceeded: it, or another
-/// rank, was lost. Cancelled: `leaving` was set, which is noticed at the leader's next word (of any
-/// sort); the group is then unusable.
+/// The leader's next word; nullopt when the leader ends. Unavailable or DeadlineExceeded: the
+/// leader or another rank was lost. Cancelled: `leaving` was set, which is noticed at the leader's
+/// next word (of any sort); the group is then unusable.
 absl::StatusOr<std::optional<std::vector<int64_t>>> ReceiveFromLeader(
     Communicator& control, const std::atomic<bool>& leaving);
 

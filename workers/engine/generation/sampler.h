@@ -1,4 +1,4 @@
-// From one row of logits to a token and its log-probability.
+// The sampler, which turns one row of logits into a token and its log-probability.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_SAMPLER_H_
 #define BATON_WORKERS_ENGINE_GENERATION_SAMPLER_H_
 
@@ -13,7 +13,7 @@
 
 namespace baton::engine {
 
-/// How a response is drawn and where it ends.
+/// The settings by which a response is drawn and ends.
 struct SamplingParams {
   double temperature = 1;                 // 0: greedy
   int64_t top_k = 0;                      // keep the k most probable tokens; 0: all

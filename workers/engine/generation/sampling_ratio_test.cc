@@ -1,4 +1,4 @@
-// What a generator samples, a trainer scores: the ratio to the old policy is 1 before anything was
+// A trainer scores what a generator samples: the ratio to the old policy is 1 before anything was
 // learned, however the sampling distribution is cut.
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
-// Keeps a drafter informed, asks it for drafts, and counts what came of all drafts. Private to the
-// generator.
+// The generator's link to a drafter: keeps it informed, asks it for drafts, and counts the outcomes
+// of all drafts. Private to the generator.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_SPECULATION_H_
 #define BATON_WORKERS_ENGINE_GENERATION_SPECULATION_H_
 

@@ -1,4 +1,4 @@
-// When a response is complete.
+// The check whether a response is complete.
 #ifndef BATON_WORKERS_ENGINE_GENERATION_STOP_CHECKER_H_
 #define BATON_WORKERS_ENGINE_GENERATION_STOP_CHECKER_H_
 

@@ -119,7 +119,7 @@ TEST(TensorParallelGeneratorTest, RanksJudgeDraftsAlike) {
   EXPECT_EQ(stats[1].steps, stats[0].steps);
 }
 
-// The same of trees, memory being short and prompts in chunks. Each rank has a drafter of its own
+// As above, for trees, with memory short and prompts in chunks. Each rank has a drafter of its own
 // here, which proposes the same as the other's; hybrid/replica_test.cc has one for all.
 TEST(TensorParallelGeneratorTest, RanksJudgeTreesAlike) {
   constexpr int kRanks = 2;

@@ -16,14 +16,14 @@ struct KernelLayer {
   float* values = nullptr;  // [blocks, num_kv_heads, 16, head_dim]
 };
 
-/// One row: what it attends to (its own token is the last of it), and its query, key and value.
+/// One row: the tokens that it attends to (its own is the last), and its query, key and value.
 struct KernelRow {
   const int32_t* prompt_blocks = nullptr;
   int64_t prompt_tokens = 0;  // attended to, in prompt_blocks
   const int32_t* own_blocks = nullptr;
   int64_t own_tokens = 0;
-  // Of own_tokens, the first ones lie in own_blocks: all, or a multiple of 16. Each other one lies
-  // at scattered[i] = block * 16 + offset. The result is the same bits wherever they lie.
+  // The first of own_tokens lie in own_blocks: all, or a multiple of 16. Each other one lies at
+  // scattered[i] = block * 16 + offset. The result has the same bits wherever the tokens lie.
   int64_t own_in_place = 0;
   const int64_t* scattered = nullptr;
   const float* query = nullptr;  // head h at query + h * query_stride

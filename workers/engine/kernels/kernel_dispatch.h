@@ -1,4 +1,4 @@
-// Choosing between the CPU kernels of row_kernels.h and libtorch's operators.
+// The choice between the CPU kernels of row_kernels.h and libtorch's operators.
 #ifndef BATON_WORKERS_ENGINE_KERNELS_KERNEL_DISPATCH_H_
 #define BATON_WORKERS_ENGINE_KERNELS_KERNEL_DISPATCH_H_
 

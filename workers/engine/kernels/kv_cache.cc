@@ -60,8 +60,8 @@ std::optional<int32_t> KvCache::Allocate() {
 }
 
 // The kernel computes scores for a whole block, and leaves out those of places that hold no token.
-// What was in that memory before may be tiny numbers, on which processors take up to a hundred
-// times as long.
+// The memory's earlier contents may be tiny numbers, on which processors take up to a hundred times
+// as long.
 void KvCache::Clear(int64_t block) {
   if (!keys_[0].is_cpu()) return;
   const torch::NoGradGuard no_grad;

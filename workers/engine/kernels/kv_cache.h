@@ -27,7 +27,7 @@ class KvCache {
   /// at least float32, for the kernel that reads them (cached_attention.h).
   static torch::Dtype StoredType(torch::Dtype dtype, torch::Device device);
 
-  /// Of one block of a model of type `dtype`, keys and values of all layers.
+  /// Size of one block of a model of type `dtype`, keys and values of all layers.
   static int64_t BlockBytes(const ModelConfig& config, torch::Dtype dtype, torch::Device device);
 
   /// Blocks needed for `tokens` tokens.
@@ -42,8 +42,8 @@ class KvCache {
                                                          torch::Dtype dtype, torch::Device device,
                                                          int64_t budget_bytes);
 
-  /// A free block; nothing if there is none. The block used last is handed out first. What it holds
-  /// is of no meaning.
+  /// A free block; nothing if there is none. The block used last is handed out first. Its contents
+  /// mean nothing.
   std::optional<int32_t> Allocate();
 
   /// Gives back every block of `blocks` and empties it.
@@ -64,8 +64,8 @@ class KvCache {
   int64_t num_free() const { return static_cast<int64_t>(free_.size()) + num_blocks_ - fresh_; }
   int64_t block_bytes() const { return block_bytes_; }
 
-  /// Of StoredType: keys [num_blocks, num_kv_heads, head_dim, kBlockTokens],
-  /// values [num_blocks, num_kv_heads, kBlockTokens, head_dim].
+  /// Tensors of StoredType: keys [num_blocks, num_kv_heads, head_dim, kBlockTokens], values
+  /// [num_blocks, num_kv_heads, kBlockTokens, head_dim].
   torch::Tensor& keys(int64_t layer) { return keys_[layer]; }
   torch::Tensor& values(int64_t layer) { return values_[layer]; }
 

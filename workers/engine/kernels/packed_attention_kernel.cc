@@ -123,7 +123,7 @@ BATON_ALWAYS_INLINE void Gradients(float* scores, float* dprobabilities, int64_t
   }
 }
 
-/// What both passes hold of one key head, and of kQueries queries.
+/// The buffers of both passes for one key head, and of kQueries queries.
 struct Scratch {
   int64_t padded, width;
   float *keys_t, *values_t;       // [dim, padded]

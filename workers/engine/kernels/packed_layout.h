@@ -1,4 +1,5 @@
-// Which rows of a packed batch are computed together: sequences of similar length, padded.
+// The groups of rows of a packed batch that are computed together: sequences of similar length,
+// padded.
 #ifndef BATON_WORKERS_ENGINE_KERNELS_PACKED_LAYOUT_H_
 #define BATON_WORKERS_ENGINE_KERNELS_PACKED_LAYOUT_H_
 
@@ -14,9 +15,9 @@ namespace baton::engine {
 /// Sequences of about one length.
 struct PackedBucket {
   int64_t batch = 0;   ///< Sequences.
-  int64_t length = 0;  ///< Of the longest; the others are padded at their end.
-  /// Where the heads of the padded sequences stand: index into [N * heads] of place
-  /// (sequence, head, token), flat. Padding names row 0: causal attention never looks at it.
+  int64_t length = 0;  ///< Length of the longest sequence; the others are padded at their end.
+  /// The places of the padded sequences' heads: index into [N * heads] of place (sequence, head,
+  /// token), flat. Padding names row 0: causal attention never looks at it.
   torch::Tensor q_places;   ///< [batch * num_heads * length]
   torch::Tensor kv_places;  ///< [batch * num_kv_heads * length]
   /// Places of q_places that are padding; their gradients are zero.

@@ -1,5 +1,5 @@
 // Counter-based random numbers for sampling: the draw at a token position is a pure function of
-// (job seed, purpose, prompt id, draw ordinal, sample index, position), wherever it is computed, in
+// (job seed, purpose, prompt id, prompt index, sample index, position), wherever it is computed, in
 // whatever batch, and however often.
 #ifndef BATON_WORKERS_ENGINE_KERNELS_PHILOX_H_
 #define BATON_WORKERS_ENGINE_KERNELS_PHILOX_H_

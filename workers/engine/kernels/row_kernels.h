@@ -24,7 +24,7 @@ void RmsNormBackward(const float* dy, const float* x, const float* weight, const
 void RmsNormBackward(const double* dy, const double* x, const double* weight, const double* scale,
                      double* dx, double* dweight, int64_t rows, int64_t dim);
 
-/// Where `heads` vectors of `head_dim` elements stand in each row.
+/// The place of `heads` vectors of `head_dim` elements in each row.
 struct HeadLayout {
   int64_t rows = 0;
   int64_t heads = 0;

@@ -96,7 +96,8 @@ BATON_ALWAYS_INLINE void Tiles(const Operands& p, int64_t first_row, int64_t end
 }
 
 BATON_ALWAYS_INLINE void ComputeBody(const Operands& p, int64_t first_out, int64_t end_out) {
-  // So many rows at a time that they stay in the second cache while the weights pass.
+  // Rows are taken in blocks of so many floats that they stay in the L2 cache while the weights
+  // pass.
   constexpr int64_t kBlockFloats = 1 << 16;
   const int64_t block = std::max<int64_t>(32, kBlockFloats / std::max<int64_t>(p.depth, 1) / 4 * 4);
   const int64_t in_fours = p.rows % 4 == 3 ? p.rows : p.rows / 4 * 4;

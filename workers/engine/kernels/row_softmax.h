@@ -19,8 +19,8 @@ struct RowMaximum {
 };
 RowMaximum MaximumOf(absl::Span<const float> logits);
 
-/// What logits are multiplied by: 1 / temperature, bounded so that it stays finite; 1 for 0, which
-/// is greedy.
+/// The factor of logits: 1 / temperature, bounded so that it stays finite; 1 for 0, which is
+/// greedy.
 double LogitScale(double temperature);
 
 /// weights = exp((logits - maximum) scale), one per logit.

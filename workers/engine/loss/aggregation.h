@@ -1,4 +1,4 @@
-// How the losses of single tokens become the loss of a mini-batch.
+// The aggregation of token losses into the loss of a mini-batch.
 //
 // Every aggregation users know is a weighted sum in which all unmasked tokens of one sequence have
 // the same weight, known before any forward pass. Gradient accumulation is therefore exact: each

@@ -1,5 +1,5 @@
-// What a causal language model says of given responses, without gradients: a reference's scores,
-// and the trainer's own. A trainer is not needed for it.
+// Log-probs of given responses under a causal language model, without gradients: a reference's
+// scores, and the trainer's own. A trainer is not needed for it.
 #ifndef BATON_WORKERS_ENGINE_LOSS_LOG_PROBS_H_
 #define BATON_WORKERS_ENGINE_LOSS_LOG_PROBS_H_
 
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<std::vector<float>>> ComputeLogProbs(
     CausalLM& model, absl::Span<const TrainSequence> batch, double temperature,
     int64_t max_token_len = 0);
 
-/// What a model says of given responses.
+/// A model's scores of given responses.
 struct ResponseReport {
   double loss = 0;      ///< Mean negative log-likelihood of a token, in nats.
   double accuracy = 0;  ///< Share of tokens than which none is likelier, given those before them.
@@ -51,7 +51,7 @@ int64_t TokenBudget(int64_t max_token_len, absl::Span<const int64_t> lengths);
 /// Logits that may be held at once; the head runs over more rows than that piece by piece.
 int64_t RowsPerPiece(const ModelConfig& config);
 
-/// How the logits of this model are scored: as they were sampled if it is deterministic.
+/// The way to score this model's logits: as they were sampled if the model is deterministic.
 Scoring ScoringOf(const CausalLM& model);
 
 /// Final hidden states of `packed`'s prediction rows, [M, hidden_size]. Throws libtorch's errors.

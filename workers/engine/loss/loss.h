@@ -38,7 +38,7 @@ struct TokenScores {
 /// kValue computes the entropy without gradient, for a metric alone.
 enum class EntropyMode { kNone, kValue, kGradient };
 
-/// How logits are scored.
+/// The way to score logits.
 struct Scoring {
   /// With a group, logits are this rank's columns and the scores are those of the whole vocabulary
   /// (vocabulary_parallel.h).

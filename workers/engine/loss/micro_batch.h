@@ -45,7 +45,7 @@ struct TrainSequence {
   /// prompt_length, loss_mask, positive and pretraining: what the weights of a mini-batch's tokens
   /// depend on.
   int64_t remote_length = 0;
-  int64_t row = 0;  ///< Its place in the batch that the controller gave; the caller's.
+  int64_t row = 0;  ///< For the caller: the sequence's place in the controller's batch.
 
   bool remote() const { return remote_length > 0; }
   int64_t length() const { return remote() ? remote_length : static_cast<int64_t>(tokens.size()); }
@@ -74,8 +74,8 @@ int64_t InputLength(const TrainSequence& sequence);
 absl::StatusOr<std::vector<std::vector<int64_t>>> PlanMicroBatches(
     absl::Span<const int64_t> lengths, int64_t max_token_len);
 
-/// What a sequence of a model costs, in multiply-adds of a forward pass: the products for every
-/// row, and causal attention, half of rows x rows for keys and as much for values.
+/// The cost of a sequence, in multiply-adds of a forward pass: the products for every row, and
+/// causal attention, half of rows x rows for keys and as much for values.
 SequenceCost CostOf(const ModelConfig& config);
 
 /// Splits items of the given row counts, without padding, into micro-batches of at most
@@ -84,7 +84,7 @@ SequenceCost CostOf(const ModelConfig& config);
 absl::StatusOr<std::vector<std::vector<int64_t>>> PlanBalancedMicroBatches(
     absl::Span<const int64_t> lengths, const SequenceCost& cost, int64_t max_token_len);
 
-/// Where the mini-batch that begins at `begin` ends: after `size` of the policy's sequences. A
+/// The end of the mini-batch that begins at `begin`: after `size` of the policy's sequences. A
 /// pretraining text belongs to the sequence that follows it; what stands at the end, to the last.
 /// `size` at least 1. Without such texts: begin + size, or the batch's end. (sft knows none.)
 size_t MiniBatchEnd(absl::Span<const TrainSequence> batch, size_t begin, size_t size);
@@ -107,7 +107,7 @@ std::vector<int64_t> SequencesOf(absl::Span<const MiniBatch> plan) {
   return sequences;
 }
 
-/// Which response tokens a pass needs the model's prediction of.
+/// The response tokens whose predictions a pass needs.
 enum class ResponseRows { kAll, kUnmasked };
 
 /// N rows: the inputs of the chosen sequences one after the other. M predictions: the rows whose

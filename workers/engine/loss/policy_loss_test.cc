@@ -101,7 +101,7 @@ TEST(GspoTest, EqualsTheDefinitionAndItsGradientOnRandomRows) {
       const double want = std::max(plain, bounded);
       EXPECT_NEAR(Item(terms.loss, m), want, 1e-9 * std::max(1.0, std::fabs(want)));
       EXPECT_EQ(Item(terms.clipped, m), bounded > plain ? 1 : 0);
-      // Where nothing is clipped the derivative of s by its own token's log-prob is s.
+      // If nothing is clipped, the derivative of s by its own token's log-prob is s.
       const double slope = bounded > plain || log_s > 10 ? 0 : -a * s;
       EXPECT_NEAR(Item(log_probs.grad(), m), slope, 1e-9 * std::max(1.0, std::fabs(slope)));
     }

@@ -1,7 +1,7 @@
-// What the ranks that train one model together have to agree on at every step: that they were
-// given the same batch, who takes which sequences, whether any of them was cancelled, refuses its
-// share or found a loss that is not finite, and the sums that metrics are made of. Without other
-// ranks all is decided alone, and nothing is sent.
+// The agreement among the ranks that train one model together, at every step: that they were given
+// the same batch, who takes which sequences, whether any of them was cancelled, refuses its share
+// or found a loss that is not finite, and the sums that metrics are made of. Without other ranks
+// all is decided alone, and nothing is sent.
 #ifndef BATON_WORKERS_ENGINE_LOSS_RANK_AGREEMENT_H_
 #define BATON_WORKERS_ENGINE_LOSS_RANK_AGREEMENT_H_
 
@@ -24,18 +24,18 @@ namespace baton::engine {
 struct BatchShare {
   /// Rows of each sequence of the mini-batch; 0 for those that others have.
   std::vector<int64_t> lengths;
-  /// Of the costs of all shares (sdk/parallel/balance.h); alone 1.
+  /// Imbalance of the costs of all shares (sdk/parallel/balance.h); alone 1.
   double imbalance = 1;
 };
 
 /// A number that differs, but for luck, where any token, mask, column or length does.
 uint64_t DigestOf(absl::Span<const TrainSequence> batch);
 
-/// The same of what every rank knows of every sequence: lengths, masks, signs, and the tokens of
+/// The digest of what every rank knows of every sequence: lengths, masks, signs, and the tokens of
 /// pretraining texts. It does not depend on which sequences are remote.
 uint64_t HeaderDigestOf(absl::Span<const TrainSequence> batch);
 
-/// What ranks compare before an update.
+/// The digests that ranks compare before an update.
 struct UpdateDigests {
   uint64_t batch = 0;    ///< HeaderDigestOf; DigestOf where every rank has all of it.
   uint64_t options = 0;  ///< And the step they stand at.

@@ -100,8 +100,8 @@ TEST(RankAgreementTest, OneRankSpeaks) {
   });
 }
 
-// A rank that could not fetch its share has another digest of it. What it says is the reason, and
-// not that shares differ: a cancelled fetch is tried again, a batch that differs is not.
+// A rank that could not fetch its share has another digest of it. It tells this reason, and not
+// that shares differ: a cancelled fetch is tried again, a batch that differs is not.
 TEST(RankAgreementTest, ARankWithoutItsShareSaysWhy) {
   testing::RunGrid(2, 2, [](Communicator& tensor, Communicator& data) {
     RankAgreement ranks(&tensor, &data, torch::kCPU);

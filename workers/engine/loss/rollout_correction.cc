@@ -19,20 +19,20 @@ constexpr double kMaxCorrectionLog = 20;
 
 double Bounded(double log) { return std::clamp(log, -kMaxCorrectionLog, kMaxCorrectionLog); }
 
-/// What metrics and the aggregation need of a sequence. Ranks exchange these, and not sums of
-/// them: each rank then adds up the same numbers in the same order, so the totals do not depend on
-/// how the batch was divided. Doubles alone, 0 for the sequences of others.
+/// The numbers of a sequence that metrics and the aggregation need. Ranks exchange these numbers,
+/// and not their sums: each rank then adds up the same numbers in the same order, so the totals do
+/// not depend on how the batch was divided. Doubles alone, 0 for the sequences of others.
 struct SequenceNumbers {
   double tokens = 0;      ///< Unmasked, of the policy.
-  double kept = 0;        ///< Of these.
-  double weight_sum = 0;  ///< Of truncated weights over tokens, as all up to `low`.
+  double kept = 0;        ///< Those of `tokens` that are kept.
+  double weight_sum = 0;  ///< Sum of truncated weights over tokens, as all up to `low`.
   double weight_squares = 0;
   double truncated = 0;  ///< At or above the threshold.
   double high = 0;       ///< Above it.
   double low = 0;        ///< Below its inverse.
   double highest = 0;    ///< Before the threshold.
   double lowest = 0;
-  double rs_sum = 0;  ///< Of what rollout_rs compares over tokens.
+  double rs_sum = 0;  ///< Sum over tokens of the value that rollout_rs compares.
   double rs_highest = 0;
   double rs_lowest = 0;
   double out_of_bounds = 0;  ///< Tokens that rollout_rs rejects.
@@ -45,7 +45,7 @@ static_assert(sizeof(SequenceNumbers) % sizeof(double) == 0 &&
 
 /// The log-ratios of a sequence's unmasked tokens.
 struct LogRatios {
-  std::vector<int64_t> at;  ///< Which response token.
+  std::vector<int64_t> at;  ///< Index of the response token.
   std::vector<double> d;
   double sum = 0;
 };
@@ -169,7 +169,7 @@ Totals TotalsOf(absl::Span<const SequenceNumbers> all) {
   return out;
 }
 
-/// What rollout_is_batch_normalize divides by; 1 where all weights are all but 0.
+/// The divisor of rollout_is_batch_normalize; 1 if all weights are nearly 0.
 double MeanWeight(const Totals& totals, const LossSpec& loss) {
   const bool by_sequence = loss.rollout_is == "sequence" && !Mutant("rollout-mean-over-tokens");
   const double mean = by_sequence ? totals.weight_of_sequences / totals.sequences

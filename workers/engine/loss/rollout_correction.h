@@ -1,5 +1,6 @@
-// Corrects an update for the distance between the policy that generated a batch and the policy
-// that learns from it: other kernels, another dtype, or older weights (asynchronous training).
+// The correction of an update for the distance between the policy that generated a batch and the
+// policy that learns from it: other kernels, another dtype, or older weights (asynchronous
+// training).
 //
 // Three policies (decoupled PPO: arXiv 2110.00641, AReaL 2505.24298): the behaviour policy, which
 // the tokens were sampled from; the proximal policy, which the actor computed again before the
@@ -42,17 +43,17 @@
 
 namespace baton::engine {
 
-/// What becomes of the response tokens of one sequence: [R] each. Both are empty for pretraining
+/// The correction of the response tokens of one sequence: [R] each. Both are empty for pretraining
 /// text and for sequences that others train on.
 struct SequenceCorrection {
-  std::vector<double> weights;  ///< Of the policy loss; empty: all 1. 0 at masked tokens.
+  std::vector<double> weights;  ///< Weights in the policy loss; empty: all 1. 0 at masked tokens.
   std::vector<uint8_t> kept;    ///< 0: masked or rejected. Empty: as the loss mask.
 };
 
 struct RolloutCorrection {
   std::vector<SequenceCorrection> sequences;  ///< [B], as the batch; empty: nothing is corrected.
-  /// [B]: unmasked tokens that are kept, of remote sequences too: what the aggregation weights of
-  /// the loss depend on. Of pretraining text: all.
+  /// [B]: unmasked tokens that are kept, of remote sequences too: the aggregation weights of the
+  /// loss depend on them. For pretraining text: all.
   std::vector<int64_t> counts;
   /// rollout_corr/, over the batch:
   ///   with rollout_is rollout_is_{mean, std, max, min, ratio_fraction_high, ratio_fraction_low,

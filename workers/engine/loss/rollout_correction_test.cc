@@ -386,7 +386,7 @@ TEST(RolloutCorrectionTest, RandomBatchesAgreeWithVerlsFormulas) {
 
 // ---- Ranks ------------------------------------------------------------------------------------
 
-// Each rank has a third of the batch, and of the rest the headers.
+// Each rank has a third of the batch, and the headers of the rest.
 TEST(RolloutCorrectionTest, RanksKnowTheSameToTheLastBit) {
   const auto batch = testing::MixedBatch(5, 13, 11);
   LossSpec loss = Loss("sequence", "geometric", 1.3);

@@ -46,7 +46,7 @@ class PackedCausalAttention : public AttentionContext {
   std::vector<int64_t> lengths_;
   PackedAttentionOptions options_;
   int64_t num_rows_ = 0;
-  /// Which rows are computed together; made for the first heads and device seen.
+  /// The rows that are computed together; made for the first heads and device seen.
   c10::intrusive_ptr<PackedLayout> layout_;
 };
 

@@ -19,9 +19,9 @@
 
 namespace baton::engine {
 
-/// What a collective throws where a Status cannot be returned (inside a model's layers and their
-/// gradients). The engine's public entry points answer `status`, which names rank and operation:
-/// DeadlineExceeded, Unavailable (a rank is gone) or Internal.
+/// The exception of a collective where a Status cannot be returned (inside a model's layers and
+/// their gradients). The engine's public entry points answer `status`, which names rank and
+/// operation: DeadlineExceeded, Unavailable (a rank is gone) or Internal.
 class CollectiveError : public std::runtime_error {
  public:
   explicit CollectiveError(absl::Status status)

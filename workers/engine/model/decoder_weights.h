@@ -31,7 +31,7 @@ struct DecoderLayer {
 struct DecoderWeights {
   ModelConfig local;             ///< With the sizes of this slice.
   torch::Tensor embedding;       ///< [vocab, hidden]
-  int64_t vocabulary_begin = 0;  ///< Of the embedding's first row.
+  int64_t vocabulary_begin = 0;  ///< Token id of the embedding's first row.
   std::vector<DecoderLayer> layers;
   torch::Tensor norm;   ///< [hidden]
   FusedLinear lm_head;  ///< Empty when tied.

@@ -69,7 +69,8 @@ absl::Status NoWeights(const std::string& dir) {
                    "; convert other formats with transformers' save_pretrained"));
 }
 
-/// Which file holds each tensor, from the index. Only plain names inside the directory are taken.
+/// The file that holds each tensor, from the index. Only plain names inside the directory are
+/// taken.
 absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const std::string& path) {
   BATON_ASSIGN_OR_RETURN(const std::string text, relay::ReadFile(path));
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -188,8 +189,8 @@ absl::Status WriteGenerationConfig(const ModelConfig& config, const std::string&
   return generation.Save(dir);
 }
 
-/// Whether the weights of `dir` have a head that is not the embedding. What cannot be read is not
-/// decided here: who loads the weights reports it.
+/// Whether the weights of `dir` have a head that is not the embedding. False for files that cannot
+/// be read: the loader of the weights reports those.
 bool HasOwnHead(const std::string& dir) {
   const auto files = OpenWeights(dir);
   if (!files.ok()) return false;

@@ -1,4 +1,4 @@
-// Hugging Face model directories: what `from_pretrained` reads and `save_pretrained` writes.
+// Hugging Face model directories, as `from_pretrained` reads and `save_pretrained` writes them.
 //
 //   config.json                       required
 //   model.safetensors                 or model.safetensors.index.json with its shards
@@ -24,10 +24,10 @@
 
 namespace baton::engine {
 
-/// What config.json says, and whether the head is tied, for which the weights are asked too: as in
-/// transformers (5.24), the head of a model whose files have one of other values than the embedding
-/// is not tied, whatever config.json says. NotFound when the directory or config.json is missing;
-/// without weights, config.json counts.
+/// The configuration of config.json. The weights decide with it whether the head is tied: as in
+/// transformers (5.24), a head in the files whose values differ from the embedding's is not tied,
+/// whatever config.json says. NotFound when the directory or config.json is missing; without
+/// weights, config.json counts.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 
 /// The model with its weights (F32, F16 or BF16 on disk), converted to `dtype` on `device`. A tied
@@ -40,11 +40,11 @@ absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torc
 /// Files that stand beside the weights, by name: the tokenizer's and generation_config.json.
 using Companions = std::map<std::string, std::string>;
 
-/// Those that `dir` has. NotFound when there is no such directory.
+/// The companions that `dir` has. NotFound when there is no such directory.
 absl::StatusOr<Companions> ReadCompanions(const std::string& dir);
 
 struct SaveOptions {
-  /// What the file holds; absent: the model's own dtype.
+  /// Type in the file; absent: the model's own dtype.
   std::optional<torch::Dtype> dtype;
   /// The config tells which type the model had that this one was trained from (ModelConfig).
   bool keeps_model_dtype = false;
@@ -60,8 +60,9 @@ struct SaveOptions {
 /// reason. With a tensor group all its ranks call this; rank 0 writes.
 [[nodiscard]] absl::Status SaveModel(const CausalLM& model, const std::string& dir,
                                      const SaveOptions& options = {});
-/// The part of SaveModel that rank 0 does alone, `whole` being the model's WholeParameters: for who
-/// has more to gather before the first byte is written, which may take longer than others wait.
+/// The part of SaveModel that rank 0 does alone, `whole` being the model's WholeParameters: for
+/// callers that have more to gather before the first byte is written, since writing may take longer
+/// than others wait.
 [[nodiscard]] absl::Status SaveWhole(const CausalLM& model, const NamedTensors& whole,
                                      const std::string& dir, const SaveOptions& options = {});
 
@@ -70,7 +71,7 @@ struct SaveOptions {
 [[nodiscard]] absl::Status ConvertModel(const std::string& from, absl::string_view dtype,
                                         const std::string& to);
 
-// What LoadModel and SaveModel are made of, for models with other heads.
+// The parts of LoadModel and SaveModel, for models with other heads.
 
 /// The config that a saved model has: `config` in the type of `options`, or else `own`.
 absl::StatusOr<ModelConfig> ConfigToSave(ModelConfig config, torch::Dtype own,
@@ -87,14 +88,14 @@ absl::StatusOr<std::vector<std::unique_ptr<relay::SafetensorsFile>>> OpenWeights
 /// Names of all tensors that the weights of `dir` hold, sorted.
 absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir);
 
-/// What the headers of all files with weights of `dir` say, file by file. NotFound names a shard
-/// that is missing; InvalidArgument: a file is damaged, or shorter than its header says.
+/// The headers of all files with weights of `dir`, file by file. NotFound names a shard that is
+/// missing; InvalidArgument: a file is damaged, or shorter than its header says.
 absl::StatusOr<std::vector<relay::TensorEntry>> ReadTensorEntries(const std::string& dir);
 
 /// Fills `into` from the weights of `dir`, each of which must be there. A tensor that `into` has no
 /// place for is InvalidArgument, but for a head that `into` goes without.
 [[nodiscard]] absl::Status LoadWeights(const std::string& dir, const NamedTensors& into);
-/// The same for slices of tensors.
+/// As above, for slices of tensors.
 [[nodiscard]] absl::Status LoadWeightParts(const std::string& dir,
                                            const std::vector<TensorPart>& into);
 

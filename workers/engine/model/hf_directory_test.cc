@@ -273,7 +273,7 @@ TEST(LoadModel, AnotherHeadInTheFilesIsNotTied) {
                   expected["logits"].get<Logits>()),
               1e-4)
         << name;
-    // What is written of it says so itself.
+    // The config.json that is written says so itself.
     const std::string saved = folder.path(std::string("saved-") + name);
     ASSERT_TRUE(SaveModel(*model, saved).ok());
     EXPECT_FALSE(ReadJson(saved + "/config.json")["tie_word_embeddings"].get<bool>());

@@ -1,4 +1,4 @@
-// How much of what a model learned a coarser type of its weights keeps.
+// The part of a model's update that a coarser type of its weights keeps.
 #ifndef BATON_WORKERS_ENGINE_MODEL_KEPT_UPDATE_H_
 #define BATON_WORKERS_ENGINE_MODEL_KEPT_UPDATE_H_
 
@@ -13,7 +13,7 @@ namespace baton::engine {
 
 struct KeptUpdate {
   int64_t changed = 0;  ///< Weights of the trained model that differ from those of its base.
-  int64_t kept = 0;     ///< Those that still differ once both are rounded to the type.
+  int64_t kept = 0;     ///< Weights that still differ once both are rounded to the type.
 };
 
 /// Compares two model directories, tensor by tensor; a tensor that one of them lacks, or has in

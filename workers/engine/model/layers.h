@@ -29,7 +29,7 @@ torch::Tensor SwiGlu(const torch::Tensor& gate_up);
 torch::Tensor PlainProduct(const torch::Tensor& x, const torch::Tensor& weight,
                            torch::Tensor base = {});
 
-/// How a product that records gradients is computed. kByRow: as PlainProduct does, so that its
+/// The way to compute a product that records gradients. kByRow: as PlainProduct does, so that its
 /// values are bitwise those without gradients. kBlas: by the BLAS, which is faster. A product that
 /// records no gradients is a PlainProduct in both cases.
 enum class ProductKind { kBlas, kByRow };

@@ -22,7 +22,7 @@ struct CausalLM::Impl {
   Communicator* const group;  // Null: no other rank.
   const ModelConfig local;    // This rank's share of the sizes; `config` without a group.
   const torch::TensorOptions options;
-  // One, or the consecutive ones of a gathered model; `own` is not received from others.
+  // One slice, or the consecutive slices of a gathered model; `own` is not received from others.
   std::vector<std::shared_ptr<DecoderWeights>> slices;
   const size_t own;
   const bool gathered;
@@ -158,7 +158,7 @@ struct CausalLM::Impl {
     return logits.size() == 1 ? logits[0] : torch::cat(logits, 1);
   }
 
-  /// That `mine`, rank r of t, is the right slice of rank g of t_g.
+  /// Checks that `mine`, rank r of t, is the right slice of rank g of t_g.
   absl::Status CheckGather(Communicator* slice_group, Communicator* tensor_group) const {
     const int count = SizeOf(slice_group), t = SizeOf(group), r = RankIn(group);
     if (gathered) return absl::InvalidArgumentError("a gathered model cannot be gathered again");

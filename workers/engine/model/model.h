@@ -25,7 +25,8 @@
 
 namespace baton::engine {
 
-/// What mixes rows. One object serves one forward pass (or one of many, if its class says so).
+/// The layer that mixes rows. One object serves one forward pass (or one of many, if its class says
+/// so).
 class AttentionContext {
  public:
   virtual ~AttentionContext() = default;
@@ -86,7 +87,7 @@ class CausalLM {
   torch::Tensor LocalLogits(const torch::Tensor& hidden);
   VocabularyShard vocabulary_shard() const;
 
-  const ModelConfig& config() const;        ///< Of the whole model.
+  const ModelConfig& config() const;        ///< Configuration of the whole model.
   const ModelConfig& local_config() const;  ///< With this rank's heads, intermediate size, …
   Communicator* tensor_group() const;       ///< Null: this is the whole model.
   int slices() const;                       ///< 1, or those that Gather put side by side.
@@ -99,7 +100,7 @@ class CausalLM {
   /// A gathered model's are those of its slices: a divided name comes once for each, in order, with
   /// its own shard. They are to be read alone.
   const std::vector<std::pair<std::string, torch::Tensor>>& parameters() const;
-  /// What part of the whole tensor each of parameters() is, in the same order.
+  /// The part of the whole tensor that each of parameters() is, in the same order.
   const std::vector<ParameterShard>& shards() const;
 
   /// Off after Create. Gradients accumulate in parameters()[i].second.grad().

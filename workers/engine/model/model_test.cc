@@ -135,7 +135,7 @@ TEST_P(ModelTest, LogitsEqualThePlainModels) {
       torch::NoGradGuard no_grad;
       EXPECT_LT(ErrorAgainstPlain(*model, packed, LogitsOf(*model, packed)), tolerance);
     }
-    model->SetRequiresGrad(true);  // The same with what training runs.
+    model->SetRequiresGrad(true);  // As above, with the operators of training.
     EXPECT_LT(ErrorAgainstPlain(*model, packed, LogitsOf(*model, packed)), tolerance);
     PackedAttentionOptions small;  // Blocks of few queries, probabilities computed twice.
     small.max_saved_elements = 200;

@@ -75,7 +75,7 @@ struct SplitFunction : torch::autograd::Function<SplitFunction> {
   }
 };
 
-/// The same with libtorch's operators, for any device and dtype.
+/// As above, with libtorch's operators, for any device and dtype.
 Rotary::Heads ApplyWithOperators(const Tensor& qkv, const Tensor& table, const Tensor& positions,
                                  Shape shape) {
   const Tensor rows = table.index_select(0, positions).unsqueeze(1);

@@ -1,5 +1,5 @@
-// Tensor parallelism (Megatron-LM, arXiv 1909.08053): which slice of each parameter a rank holds,
-// and the two operators between ranks.
+// Tensor parallelism (Megatron-LM, arXiv 1909.08053): the slice of each parameter that a rank
+// holds, and the two operators between ranks.
 //
 //   rows of the weight (outputs) cut     q, k, v, gate, up; embedding and head by vocabulary
 //   columns of the weight (inputs) cut   o, down: each rank has a partial sum
@@ -7,7 +7,7 @@
 //
 // Rank r of `size` has [r n / size, (r + 1) n / size) of n: the slices of a size that divides
 // another contain that one's slices. Heads divide evenly; vocabulary and intermediate size need
-// not. What is whole has the same values and the same gradient, bitwise, on every rank.
+// not. Whole parameters have the same values and the same gradients, bitwise, on every rank.
 #ifndef BATON_WORKERS_ENGINE_MODEL_TENSOR_PARALLEL_H_
 #define BATON_WORKERS_ENGINE_MODEL_TENSOR_PARALLEL_H_
 
@@ -35,8 +35,8 @@ ModelConfig LocalConfig(const ModelConfig& config, int rank, int size);
 /// One parameter as a rank holds it.
 struct ParameterShard {
   std::string name;
-  std::vector<int64_t> shape;  ///< Of the whole tensor.
-  relay::Box box;              ///< This rank's part of it.
+  std::vector<int64_t> shape;  ///< Shape of the whole tensor.
+  relay::Box box;              ///< This rank's part of the tensor.
 
   bool whole() const { return box == relay::Box::Full(shape); }
 };

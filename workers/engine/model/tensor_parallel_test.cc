@@ -40,7 +40,7 @@ TEST(TensorParallelTest, SlicesByHand) {
   EXPECT_TRUE(shard((layer + "input_layernorm.weight").c_str(), {8}).whole());
 }
 
-// What the hybrid engine stands on: a slice of few ranks is made of whole slices of many.
+// The hybrid engine relies on this: a slice of few ranks is made of whole slices of many.
 TEST(TensorParallelTest, SlicesOfADivisorContainThoseOfTheMultiple) {
   ModelConfig config = testing::SharedConfig(false);
   config.num_attention_heads = config.num_key_value_heads = 8;

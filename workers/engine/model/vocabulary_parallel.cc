@@ -8,7 +8,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-/// Where a rank holds the targets' columns.
+/// The places where a rank holds the targets' columns.
 struct Places {
   Tensor column;  ///< [M, 1] int64; 0 where it does not.
   Tensor here;    ///< [M] bool.
@@ -75,7 +75,7 @@ Tensor IsLargest(const Tensor& logits, const Tensor& targets, const VocabularySh
   if (shard.group == nullptr) return x.gather(1, targets.unsqueeze(1)).squeeze(1) >= largest;
   shard.group->AllReduce(largest, Reduction::kMax);
   const Places places = PlacesOf(targets, shard.begin, x.size(1));
-  // Of each row one rank has the target's logit, and the others add nothing.
+  // One rank has the target's logit of a row, and the others add 0.
   const Tensor target = x.gather(1, places.column).squeeze(1).mul(places.here).contiguous();
   shard.group->AllReduce(target);
   return target >= largest;

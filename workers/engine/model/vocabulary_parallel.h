@@ -16,7 +16,7 @@
 
 namespace baton::engine {
 
-/// Which columns a rank's logits are.
+/// The columns that a rank's logits are.
 struct VocabularyShard {
   Communicator* group = nullptr;  ///< Null: the whole vocabulary.
   int64_t begin = 0;              ///< Id of the first column.

@@ -1,5 +1,5 @@
-// A model's parameters as the bytes of a safetensors file: what a relay segment and a checkpoint
-// hold. The layout (names, shapes, offsets) is fixed by the config and the dtype alone.
+// A model's parameters as the bytes of a safetensors file, as a relay segment and a checkpoint hold
+// them. The layout (names, shapes, offsets) is fixed by the config and the dtype alone.
 #ifndef BATON_WORKERS_ENGINE_MODEL_WEIGHTS_IO_H_
 #define BATON_WORKERS_ENGINE_MODEL_WEIGHTS_IO_H_
 
@@ -68,7 +68,7 @@ class WeightsImage {
 /// A part of a named tensor, to be filled from the whole.
 struct TensorPart {
   ParameterShard shard;  ///< Name, whole shape and box.
-  torch::Tensor tensor;  ///< Of the box's shape.
+  torch::Tensor tensor;  ///< Has the box's shape.
 };
 
 /// Whole tensors as parts of themselves; a model's parameters as what a rank holds of them.

@@ -46,7 +46,7 @@ class CheckWeightsTest : public ::testing::Test {
   std::string Problem(ScalarHead head = ScalarHead::kNone,
                       const std::string& name = "model") const {
     const absl::Status status = CheckWeights(Dir(name), head);
-    // What is good here can be loaded, and what cannot be loaded is named here.
+    // Weights that pass the check can be loaded, and the check names those that cannot.
     if (head == ScalarHead::kNone) {
       EXPECT_EQ(status.ok(), LoadModel(Dir(name), torch::kFloat32, torch::kCPU).ok()) << status;
     }

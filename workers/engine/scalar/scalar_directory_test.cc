@@ -148,7 +148,7 @@ TEST_P(ScalarGoldenTest, EveryScalarIsTransformers) {
   const auto scores = ComputeScores(**model, batch).value();
   nlohmann::json ours = {{"sequences", expected["sequences"]}, {"values", nlohmann::json::array()}};
   for (size_t i = 0; i < batch.size(); ++i) {
-    std::vector<float> row = values[i];  // Of rows 0 … L - 2; the score is of row L - 1.
+    std::vector<float> row = values[i];  // Values are of rows 0 … L - 2; the score is of row L - 1.
     row.push_back(scores[i]);
     const auto wanted = expected["values"][i].get<std::vector<float>>();
     ASSERT_EQ(row.size(), wanted.size());

@@ -33,8 +33,8 @@ class ScalarModel {
                                                              bool head_bias = false,
                                                              Communicator* tensor_group = nullptr);
 
-  /// The decoder of `model`, copied, under a head of zeros: every value is 0 until it learns. Of
-  /// the same tensor group.
+  /// The decoder of `model`, copied, under a head of zeros: every value is 0 until it learns. It
+  /// has the same tensor group.
   static absl::StatusOr<std::unique_ptr<ScalarModel>> FromCausalLM(const CausalLM& model,
                                                                    torch::Dtype dtype,
                                                                    torch::Device device);
@@ -42,7 +42,8 @@ class ScalarModel {
   /// The scalars of `packed`'s prediction rows, [M] in the model's dtype. Gradients reach the
   /// parameters unless they are disabled.
   torch::Tensor Forward(const PackedRows& packed) { return Scalars(States(packed)); }
-  /// Its two halves: final states of those rows [M, hidden_size], and the head on states.
+  /// The two halves of the forward pass: final states of those rows [M, hidden_size], and the head
+  /// on states.
   torch::Tensor States(const PackedRows& packed);
   torch::Tensor Scalars(const torch::Tensor& states);
 
@@ -54,7 +55,7 @@ class ScalarModel {
   /// Hugging Face names and parameters, sorted by name: the decoder's (model.…) and score.weight
   /// [1, hidden_size], and score.bias [1] if there is one. Change them in place only (model.h).
   const NamedTensors& parameters() const { return parameters_; }
-  /// The same, as what part of the whole tensors a rank holds (model.h: shards).
+  /// As above, as the parts of the whole tensors that a rank holds (model.h: shards).
   std::vector<TensorPart> parts() const;
   /// Whole tensors, gathered by all ranks of the tensor group together; without one, parameters().
   absl::StatusOr<NamedTensors> WholeParameters() const;

@@ -62,7 +62,7 @@ TEST(ScalarModel, StartsFromAnActorUnderAHeadOfZeros) {
   EXPECT_EQ(names.back(), "score.weight");
   EXPECT_THAT(critic->parameters().back().second.sizes().vec(), ElementsAre(1, 8));
   EXPECT_EQ(names.size(), actor->parameters().size());  // The head in place of lm_head.
-  // It is a copy: the actor goes on alone.
+  // The critic has a copy: the actor goes on alone.
   torch::NoGradGuard no_grad;
   actor->parameters()[1].second.add_(1);
   EXPECT_FALSE(torch::equal(actor->parameters()[1].second, critic->parameters()[0].second));

@@ -1,4 +1,4 @@
-// Trains a model with a scalar head: a critic on returns, a reward model on preferences.
+// The trainer of a model with a scalar head: a critic on returns, a reward model on preferences.
 //
 // Updates are made as the policy's are (update_loop.h); the losses of micro-batches add up exactly.
 // Ranks may train one model together, as there (trainer.h). Same model, optimizer state and batch:
@@ -64,7 +64,7 @@ class ScalarTrainer {
   absl::StatusOr<Metrics> UpdatePreferences(absl::Span<const PreferencePair> pairs,
                                             const UpdateOptions& options);
 
-  /// Why steps of the last update were skipped, one line each.
+  /// The reasons why steps of the last update were skipped, one line each.
   const std::vector<std::string>& skip_reasons() const { return loop_.skip_reasons(); }
 
   [[nodiscard]] absl::Status SaveOptimizer(const std::string& path) const;
@@ -76,9 +76,9 @@ class ScalarTrainer {
   struct MiniBatch : MiniBatchPlan {
     int64_t begin = 0, size = 0;
     double terms = 0;             ///< Unmasked tokens, or pairs.
-    std::vector<double> weights;  ///< Of an unmasked token, per sequence.
+    std::vector<double> weights;  ///< Weight of an unmasked token, per sequence.
   };
-  /// What a micro-batch contributes to the metrics of its step, in the order of their names.
+  /// A micro-batch's contribution to the metrics of its step, in the order of their names.
   using Sums = std::array<double, 3>;
   using Names = std::array<const char*, 3>;
   /// Adds the gradients of one micro-batch. `last`: of this optimizer step.
@@ -106,7 +106,7 @@ class ScalarTrainer {
   UpdateLoop loop_;
 };
 
-/// How well a model tells chosen from rejected, without gradients.
+/// A report of how well a model tells chosen from rejected, without gradients.
 struct PreferenceReport {
   double loss = 0;      ///< Mean of the Bradley-Terry loss.
   double accuracy = 0;  ///< Share of pairs with the chosen one ahead; equal scores count half.

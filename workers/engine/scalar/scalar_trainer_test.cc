@@ -173,7 +173,7 @@ TEST(ScalarTrainer, AResponseOfOneTokenAndAMaskedRow) {
   one.returns = {1};
   TrainSequence masked = one;
   masked.loss_mask = {0};
-  masked.returns = {std::numeric_limits<float>::quiet_NaN()};  // It is masked.
+  masked.returns = {std::numeric_limits<float>::quiet_NaN()};  // The token is masked.
   const double v = ComputeValues(*made.scalar, {one}).value()[0][0];
   const auto trainer = MakeScalarTrainer(*made.scalar, Measuring());
   LossSpec loss;

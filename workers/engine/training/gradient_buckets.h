@@ -1,4 +1,4 @@
-// Sums gradients over a group while the backward pass that makes them is still running.
+// The sum of gradients over a group, made while the backward pass is still running.
 //
 // The gradients lie in one flat buffer, in the order in which a backward pass finishes them, cut
 // into buckets. A bucket's all-reduce starts when the last of its gradients is there and all
@@ -69,7 +69,7 @@ class GradientBuckets {
   const torch::Tensor flat_;
   Communicator* const group_;
   std::vector<Bucket> buckets_;
-  std::vector<size_t> bucket_of_;  ///< Of each gradient.
+  std::vector<size_t> bucket_of_;  ///< Bucket of each gradient.
   /// Autograd's accumulators and the hooks on them.
   std::vector<std::pair<std::shared_ptr<torch::autograd::Node>, uintptr_t>> hooks_;
 

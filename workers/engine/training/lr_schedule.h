@@ -1,4 +1,4 @@
-// The learning rate as a pure function of the job's step, and of which of the step's updates it is.
+// The learning rate as a pure function of the job's step, and of the update's index in the step.
 //
 // Update k (from 0) of the n that step s (from 0) makes:
 //   warm-up   s < warmup_steps:  lr * (s + (k + 1) / n) / warmup_steps

@@ -49,7 +49,7 @@ TEST(LrScheduleTest, LinearFallsToItsFloorAndStays) {
   EXPECT_DOUBLE_EQ(schedule.At(11), 1.0);
 }
 
-// Whatever a step's updates are, the first begins where the step before it left off.
+// However many updates a step has, the first one begins where the step before it left off.
 TEST(LrScheduleTest, TheUpdatesOfAStepDivideIt) {
   // Warm-up to 12 in 2 steps, then down to 0 in 4.
   const LrSchedule schedule = Make("linear", 12.0, 0, 2, 6);

@@ -27,8 +27,8 @@
 
 namespace baton::engine {
 
-/// What a trainer asks of an optimizer. The ranks of a group call all but `step` and `schedule`
-/// together. May throw libtorch's exceptions and CollectiveError.
+/// The interface of optimizers for a trainer. The ranks of a group call all but `step` and
+/// `schedule` together. May throw libtorch's exceptions and CollectiveError.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -51,7 +51,7 @@ class Optimizer {
   virtual const LrSchedule& schedule() const = 0;
 
   /// One safetensors file: exp_avg.NAME and exp_avg_sq.NAME for every parameter, whole, and step
-  /// (I64), whatever the ranks. Atomic; of the ranks one writes. Loading restores the same bits; a
+  /// (I64), whatever the ranks. Atomic; one of the ranks writes. Loading restores the same bits; a
   /// file that does not fit these parameters is InvalidArgument or NotFound and changes nothing.
   [[nodiscard]] virtual absl::Status Save(const std::string& path) const = 0;
   [[nodiscard]] virtual absl::Status Load(const std::string& path) = 0;

@@ -77,7 +77,7 @@ TEST(ParallelTrainerTest, EqualsOneProcess) {
         if (data.size() > 1) {
           EXPECT_GE(got->at("perf/imbalance"), 1);
         }
-        if (data.size() == 2) {  // Of five ranks one has no sequence of a mini-batch of four.
+        if (data.size() == 2) {  // One of five ranks has no sequence of a mini-batch of four.
           const auto& optimizer = dynamic_cast<const ShardedAdamW&>(part->optimizer());
           EXPECT_GT(optimizer.overlapped_buckets(), 0);
         }
@@ -167,7 +167,7 @@ TEST(ParallelTrainerTest, DifferentBatchesAreRefusedByAll) {
   });
 }
 
-// Lengths are uneven, masks and texts among them, and of five ranks one has nothing to do: with the
+// Lengths are uneven, masks and texts among them, and one of five ranks has nothing to do: with the
 // headers of the others' sequences every rank makes the very step that it makes with all of them.
 TEST(ParallelTrainerTest, ARankNeedsItsShareAlone) {
   const ModelConfig config = testing::SharedConfig(false);

@@ -81,7 +81,7 @@ absl::StatusOr<double> ShardedAdamW::GradientNorm() const {
   std::vector<Tensor> of_slots;
   for (const Slot& slot : slots_) of_slots.push_back(SquaredNorm(slot.gradient));
   const Tensor squares = torch::stack(of_slots).to(torch::kCPU);
-  Tensor sums = torch::zeros({2}, torch::kFloat64);  // Of slices, of whole parameters.
+  Tensor sums = torch::zeros({2}, torch::kFloat64);  // Sums over slices, and over whole parameters.
   for (size_t i = 0; i < slots_.size(); ++i) {
     sums[slots_[i].shard.whole() ? 1 : 0] += squares[static_cast<int64_t>(i)];
   }

@@ -32,7 +32,7 @@ struct Trainer::MiniBatch : MiniBatchPlan {
   int64_t begin = 0;  ///< Index of its first sequence in the batch.
   absl::Span<const TrainSequence> sequences;
   SequenceWeights weights;
-  absl::Span<const SequenceCorrection> corrections;  ///< Of `sequences`; empty: none.
+  absl::Span<const SequenceCorrection> corrections;  ///< Corrections of `sequences`; empty: none.
 };
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(CausalLM* model,

@@ -1,4 +1,4 @@
-// Trains a CausalLM on sequences with a prompt and a response, and scores them.
+// The trainer of a CausalLM: trains it on sequences with a prompt and a response, and scores them.
 //
 // Updates are made by UpdateLoop (update_loop.h). The loss is normalised over the whole mini-batch
 // (aggregation.h), so how it is cut into micro-batches does not matter. Sequences lie packed in
@@ -8,7 +8,7 @@
 // part of every mini-batch (a data group), or both, rank = data rank * tensor ranks + tensor rank.
 // All of them make the same calls with the same batch; each trains on the sequences that
 // RankAgreement gives its data rank (Share), with the weights that the whole mini-batch gives their
-// tokens. Of the other sequences it needs the headers alone (TrainSequence::remote_length).
+// tokens. It needs only the headers of the other sequences (TrainSequence::remote_length).
 // Gradients are added up while backward still runs, moments are divided (sharded_adamw.h), and
 // metrics are those of one process. A rank on its own takes none of these paths.
 //
@@ -78,14 +78,14 @@ class Trainer {
                                                        const LossSpec& loss,
                                                        const UpdateOptions& options);
 
-  /// The sequences of `batch` that this rank trains on in such an Update, ascending: of no others
-  /// does it need tokens and columns. Those of `batch` may be remote. InvalidArgument as Update.
+  /// The sequences of `batch` that this rank trains on in such an Update, ascending: it needs the
+  /// tokens and columns of no others. Those of `batch` may be remote. InvalidArgument as Update.
   /// Not collective.
   absl::StatusOr<std::vector<int64_t>> Share(absl::Span<const TrainSequence> batch,
                                              const LossSpec& loss,
                                              const UpdateOptions& options) const;
 
-  /// Why steps of the last Update were skipped, one line each.
+  /// The reasons why steps of the last Update were skipped, one line each.
   const std::vector<std::string>& skip_reasons() const { return loop_.skip_reasons(); }
 
   /// ComputeLogProbs of the model as it stands.

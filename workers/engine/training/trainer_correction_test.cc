@@ -341,7 +341,8 @@ std::vector<TrainSequence> BesideTexts() {
   return batch;
 }
 
-// Such a step would learn from the text alone, and its entropy would be that of no token.
+// A step without policy tokens would learn from the text alone, and its entropy would be that of no
+// token.
 TEST(TrainerCorrectionTest, TextMakesNoStepBesideAPolicyThatIsRejectedWhole) {
   LossSpec loss;
   loss.kind = LossSpec::kPpoClip;
@@ -422,7 +423,7 @@ void ExpectSame(const std::map<std::string, double>& got,
   }
 }
 
-// One mini-batch of four has few tokens left, and of five ranks some have nothing to do. Each rank
+// One mini-batch of four has few tokens left, and some of five ranks have nothing to do. Each rank
 // has its share alone. The mean weight is that of the whole batch, not of a mini-batch or a rank.
 TEST(TrainerCorrectionTest, EqualHoweverTheBatchIsDivided) {
   const ModelConfig config = testing::SharedConfig(false);

@@ -1,5 +1,4 @@
-// The loss of some rows of a mini-batch, and the sums that its metrics are made of. Internal to
-// the trainer.
+// The loss of some rows of a mini-batch, and the sums for its metrics. Internal to the trainer.
 #ifndef BATON_WORKERS_ENGINE_TRAINING_TRAINER_LOSS_H_
 #define BATON_WORKERS_ENGINE_TRAINING_TRAINER_LOSS_H_
 
@@ -20,14 +19,14 @@
 
 namespace baton::engine {
 
-/// What the loss needs beside the logits, for the M rows of a micro-batch: [M] each, float. Those
-/// that the loss does not use stay undefined.
+/// The columns that the loss needs beside the logits, for the M rows of a micro-batch: [M] each,
+/// float. Columns that the loss does not use stay undefined.
 struct LossColumns {
   torch::Tensor weights;  ///< Aggregation weights (aggregation.h).
   torch::Tensor old_log_probs;
   torch::Tensor advantages;
   torch::Tensor ref_log_probs;
-  torch::Tensor nll_weights;          ///< Of -log_prob: positive and pretraining terms.
+  torch::Tensor nll_weights;          ///< Weights of -log_prob: positive and pretraining terms.
   torch::Tensor policy_rows;          ///< 0 for rows of pretraining text, else 1.
   torch::Tensor is_weights;           ///< Truncated importance weights (rollout_correction.h).
   torch::Tensor sequences;            ///< int64: which sequence a row belongs to.

@@ -406,7 +406,7 @@ TEST(TrainerTest, ABadMiniBatchIsSkippedAndTheOthersApplied) {
   ASSERT_EQ(trainer->skip_reasons().size(), 1);
   EXPECT_THAT(trainer->skip_reasons()[0],
               AllOf(HasSubstr("mini-batch from sequence 4"), HasSubstr("sequence 5, response")));
-  // The same as never having seen it.
+  // The result is as if the model had never seen the sequence.
   auto other = MakeModel(TinyConfig(), torch::kFloat32);
   auto without = MakeTrainer(*other, Learning());
   Update(*without, {batch.begin(), batch.begin() + 4}, loss);

@@ -132,7 +132,7 @@ absl::Status UpdateLoop::Step(size_t index, const MiniBatchPlan& mini_batch,
       const bool last = i + 1 == mini_batch.micro_batches.size();
       status = work.accumulate(index, mini_batch.micro_batches[i], last);
     }
-    // Also a rank that failed takes part: the others must not wait for it.
+    // A rank that failed takes part, too: the others must not wait for it.
     optimizer_->ReduceGradients();
     BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, sums));
     BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());

@@ -1,6 +1,6 @@
-// What the updates of every trainer are made of: for each epoch, for each mini-batch, clear the
-// gradients; for each micro-batch run forward and backward; clip; one AdamW step. A step whose loss
-// or gradient is not finite is skipped. What a micro-batch computes is the trainer's own.
+// The loop of every trainer's updates: for each epoch, for each mini-batch, clear the gradients;
+// for each micro-batch run forward and backward; clip; one AdamW step. A step whose loss or
+// gradient is not finite is skipped. The trainer says what a micro-batch computes.
 #ifndef BATON_WORKERS_ENGINE_TRAINING_UPDATE_LOOP_H_
 #define BATON_WORKERS_ENGINE_TRAINING_UPDATE_LOOP_H_
 
@@ -31,8 +31,8 @@ struct UpdateOptions {
   std::function<bool()> cancelled;  ///< Asked before each optimizer step; may be empty.
   /// Steps of the job before this one: what the learning rate's schedule counts.
   int64_t step = 0;
-  /// Why this rank lacks tokens of its share, if it does. All ranks answer the error, so none of
-  /// them waits for this one.
+  /// The reason if this rank lacks tokens of its share. All ranks answer the error, so none of them
+  /// waits for this one.
   absl::Status fetched;
 };
 
@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<int64_t>> ShareOf(const absl::StatusOr<std::vector<Mi
   return SequencesOf<MiniBatch>(*plan);
 }
 
-/// What one kind of update does in a step.
+/// The work of one kind of update in a step.
 struct UpdateWork {
   /// Sets the sums of the step to 0, and says where they are: they are added up over data ranks.
   absl::FunctionRef<absl::Span<double>()> clear_sums;
@@ -91,11 +91,11 @@ class UpdateLoop {
   [[nodiscard]] absl::Status Begin(absl::Span<const TrainSequence> batch,
                                    const absl::StatusOr<std::vector<int64_t>>& share,
                                    const UpdateOptions& options);
-  /// The same where every rank has the whole batch.
+  /// As above, where every rank has the whole batch.
   [[nodiscard]] absl::Status BeginWhole(absl::Span<const TrainSequence> batch,
                                         const UpdateOptions& options);
 
-  /// This rank's micro-batches, of a mini-batch whose items take so many rows (0: none).
+  /// Plans this rank's micro-batches of a mini-batch whose items take so many rows (0: none).
   [[nodiscard]] absl::Status PlanMicro(const std::vector<int64_t>& lengths,
                                        const SequenceCost& cost, const UpdateOptions& options,
                                        MiniBatchPlan& mini_batch) const;
@@ -108,7 +108,7 @@ class UpdateLoop {
                                                     const std::string& prefix,
                                                     const UpdateWork& work);
 
-  /// Why steps of the last update were skipped, one line each.
+  /// The reasons why steps of the last update were skipped, one line each.
   const std::vector<std::string>& skip_reasons() const { return skip_reasons_; }
 
   RankAgreement& ranks() { return ranks_; }

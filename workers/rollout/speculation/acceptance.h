@@ -1,4 +1,4 @@
-// How likely the tokens of a draft are accepted, learned from the drafts that were verified.
+// The probability that a draft's tokens are accepted, learned from the drafts that were verified.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_ACCEPTANCE_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_ACCEPTANCE_H_
 
@@ -11,8 +11,8 @@
 
 namespace baton::rollout {
 
-/// What a tree cache says of a node of a draft, given that its parent is accepted. (A root's parent
-/// is the context, which is accepted.)
+/// A tree cache's evidence for a node of a draft, given that its parent is accepted. (A root's
+/// parent is the context, which is accepted.)
 struct NodeEvidence {
   float share = 1;  // of what was seen behind the parent, (0, 1]
   float seen = 1;   // how much that was (Draft.seen)
@@ -24,9 +24,9 @@ struct NodeEvidence {
 /// The share of earlier responses that went on so says the more the more responses there were, and
 /// the longer they agreed before; and the less the more the policy has changed since. So nodes are
 /// counted by share (in steps of a factor of sqrt 2), by seen and by matched (in steps of a factor
-/// of 2). Only nodes whose parent was accepted are counted: of the others it is not known what
-/// would have been drawn. Of a class without counts the share itself is believed; counts fade, so a
-/// class that seemed not to pay is tried again.
+/// of 2). Only nodes whose parent was accepted are counted: for the others it is not known what
+/// would have been drawn. For a class without counts the share itself is believed; counts fade, so
+/// a class that seemed not to pay is tried again.
 class Acceptance {
  public:
   /// A node was verified, and its parent was accepted; `accepted`: so was the node.

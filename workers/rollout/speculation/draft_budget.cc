@@ -7,7 +7,7 @@
 namespace baton::rollout {
 namespace {
 
-// What is expected must be better by this factor, for estimates err.
+// The expected speed must be better by this factor, for estimates err.
 constexpr double kLeastGain = 1.05;
 // Tokens that are verified to learn the cost of a row, for each decoding response and at least so
 // many.
@@ -21,7 +21,7 @@ struct LikelyNode {
   ChosenNode node;
 };
 
-// How many of the likeliest nodes pay.
+// The number of the likeliest nodes that pay.
 size_t Paying(absl::Span<const LikelyNode> nodes, int64_t decoding, const PassCost& cost) {
   double tokens = static_cast<double>(decoding);
   const double plain_seconds = cost.Seconds(decoding);
@@ -70,8 +70,8 @@ std::vector<ChosenNode> ChooseNodes(absl::Span<const NodeProbabilities> drafts, 
       if (drafts[i][k] >= least) nodes.push_back({drafts[i][k], {i, k}});
     }
   }
-  // Of equals those of the first draft, in its order: so parents come first, and the order is the
-  // same on every machine.
+  // Among equals, the first draft's nodes come first, in its order: so parents come first, and the
+  // order is the same on every machine.
   std::sort(nodes.begin(), nodes.end(), [](const LikelyNode& a, const LikelyNode& b) {
     if (a.probability != b.probability) return a.probability > b.probability;
     return a.node.draft != b.node.draft ? a.node.draft < b.node.draft : a.node.node < b.node.node;

@@ -1,4 +1,4 @@
-// How many tokens of each draft a forward pass verifies. It never spends what does not pay.
+// The number of tokens of each draft that a forward pass verifies: only as many as pay.
 //
 // A pass that decodes r responses and verifies k draft tokens besides takes T(r + k) seconds
 // (PassCost), and yields r tokens and those of the draft that are accepted. The budget takes the
@@ -22,7 +22,8 @@
 
 namespace baton::rollout {
 
-/// How likely each node of a draft is accepted; no likelier than its parent, which comes before it.
+/// The probability that each node of a draft is accepted; at most its parent's, which comes before
+/// it.
 using NodeProbabilities = std::vector<double>;
 
 struct ChosenNode {
@@ -33,15 +34,15 @@ struct ChosenNode {
 /// line of the cost it would take more time than it saves. 0: that is not known.
 double LeastProbability(int64_t decoding, const PassCost& cost);
 
-/// Whether drafts may raise the tokens a second of `decoding` responses at all: if there were
-/// `most` nodes, each accepted with `probability`, and to draft takes `draft_seconds`. True while
-/// the cost of a pass is not known.
+/// Whether drafts may raise the tokens a second of `decoding` responses at all: with `most` nodes,
+/// each accepted with `probability`, if drafting takes `draft_seconds`. True while the cost of a
+/// pass is not known.
 bool MayPay(int64_t decoding, int64_t most, double probability, double draft_seconds,
             const PassCost& cost);
 
-/// Which nodes are verified beside `decoding` responses: the likeliest of all drafts, at most
-/// `most`, the likeliest first. So a parent comes before its children. While the cost of a pass is
-/// not known, a few, so that it becomes known.
+/// The nodes to verify beside `decoding` responses: the likeliest of all drafts, at most `most`,
+/// the likeliest first. So a parent comes before its children. While the cost of a pass is not
+/// known, a few nodes, so that it becomes known.
 std::vector<ChosenNode> ChooseNodes(absl::Span<const NodeProbabilities> drafts, int64_t decoding,
                                     size_t most, const PassCost& cost);
 

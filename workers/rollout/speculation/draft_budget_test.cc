@@ -116,7 +116,7 @@ TEST(GainGuardTest, RestsAfterALossAndLongerAfterTheNext) {
   EXPECT_FALSE(guard.Rests());
 }
 
-// A guard that hears of passes of 4 plain tokens. Every tenth yields `lucky`, the others none.
+// A guard that is told of passes of 4 plain tokens. Every tenth yields `lucky`, the others none.
 int PassesUntilRest(double lucky, int most) {
   GainGuard guard;
   for (int i = 0; i < most; ++i) {

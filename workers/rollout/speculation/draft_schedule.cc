@@ -11,9 +11,9 @@ namespace {
 
 constexpr int64_t kLongestBackOff = 256;  // passes
 constexpr int64_t kBackOffAfter = 4;      // passes in a row whose drafts are in vain
-// Of the time of passes, what drafts may take that are all in vain.
+// The share of the passes' time that drafts may take which are all in vain.
 constexpr double kVainShare = 0.0025;
-// One pass of so many is drafted although it cannot pay, by what is known.
+// One pass in this many gets drafts although they are not expected to pay.
 constexpr int64_t kProbeInterval = 512;
 // While the cost of a row is not known, one pass of so many has drafts: it shows in the difference.
 // It does not where as many responses run all the time, and each gets few. So this is tried only in
@@ -52,7 +52,7 @@ GainGuard& DraftSchedule::GuardOf(int64_t decoding) {
   return guards_[Mutant("one-guard-for-all-sizes") ? 0 : size];
 }
 
-// Of so many responses that may have drafts, the first ones get them.
+// The number of responses that get drafts, of `responses` that may have them: the first ones.
 size_t DraftSchedule::Asked(size_t responses) {
   const bool full = pass_.decoding >> kFullBatch > 0 && !Mutant("full-batch-tried-whole");
   return full && !GuardOf(pass_.decoding).Pays() ? std::min(responses, kTried) : responses;

@@ -1,4 +1,4 @@
-// The decision for which passes drafts are made, and for how many responses.
+// The decision in which passes drafts are made, and for how many responses.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_DRAFT_SCHEDULE_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_DRAFT_SCHEDULE_H_
 
@@ -11,7 +11,7 @@
 
 namespace baton::rollout {
 
-/// What the drafts of one pass took. Seconds by the clock on the wall.
+/// The cost of the drafts of one pass, in wall-clock seconds.
 struct DraftingEffort {
   int64_t followed = 0;  ///< Tokens that went into trees …
   double follow_seconds = 0;
@@ -36,7 +36,7 @@ class DraftSchedule {
   /// `responses`, at least one, may have drafts in the pass, of `max_nodes` nodes together. Returns
   /// for how many of them drafts are to be made.
   size_t Begin(size_t responses, int64_t max_nodes);
-  /// They were made.
+  /// The drafts were made.
   void NoteDrafts(const DraftingEffort& effort);
   /// A response with a draft got `tokens` tokens; `computed` nodes of its draft had rows.
   void NoteTokens(int64_t tokens, int64_t computed);
@@ -56,11 +56,11 @@ class DraftSchedule {
   struct Pass {
     int64_t decoding = 0;            // responses
     bool asked = false;              // drafts were made, though perhaps none was chosen
-    bool ahead = false;              // nothing was made in earnest
+    bool ahead = false;              // no response was foreground work
     bool drafted_elsewhere = false;  // some responses had drafts that were not made here
     int64_t unasked = 0;             // responses for which none was made
     DraftingEffort effort;
-    // What came of it.
+    // The pass's outcome.
     int64_t rows = 0, computed = 0, tokens = 0;
     double seconds = 0;
   };
@@ -77,7 +77,7 @@ class DraftSchedule {
   std::array<GainGuard, kGuards> guards_;
   Pass pass_;
   bool ahead_ = false;
-  // Where nothing paid lately, it is not even asked what might: to draft costs time as well.
+  // If nothing paid lately, the schedule does not even ask for drafts: drafting costs time as well.
   int64_t vain_ = 0;               // drafts in a row for which the budget was zero
   int64_t rest_ = 0;               // passes without drafts that are left
   int64_t learning_ = 0;           // passes while the cost of a row was not known

@@ -1,8 +1,8 @@
-// Whether drafts have paid so far, as measured and not as expected.
+// A guard that measures whether drafts have paid so far, and stops them if not.
 //
-// Owns what passes with drafts yielded, and what plain passes would have yielded in the same time.
-// If that was more, and more than by chance, speculation rests for some passes; the more often that
-// happens, the longer. Chance is large: most of what drafts yield comes from few lucky passes.
+// It compares the yield of passes with drafts with what plain passes would have yielded in the same
+// time. If plain passes yield significantly more, speculation rests for some passes; the more often
+// that happens, the longer. Chance is large: most of what drafts yield comes from few lucky passes.
 // Where a gain is unlikely, it also rests if after a trial none is seen.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_GAIN_GUARD_H_
@@ -11,8 +11,9 @@
 
 namespace baton::rollout {
 
-/// Of the `seconds` in which the trees were told `followed` tokens, those that a pass is charged
-/// which made `made`: what had waited since passes without drafts is not its cost.
+/// The share of `seconds`, in which the trees were told `followed` tokens, that is charged to a
+/// pass which made `made` of them: tokens that had waited since passes without drafts are not its
+/// cost.
 double FollowingOf(int64_t made, int64_t followed, double seconds);
 
 class GainGuard {

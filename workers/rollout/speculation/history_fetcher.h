@@ -1,4 +1,4 @@
-// Fills the trees of prompts that this replica knows nothing of with what was said to them
+// A fetcher that fills the trees of prompts that are new to this replica with their responses from
 // elsewhere.
 //
 // A worker that is new, or replaced another, or gets a prompt that another one had, begins without
@@ -26,7 +26,7 @@ namespace baton::rollout {
 
 /// A prompt of the job's data.
 struct HistoryPrompt {
-  bool of_evaluation = false;  ///< Of the validation data, whose ids are counted apart.
+  bool of_evaluation = false;  ///< A prompt of the validation data, whose ids are counted apart.
   uint64_t prompt_id = 0;
   std::vector<int32_t> tokens;
 };
@@ -37,11 +37,12 @@ struct HistoryResponse {
   uint64_t policy_version = 0;  ///< 0: of another job.
 };
 
-/// Where histories come from.
+/// The source of histories.
 class HistorySource {
  public:
   virtual ~HistorySource() = default;
-  /// What was said to these prompts: of each the newest response first. Blocks. One call at a time.
+  /// The responses to these prompts: the newest response of each prompt first. Blocks. One call at
+  /// a time.
   virtual absl::StatusOr<std::vector<HistoryResponse>> Fetch(
       absl::Span<const HistoryPrompt> prompts) = 0;
   /// Ends that call and every later one at once, with an error. Any thread may call it.

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 
 using Fetched = absl::StatusOr<std::vector<HistoryResponse>>;
 
-// What tests see of a source that the fetcher owns. A Fetch waits until it is let go on.
+// The tests' view of a source that the fetcher owns. A Fetch waits until it is let go on.
 struct Log {
   absl::Mutex mu;
   std::vector<std::vector<uint64_t>> fetches ABSL_GUARDED_BY(mu);  // prompt ids
@@ -145,7 +145,7 @@ TEST_F(HistoryFetcherTest, AnAnswerIsOfAsManyPromptsAsAreAllowed) {
 // The data changed: the id is of another prompt now, and nobody asks for the old one.
 TEST_F(HistoryFetcherTest, ResponsesToAnotherPromptAreDropped) {
   log_->answer = [](absl::Span<const HistoryPrompt>) -> Fetched {
-    // They are added from the last one on.
+    // Responses are added from the last one on.
     return std::vector<HistoryResponse>{{PromptOf(10), {7}, 3}, {PromptOf(99), {5, 6}, 3}};
   };
   Start();
@@ -183,7 +183,7 @@ TEST_F(HistoryFetcherTest, WhatFailsIsTriedAgainAFewTimes) {
   EXPECT_THAT(log_->WaitFor(7).back(), ElementsAre(12));
 }
 
-// That the controller is busy with others is no reason to give a prompt up.
+// A controller that is busy with others is no reason to give a prompt up.
 TEST_F(HistoryFetcherTest, ABusyControllerIsAskedUntilItAnswers) {
   options_.most_tries = 2;
   int busy = 6;

@@ -2,7 +2,7 @@
 // the job again.
 //
 // That happens after a pause, when the job's trainer died, or when the controller was restarted.
-// What the drafter learned holds still: what the policy said, and what a pass costs here.
+// The drafter's knowledge is still valid: the policy's responses, and the cost of a pass here.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_KEPT_DRAFTER_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_KEPT_DRAFTER_H_
 

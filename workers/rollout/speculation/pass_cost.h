@@ -1,5 +1,5 @@
-// What a forward pass of the engine costs: a part that does not depend on the batch, and a part for
-// each row. A row is a token whose logits or keys and values the pass computes.
+// The cost of a forward pass of the engine: a part that does not depend on the batch, and a part
+// for each row. A row is a token whose logits or keys and values the pass computes.
 #ifndef BATON_WORKERS_ROLLOUT_SPECULATION_PASS_COST_H_
 #define BATON_WORKERS_ROLLOUT_SPECULATION_PASS_COST_H_
 
@@ -15,12 +15,12 @@ namespace baton::rollout {
 /// with drafts that do not pay.
 class PassCost {
  public:
-  /// A pass computed `rows` rows, at least one, in `seconds`. What makes no sense is ignored.
+  /// A pass computed `rows` rows, at least one, in `seconds`. Senseless numbers are ignored.
   void Note(int64_t rows, double seconds);
 
   /// False: too few passes so far, or all had about as many rows. Once known it remains so.
   bool known() const { return level_ > 0; }
-  /// Of a pass of so many rows, at least one; 0 while not known.
+  /// Cost of a pass of so many rows, at least one; 0 while not known.
   double Seconds(int64_t rows) const;
   /// The line, in seconds; 0 while not known.
   double fixed() const { return level_ * fixed_; }

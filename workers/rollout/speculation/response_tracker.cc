@@ -13,7 +13,7 @@ namespace {
 // Tokens of a running response, and of all that ended, that wait to be followed.
 constexpr size_t kMostWaiting = 2048;
 constexpr int64_t kMostEnded = 1 << 20;
-// Of those that ended, so many are followed in one pass: some milliseconds.
+// Tokens of ended responses that are followed in one pass: some milliseconds.
 constexpr int64_t kMostAtOnce = 1 << 13;
 
 }  // namespace
@@ -58,7 +58,7 @@ void ResponseTracker::Append(uint64_t id, absl::Span<const int32_t> tokens) {
   if (waiting.size() >= kMostWaiting && !PutIntoTree(found->second)) running_.erase(found);
 }
 
-// False: it has a token that is none. What the engine draws is a token; a resumed one may be
+// False: it has a number that is no token. The engine draws tokens only; a resumed number may be
 // anything, and then the response gets no drafts.
 bool ResponseTracker::PutIntoTree(Running& response) {
   if (response.cursor == nullptr) response.cursor = cache_->Begin(response.prompt, response.age);
@@ -95,7 +95,7 @@ ResponseTracker::Said ResponseTracker::TakeFirst(std::list<Ended>::iterator ende
 
 int64_t ResponseTracker::FollowFirst(std::list<Ended>::iterator ended) {
   const Said said = TakeFirst(ended);
-  // It fails if something resumed was no token; nothing of the response is learned then.
+  // Appending fails if a resumed number was no token; nothing of the response is learned then.
   if (!Mutant("ended-responses-not-followed")) {
     cache_->Add(said.prompt, said.tokens, said.age).IgnoreError();
   }
@@ -113,8 +113,8 @@ void ResponseTracker::End(uint64_t id) {
   Running response = std::move(found->second);
   running_.erase(found);
   if (response.cursor != nullptr && !Mutant("trees-held-by-ended-responses")) {
-    PutIntoTree(response);                 // Its cursor holds the tree in memory.
-  } else if (!response.waiting.empty()) {  // Else it never ran.
+    PutIntoTree(response);                 // The response's cursor holds the tree in memory.
+  } else if (!response.waiting.empty()) {  // Otherwise the response never ran.
     Wait(std::move(response));
   }
 }
@@ -128,7 +128,7 @@ void ResponseTracker::Wait(Running response) {
   Said said = {std::move(response.prompt), std::move(response.waiting), response.age};
   ended_tokens_ += said.size();
   of_prompt->second->responses.push_back(std::move(said));
-  // None of them was asked for a draft, so where so many wait, drafts do not pay.
+  // None of these responses was asked for a draft, so if so many wait, drafts do not pay.
   while (ended_tokens_ > kMostEnded) {
     Mutant("all-that-ended-is-followed") ? FollowFirst(ended_.begin())
                                          : TakeFirst(ended_.begin()).size();

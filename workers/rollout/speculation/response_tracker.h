@@ -30,8 +30,8 @@ class ResponseTracker {
  public:
   explicit ResponseTracker(std::unique_ptr<TreeCache> cache) : cache_(std::move(cache)) {}
 
-  /// Responses that begin from now on are of weights after so many updates of the actor. If that
-  /// is less than before, the actor went back to a checkpoint: what the lost updates said fades as
+  /// Responses that begin from now on are of weights after so many updates of the actor. If that is
+  /// less than before, there was a rollback to a checkpoint: responses of the lost updates fade as
   /// if the actor had gone as far ahead.
   void SetActorUpdates(int64_t updates);
 

@@ -67,7 +67,7 @@ int64_t TreeDrafter::FollowAll(absl::Span<const uint64_t> ids) {
 // Drafts of the responses as far as they may pay at all.
 void TreeDrafter::Propose(int64_t max_nodes) {
   const int64_t decoding = schedule_.decoding();
-  // What a response may get beyond its share it takes from others; more need not be proposed.
+  // A response takes nodes beyond its share from others; more need not be proposed.
   const auto most = static_cast<int>(std::min(
       {kMostPerResponse, max_nodes, std::max(kOverdraft, kOverdraft * max_nodes / decoding)}));
   const double least = kLowestScore * LeastProbability(decoding, schedule_.cost());

@@ -20,13 +20,13 @@
 
 namespace baton::rollout {
 
-/// What a drafter did since it was made.
+/// Counts of a drafter's work since it was made.
 struct TreeDrafterStats {
   int64_t asked = 0;     ///< Responses for which a draft was wanted.
-  int64_t matched = 0;   ///< Of these: those like which something was seen before.
+  int64_t matched = 0;   ///< Those of them after which something was seen before.
   int64_t proposed = 0;  ///< Draft tokens within the budget.
-  int64_t verified = 0;  ///< Of these: computed in a pass.
-  int64_t accepted = 0;  ///< Of these: what was drawn.
+  int64_t verified = 0;  ///< Proposed nodes that were computed in a pass.
+  int64_t accepted = 0;  ///< Verified nodes that were drawn.
 };
 
 /// Follows the responses that a generator makes (ResponseTracker): their tokens go into the trees,

@@ -28,7 +28,8 @@ class TreeDrafterTest : public ::testing::Test {
     drafter_.WantsToDraft(rows);
     drafter_.PassDone(rows, seconds);
   }
-  // A response goes on. Of its draft the first nodes were computed, and the first ones drawn.
+  // A response goes on. The first nodes of its draft were computed, and the first ones of these
+  // drawn.
   void Append(uint64_t id, const std::vector<int32_t>& tokens, int64_t computed = 0,
               int64_t drawn = 0) {
     const std::vector<int32_t> nodes = Count(0, static_cast<int32_t>(std::max(computed, drawn)));
@@ -88,7 +89,7 @@ TEST_F(TreeDrafterTest, SiblingsProfitWhileTheyRun) {
   EXPECT_FALSE(trees[1].tokens.empty());
 }
 
-// What drafts are compared with is measured again, however well they do.
+// The plain speed that drafts are compared with is measured again, however well drafts do.
 TEST_F(TreeDrafterTest, OnePassOfManyIsPlain) {
   LetDraftsPay();
   Remember(Count(100, 6000));
@@ -274,7 +275,7 @@ TEST_F(TreeDrafterTest, WhereNothingCanBeLearnedItIsTriedLessAndLess) {
   EXPECT_THAT(late, Gt(0)) << "batches may change";
 }
 
-// Of twelve responses in a pass the drafter makes a draft for one. The drafts of the others come
+// The drafter makes a draft for one of twelve responses in a pass. The drafts of the others come
 // from the controller.
 TEST_F(TreeDrafterTest, APassWithDraftsOfOthersSaysNothing) {
   LetDraftsPay();
@@ -320,7 +321,7 @@ TEST_F(TreeDrafterTest, AFewOfAFullBatchTryFirst) {
     ids.push_back(id);
     drafter_.Begin(id, kPrompt, Count(100, 5));
   }
-  drafter_.Draft({&ids[0], 1}, 512);  // It knows how many nodes there may be.
+  drafter_.Draft({&ids[0], 1}, 512);  // The drafter now knows how many nodes there may be.
   std::vector<int32_t> next(ids.size(), 105);
   std::vector<int64_t> drafted;  // responses, by pass
   for (int pass = 0; pass < 40; ++pass) {
@@ -373,7 +374,7 @@ TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
   for (int pass = 0; pass < 2000; ++pass) ASSERT_EQ(drafts_of(many), 0) << pass;
 }
 
-// The same losses while all are run ahead, for prompts that were never asked, say nothing.
+// The same losses say nothing while all responses are run ahead, for prompts that were never asked.
 TEST_F(TreeDrafterTest, WhatIsRunAheadSilencesNothing) {
   LetDraftsPay();
   Remember(Count(100, 30));
@@ -391,7 +392,7 @@ TEST_F(TreeDrafterTest, WhatIsRunAheadSilencesNothing) {
   EXPECT_TRUE(drafter_.WantsToDraft(12));
 }
 
-// 100 updates were lost. What they said must not outweigh what follows.
+// 100 updates were lost. Their responses must not outweigh the following ones.
 TEST_F(TreeDrafterTest, AnActorThatGoesBackIsBelievedAtOnce) {
   const auto say = [&](int64_t updates, int32_t token, int times) {
     drafter_.SetActorUpdates(updates);
@@ -431,7 +432,7 @@ TEST_F(TreeDrafterTest, HistoryCountsByTheUpdatesBetween) {
       }
       ASSERT_TRUE(drafter.AddEarlier(kPrompt, recent, now).ok());
       EXPECT_TRUE(drafter.Knows(kPrompt));
-      // What a tree of the same counts says.
+      // The draft of a tree with the same counts.
       drafter.Begin(1, kPrompt, std::vector<int32_t>{1, 2, 3});
       for (int64_t rows = 1; rows <= 20; ++rows) {
         drafter.WantsToDraft(rows);

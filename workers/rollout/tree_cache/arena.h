@@ -44,7 +44,7 @@ class Arena {
   const T& operator[](uint32_t index) const { return data_[index]; }
 
   uint32_t size() const { return size_; }
-  /// What it has allocated, its unused rest included.
+  /// Bytes that it has allocated, its unused rest included.
   int64_t capacity_bytes() const { return capacity_ * static_cast<int64_t>(sizeof(T)); }
 
  private:

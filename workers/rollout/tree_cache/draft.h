@@ -1,4 +1,4 @@
-// What a tree cache proposes.
+// A draft that a tree cache proposes.
 #ifndef BATON_WORKERS_ROLLOUT_TREE_CACHE_DRAFT_H_
 #define BATON_WORKERS_ROLLOUT_TREE_CACHE_DRAFT_H_
 
@@ -12,12 +12,13 @@ namespace baton::rollout {
 /// the draft that a budget of k gives: a caller may cut it anywhere.
 struct Draft {
   engine::DraftTree tree;
-  /// Of each node, the estimated probability that the response goes on with the node's path: the
+  /// For each node, the estimated probability that the response goes on with the node's path: the
   /// share of the earlier responses that did, step by step. Source: SRT (arXiv 2601.09083), the
   /// product of count(v) / (sum of count over v and its siblings).
   std::vector<float> scores;
-  /// Of each node, the count that its share is of: how often a token was seen behind the parent (of
-  /// a root: behind the context). An occurrence in a response as new as the drafted one counts 1.
+  /// For each node, the count that its share refers to: how often a token was seen after the parent
+  /// (for a root: after the context). An occurrence in a response as new as the drafted one counts
+  /// 1.
   std::vector<float> seen;
   /// Tokens of the response's longest suffix that was followed by a token before, at most the
   /// tree's depth less one. The beginning of a response counts as one. 0: there is none, and the

@@ -9,8 +9,8 @@
 
 namespace baton::rollout {
 
-/// What an edge leads to: an inner node, or a leaf. A leaf is only the position in the text
-/// of the edge's first token.
+/// The target of an edge: an inner node, or a leaf. A leaf is only the position in the text of the
+/// edge's first token.
 class Target {
  public:
   Target() = default;
@@ -98,7 +98,7 @@ class NodeStore {
   }
   bool hashed(const Node& node) const { return node.size_class >= kFirstHashed; }
   void Prefetch(uint32_t node) const { __builtin_prefetch(&nodes_[node]); }
-  /// Of the root's edge.
+  /// Prefetches the root's edge.
   void PrefetchEdge(int32_t token) const {
     __builtin_prefetch(&edges_[root_block_ + Home(token, root_places_)]);
   }

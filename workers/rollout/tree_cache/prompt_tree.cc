@@ -98,7 +98,7 @@ void PromptTree::Rebase(int64_t actor_updates) {
   base_updates_ = actor_updates;
 }
 
-// What is dropped is at least as much as what is appended anew, so the latter is amortised.
+// At least as many tokens are dropped as are appended anew, so the latter is amortised.
 void PromptTree::TrimIfLarge() {
   if (tree_.capacity_bytes() <= most_bytes_ || Mutant("large-tree-not-trimmed")) return;
   const int64_t growing = tree_.growing_tokens();

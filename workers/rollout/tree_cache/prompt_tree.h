@@ -29,8 +29,8 @@ class alignas(64) PromptTree {
 
   absl::Span<const int32_t> prompt() const { return prompt_; }
 
-  /// A response made after `actor_updates` updates. What the tree has allocated more than before
-  /// goes into bytes_grown, here and below; less than 0 if the tree was built anew.
+  /// A response made after `actor_updates` updates. bytes_grown, here and below: the bytes that the
+  /// tree has allocated more than before; less than 0 if it was built anew.
   void Start(GrowingText* text, int64_t actor_updates, int64_t* bytes_grown);
   /// False, and nothing is appended: the tree can hold no more.
   bool Append(GrowingText* text, absl::Span<const int32_t> tokens, int64_t* bytes_grown);
@@ -40,7 +40,7 @@ class alignas(64) PromptTree {
   /// log2 of the tokens per byte that the tree foretold, faded; -infinity: it foretold none.
   double LogUsefulness() const;
   int64_t tokens() const;
-  /// What bytes_grown of all calls and the first size came to.
+  /// The first size plus bytes_grown of all calls.
   int64_t bytes() const;
   /// The same, counted afresh.
   int64_t CountBytes() const;
@@ -52,7 +52,7 @@ class alignas(64) PromptTree {
   int64_t TakeGrowth() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   int64_t OwnBytes() const;
 
-  // What each call reads stands in the first two cache lines.
+  // The members that each call reads stand in the first two cache lines.
   mutable absl::Mutex mu_;
   double foretold_ ABSL_GUARDED_BY(mu_) = 0;  // weights of the tokens that followed a match
   int64_t tokens_ ABSL_GUARDED_BY(mu_) = 0;

@@ -67,9 +67,9 @@ class SuffixTree {
   /// seen a token. If it has more than depth / 2 tokens, it is cut to begin at the first multiple
   /// of depth / 4 that leaves at most depth / 2, so that a draft may have depth / 2 tokens. A
   /// token's score is that of its parent (of the context: 1) times count(context, path, token) over
-  /// the sum of that for all tokens seen there. Of the tokens whose parents are in the draft, the
-  /// one with the highest score is next; among equals the one whose parent came first; then the
-  /// smaller token. It ends before the first score below `least_score`.
+  /// the sum of that for all tokens seen there. The next token is the one with the highest score
+  /// whose parent is in the draft; among equals the one whose parent came first; then the smaller
+  /// token. It ends before the first score below `least_score`.
   void ProposeDraft(GrowingText* text, int budget, Draft* draft, double least_score = 0);
 
   /// The count of a string of 1 to `depth` tokens; of one token alone only whether it is known (1
@@ -82,13 +82,13 @@ class SuffixTree {
     int64_t texts = 0, tokens = 0;
   };
   Forgotten KeepNewest(int64_t tokens);
-  /// Of the texts that ended, one more for the end of each; and of those that grow.
+  /// Tokens of ended texts, plus one for the end of each; and tokens of growing texts.
   int64_t ended_tokens() const { return ended_tokens_; }
   int64_t growing_tokens() const;
   /// Multiplies all weights, those of growing texts included.
   void Scale(float factor);
 
-  /// What its arenas have allocated.
+  /// Bytes that its arenas have allocated.
   int64_t capacity_bytes() const {
     return text_.capacity_bytes() + nodes_.capacity_bytes() +
            static_cast<int64_t>(growing_.capacity() * sizeof(GrowingText*) +
@@ -103,8 +103,9 @@ class SuffixTree {
     uint32_t first_page, length;
     float weight;
   };
-  /// Where a string ends: at `node` if edge is null, else within or at the end of `edge`, which
-  /// leaves `node`. `next` is the slot of the text behind the string, only if edge is not null.
+  /// The place where a string ends: at `node` if edge is null, else within or at the end of `edge`,
+  /// which leaves `node`. `next` is the slot of the text behind the string, only if edge is not
+  /// null.
   struct Place {
     uint32_t node;
     Edge* edge;
@@ -126,7 +127,7 @@ class SuffixTree {
   GrowingText* GrowingAt(uint32_t slot) const;
   void AppendOld(const TokenText& old_text, uint32_t page, uint32_t length, GrowingText* text);
 
-  // Of a draft (suffix_tree_draft.cc).
+  // The making of a draft (suffix_tree_draft.cc).
   struct Candidate;
   class Proposal;
   Place LongestContext(const GrowingText& text, uint32_t* length);

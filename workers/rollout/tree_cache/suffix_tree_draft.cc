@@ -114,7 +114,7 @@ class SuffixTree::Proposal {
                        node.depth + 1U};
     };
     if (nodes.hashed(node)) return PushBestOf(node, wanted, candidate);
-    size_t pushed = 0;  // They are sorted.
+    size_t pushed = 0;  // Candidates are sorted.
     for (const Edge* edge = nodes.begin(node); edge != nodes.end(node) && pushed < wanted; ++edge) {
       if (!IsToken(*edge)) continue;
       ++pushed;

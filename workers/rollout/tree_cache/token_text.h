@@ -9,7 +9,7 @@
 
 namespace baton::rollout {
 
-/// Where a text goes on, but has no token yet.
+/// Marks the place where a text goes on, but has no token yet.
 constexpr int32_t kNoToken = -1;
 /// Follows the last token of a response. No token of a response has this value.
 constexpr int32_t kEndToken = std::numeric_limits<int32_t>::max();

@@ -13,7 +13,7 @@ namespace baton::rollout {
 namespace {
 
 constexpr int64_t kLeastBytes = int64_t{1} << 20;
-// One prompt's tree may have this part of the budget.
+// One prompt's tree may take the budget divided by this.
 constexpr int64_t kLargestTree = 8;
 // Tokens appended under one lock. The prompt's other responses wait for it, some tens of
 // microseconds.

@@ -1,6 +1,5 @@
-// The tree cache of speculative rollout: drafts for running responses, from what the responses to
-// the same prompt said before. Source: SRT (arXiv 2601.09083). docs/design/tree_cache.md explains
-// it.
+// The tree cache of speculative rollout: drafts for running responses, from earlier responses to
+// the same prompt. Source: SRT (arXiv 2601.09083). docs/design/tree_cache.md explains it.
 #ifndef BATON_WORKERS_ROLLOUT_TREE_CACHE_TREE_CACHE_H_
 #define BATON_WORKERS_ROLLOUT_TREE_CACHE_TREE_CACHE_H_
 
@@ -26,8 +25,8 @@ struct TreeCacheOptions {
   int depth = 64;
   /// After this many actor updates a count is worth half. 0: counts never fade.
   double half_life_updates = 64;
-  /// Of all trees together, at least 1 MiB. Exceeded while a tree grows, by at most half of that
-  /// tree for each thread that appends.
+  /// Bound of all trees together, at least 1 MiB. Exceeded while a tree grows, by at most half of
+  /// that tree for each thread that appends.
   int64_t max_bytes = int64_t{4} << 30;
 };
 

@@ -157,7 +157,8 @@ TEST(TreeCacheTest, AgesThatNoNumberHolds) {
   }
 }
 
-// Both know the same, and the older one goes on: the record becomes its own, with its tiny weight.
+// Both responses know the same, and the older one goes on: the record becomes its own, with its
+// tiny weight.
 TEST(TreeCacheTest, AnOldResponseTakesOverFromANewOne) {
   TreeCacheOptions options;
   options.half_life_updates = 1;
@@ -221,7 +222,7 @@ TEST(TreeCacheTest, TheLeastUsefulPromptsAreEvicted) {
     EXPECT_LE(cache->stats().bytes, options.max_bytes);
     EXPECT_EQ(cache->stats().bytes, cache->CountBytes());
     if (cache->StoredTokens({1}) != 500) {
-      (void)running.release();  // It must not look for its tree.
+      (void)running.release();  // The cursor must not look for its tree.
       FAIL() << "a running response lost its tree";
     }
   }
@@ -360,7 +361,7 @@ TEST(TreeCacheTest, ABatchIsItsDrafts) {
   }
 }
 
-// What is known at the end does not depend on how the threads took turns.
+// The trees at the end do not depend on how the threads took turns.
 TEST(TreeCacheTest, ThreadsThatShareATree) {
   constexpr int kThreads = 4, kPrompts = 3, kResponses = 6;
   const auto cache = MakeCache(), sequential = MakeCache();

@@ -179,7 +179,7 @@ def turn_lines():
     for content in (ABSENT, None, "", "text"):
         for calls in (ABSENT, None, [], CALLS):
             if content in (ABSENT, None) and calls != CALLS:
-                continue  # Such a turn says nothing; Baton refuses the line.
+                continue  # A turn without content or calls says nothing; Baton refuses the line.
             yield [USER, turn(role="assistant", content=content, tool_calls=calls),
                    turn(role="tool", content="3", name="f", tool_call_id="abcdefghi"), REPLY, AGAIN]
     for name in (ABSENT, None, "", "f"):

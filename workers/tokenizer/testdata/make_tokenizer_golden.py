@@ -262,7 +262,7 @@ def golden(state, texts):
     for text in texts:
         case = {"text": text, "ids": tokenizer.encode(text, add_special_tokens=False).ids}
         back = tokenizer.decode(case["ids"], skip_special_tokens=True)
-        # Of a byte-level vocabulary, the reference reads an added token that holds é as the byte
+        # For a byte-level vocabulary, the reference reads an added token that holds é as the byte
         # E9; Baton gives é back.
         comparable = (state["decoder"]["type"] != "ByteLevel" or "\ufffd" not in back or
                       "\ufffd" in text)
@@ -391,7 +391,7 @@ def main():
         rng = random.Random("%s %d" % (name, args.seed))
         all_cases[name] = golden(copy.deepcopy(state),
                                  FIXED + [random_text(rng) for _ in range(args.cases)])
-        if name != "qwen2":  # It has an added token with ü (see golden).
+        if name != "qwen2":  # qwen2 has an added token with ü (see golden).
             all_decodes[name] = decode_golden(state, args.cases, rng)
     write_cases(os.path.join(args.out, "tokenizer_golden.json"), all_cases)
     write_cases(os.path.join(args.out, "decode_golden.json"), all_decodes)
