@@ -1,9 +1,10 @@
-# One library per folder. These four functions are the only way a target is made.
+# One library per folder. These functions are the only way a target is made.
 #
 #   baton_library(NAME [SRCS ...] [PUBLIC ...] [PRIVATE ...] [CXX17] [HOT])
 #   baton_executable(NAME SRCS ... [PRIVATE ...] [CXX17] [JEMALLOC])
 #   baton_test(NAME SRCS ... [PRIVATE ...] [CXX17] [HOT] [ONE_THREAD] [TIMEOUT seconds] [LABELS ...])
 #   baton_fuzz(NAME SRCS ... [PRIVATE ...])
+#   baton_fuzz_seeds_test(NAME SRCS ...)
 #
 # HOT: the tests compute here for long; optimised in every build, those for sanitizers too. Other
 # tests are never optimised: that took half of their compile time, and saved seconds when they ran.
@@ -123,21 +124,46 @@ function(baton_torch_test name)
   target_precompile_headers(${name} REUSE_FROM baton_torch_test_headers)
 endfunction()
 
+# A fuzz target. In a build without the fuzzer its sources are compiled all the same, and its two
+# functions get names of their own, so that baton_fuzz_seeds_test can link all targets together.
 function(baton_fuzz name)
-  if(NOT BATON_FUZZ)
+  cmake_parse_arguments(A "CXX17" "" "SRCS;PRIVATE" ${ARGN})
+  if(BATON_FUZZ)
+    add_executable(${name} ${A_SRCS})
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
+    if(NOT TARGET baton_fuzz_targets)
+      add_custom_target(baton_fuzz_targets)
+    endif()
+    add_dependencies(baton_fuzz_targets ${name})
+  elseif(BATON_TESTS)
+    add_library(${name} OBJECT ${A_SRCS})
+    target_compile_definitions(${name} PRIVATE
+      LLVMFuzzerInitialize=${name}_initialize LLVMFuzzerTestOneInput=${name}_one_input)
+    _baton_unoptimised(${name})
+    set_property(GLOBAL APPEND PROPERTY BATON_FUZZ_OBJECTS ${name})
+  else()
     return()
   endif()
-  cmake_parse_arguments(A "CXX17" "" "SRCS;PRIVATE" ${ARGN})
-  add_executable(${name} ${A_SRCS})
   target_link_libraries(${name} PRIVATE ${A_PRIVATE})
   _baton_common(${name} ${ARGN})
-  target_compile_options(${name} PRIVATE -fsanitize=fuzzer)
-  target_link_options(${name} PRIVATE -fsanitize=fuzzer)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/fuzz)
-  if(NOT TARGET baton_fuzz_targets)
-    add_custom_target(baton_fuzz_targets)
+endfunction()
+
+# A test of all fuzz targets made so far. Its source includes fuzz_targets.inc, which has one line
+# FUZZ_TARGET(name) for each of them. No test in a build with the fuzzer: `./dev fuzz` begins with
+# the same inputs.
+function(baton_fuzz_seeds_test name)
+  get_property(targets GLOBAL PROPERTY BATON_FUZZ_OBJECTS)
+  if(NOT targets)
+    return()
   endif()
-  add_dependencies(baton_fuzz_targets ${name})
+  cmake_parse_arguments(A "" "" "SRCS" ${ARGN})
+  list(TRANSFORM targets REPLACE "(.+)" "FUZZ_TARGET(\\1)" OUTPUT_VARIABLE lines)
+  list(JOIN lines "\n" lines)
+  file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/fuzz_targets.inc CONTENT "${lines}\n" @ONLY)
+  baton_test(${name} SRCS ${A_SRCS} PRIVATE ${targets})
+  target_include_directories(${name} PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 endfunction()
 
 # _baton_reach(TARGET OUT): everything TARGET links, directly or through others, into OUT.

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOPS = ("sdk", "relay", "controller", "workers", "examples", "tests", "bench", "proto")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
 SET = re.compile(r"set\(\s*(\w+)((?:\s+[\w./-]+)+)\s*\)")
-TEST = re.compile(r"baton_(?:torch_)?test\(\s*(\w+)(.*?)\)", re.DOTALL)
+TEST = re.compile(r"baton_(?:torch_|fuzz_seeds_)?test\(\s*(\w+)(.*?)\)", re.DOTALL)
 
 
 def component(path):
