@@ -1,13 +1,14 @@
-// The time that planning takes, and the table of docs/placement.md: `./dev bench placement
-// [--table] [--quick] [--json FILE]`.
+// The time that planning takes, and what it finds:
+// `./dev bench placement [--table] [--quick] [--json FILE]`.
 //
 //   plan_4x70b_128_seconds          four 70B models on 128 A100; aim below 2 s
 //   plan_4x70b_128_any_pp_seconds   the same with any number of pipeline stages
 //   plan_5x70b_1024_seconds         five models on 1024
 //   plan_5x70b_1024_comparisons     what a controller weighs for them, of 2 billion
 //   comparisons_per_second          of that search
-//   {model}/{devices}/{placement}/tokens_per_second   HybridFlow's workload, as predicted
-// --table prints the last as Markdown, for pipelines of at most 1, 2, 4 and any number of stages.
+//   stages_{n}/{model}/{devices}/{placement}/tokens_per_second   HybridFlow's workload, as
+//                                   predicted, for pipelines of at most n stages
+// --table prints the last as Markdown, for at most 1, 2, 4 and any number of stages.
 #include <chrono>
 #include <cstdio>
 #include <string>
@@ -100,15 +101,18 @@ void PrintTable(int max_pipeline) {
 }
 
 void AddThroughputs(Report* report) {
-  for (const char* model : {"llama-13b", "llama-34b"}) {
-    for (const int devices : {16, 32, 64, 96, 128}) {
-      const Problem problem = Ppo(model, devices, 4);
-      for (const char* name : kPlacements) {
-        const auto result = Plan(problem, name);
-        if (!result.ok()) continue;
-        report->Add(absl::StrCat(model, "/", devices, "/", name, "/tokens_per_second"),
-                    Throughput(problem, result->best()), "tokens/s",
-                    name == std::string("auto") ? PlanText(problem, *result) : "");
+  for (const int stages : {4, 2}) {
+    for (const char* model : {"llama-13b", "llama-34b", "llama-70b"}) {
+      for (const int devices : {16, 32, 64, 96, 128}) {
+        const Problem problem = Ppo(model, devices, stages);
+        for (const char* name : kPlacements) {
+          const auto result = Plan(problem, name);
+          if (!result.ok()) continue;
+          report->Add(absl::StrCat("stages_", stages, "/", model, "/", devices, "/", name,
+                                   "/tokens_per_second"),
+                      Throughput(problem, result->best()), "tokens/s",
+                      name == std::string("auto") ? PlanText(problem, *result) : "");
+        }
       }
     }
   }
@@ -120,7 +124,7 @@ int Main(int argc, char** argv) {
   bool quick = false, table = false;
   app.add_option("--json", json, "Write the rows to this file");
   app.add_flag("--quick", quick, "One search each");
-  app.add_flag("--table", table, "Print the table of docs/placement.md");
+  app.add_flag("--table", table, "Print what it finds as Markdown, for other pipelines too");
   CLI11_PARSE(app, argc, argv);
   Report report("placement");
   const int repeats = quick ? 1 : 5;

@@ -47,6 +47,7 @@ bool Report::WriteJson(const std::string& path) const {
   nlohmann::json rows = nlohmann::json::array();
   for (const Row& row : rows_) {
     rows.push_back({{"name", row.name}, {"value", row.value}, {"unit", row.unit}});
+    if (!row.note.empty()) rows.back()["note"] = row.note;
   }
   const nlohmann::json report = {
       {"bench", bench_},

@@ -1,5 +1,5 @@
 // The report that every bench prints and writes: {"bench": name, "machine": {…}, "rows": [{"name",
-// "value", "unit"}]}.
+// "value", "unit", "note"}]}. A row without a note has none there. history.py keeps such reports.
 #ifndef BATON_BENCH_REPORT_H_
 #define BATON_BENCH_REPORT_H_
 
