@@ -151,7 +151,7 @@ TEST(JobFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
 // his mind, a few events later.
 TEST(JobFaultsTest, WhateverHappensWhilePausing) {
   for (int at = 0; at < 150; at += 4 * kStride) {
-    for (int later = 0; later < 24; later += 3) {
+    for (int later = 0; later < 24; later += 3 * kStride) {
       for (int what = 0; what < 4; ++what) {
         SimulatedJob job(Seed(static_cast<uint64_t>(at * 31 + later)));
         for (int i = 0; i < at && !job.ended(); ++i) job.Step();
@@ -214,7 +214,7 @@ TEST(JobFaultsTest, AFailureStaysOneWhenTheUserCancelsToo) {
 }
 
 TEST(JobFaultsTest, TheLastWorkerBackSetsTheJobUp) {
-  for (uint64_t seed = 0; seed < 40; ++seed) {
+  for (uint64_t seed = 0; seed < 40; seed += kStride) {
     for (int at = 6; at < 12; ++at) {  // around the end of STARTING
       SimulatedJob job(Seed(seed));
       for (int i = 0; i < at; ++i) job.Step();
