@@ -1,4 +1,4 @@
-// Who calls, and what the caller may do.
+// The caller of a method, and the caller's permissions.
 #ifndef BATON_CONTROLLER_ACCESS_CALLER_H_
 #define BATON_CONTROLLER_ACCESS_CALLER_H_
 
@@ -11,7 +11,7 @@
 
 namespace baton::access {
 
-/// What a token allows. kWrite includes kRead, kAdmin includes all.
+/// Permissions of a token. kWrite includes kRead, kAdmin includes all.
 enum class Scope : uint8_t {
   kRead,    ///< See jobs and their results.
   kWrite,   ///< Submit, steer and delete jobs; upload files.
