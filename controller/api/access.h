@@ -51,7 +51,8 @@ class Access {
         audit_(std::move(audit)),
         streams_(std::make_shared<OpenStreams>(tokens_)) {}
 
-  /// The same, for a server with these books: each check tells them whose a connection is.
+  /// The same, for a server with these books: each check tells them which caller a connection
+  /// belongs to.
   Access WithBooks(std::vector<std::shared_ptr<ConnectionBook>> books) const;
 
   /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;

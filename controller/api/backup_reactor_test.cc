@@ -1,4 +1,4 @@
-// What a caller of Backup is sent.
+// The messages that a caller of Backup gets.
 #include <cstdio>
 #include <fstream>
 #include <memory>
