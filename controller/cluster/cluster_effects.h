@@ -1,4 +1,4 @@
-// What follows from an event of the cluster: for streams of workers, and for jobs.
+// Effects of an event of the cluster on streams of workers and on jobs.
 #ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_EFFECTS_H_
 #define BATON_CONTROLLER_CLUSTER_CLUSTER_EFFECTS_H_
 

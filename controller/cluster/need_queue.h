@@ -1,8 +1,9 @@
 // Jobs that wait for workers, in the order in which each project's are served.
 //
-// Pure. Jobs of one project that lack the same worker slots of the same kind, and have started or
-// not alike, stand in one line: what cannot be served for the first of a line cannot be served for
-// those behind it. So matching looks at lines, and a thousand jobs of one kind cost as much as one.
+// Pure. Jobs of one project that lack the same worker slots of the same kind stand in one line;
+// those that have started have lines of their own. If the first job of a line cannot be served,
+// those behind it cannot either. So matching looks at lines, and a thousand jobs of one kind cost
+// as much as one.
 #ifndef BATON_CONTROLLER_CLUSTER_NEED_QUEUE_H_
 #define BATON_CONTROLLER_CLUSTER_NEED_QUEUE_H_
 
@@ -21,7 +22,7 @@ namespace baton::controller {
 
 /// "p" of "projects/p/jobs/j"; empty for any other name.
 std::string ProjectId(const std::string& job);
-/// "job j"; "a job of another project" where those of `project` may not know it.
+/// "job j"; "a job of another project" where users of `project` may not know its name.
 std::string NameForThoseOf(const std::string& project, const std::string& job);
 
 /// The roles of a worker slot, which are named together, joined by "+".
@@ -32,7 +33,7 @@ std::string WantedText(const std::map<std::string, int>& missing);
 /// Continues WantedText.
 inline constexpr char kToAttach[] = " to attach or to become free";
 
-/// What a job lacks.
+/// The workers that a job lacks.
 struct WorkerNeed {
   int priority = 0;
   int64_t order = 0;                   ///< Of submission.
@@ -48,7 +49,7 @@ struct WorkerNeed {
 /// Not thread-safe.
 class NeedQueue {
  public:
-  /// What all jobs of a line lack.
+  /// A line, by what all of its jobs lack.
   struct Line {
     bool active = false;
     std::map<std::string, int> missing;
