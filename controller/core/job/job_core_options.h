@@ -10,8 +10,8 @@
 
 namespace baton::controller {
 
-/// Deadlines and limits. Every wait of a job has one of them, but for the wait for workers,
-/// which only a person can end.
+/// Deadlines and limits. Every wait of a job has a deadline or a limit, except the wait for
+/// workers, which only a person can end.
 struct JobCoreOptions {
   absl::Duration setup_deadline = absl::Minutes(10);    ///< assign_role, load_weights, data.
   absl::Duration generate_stall = absl::Minutes(2);     ///< A response without a new token.

@@ -28,8 +28,8 @@ inline constexpr JobTrigger kAllJobTriggers[] = {
     JobTrigger::kPause,          JobTrigger::kResume, JobTrigger::kCancel,
     JobTrigger::kFail,           JobTrigger::kFinish, JobTrigger::kReleased};
 
-/// The state that follows, or nothing when the trigger means nothing in `state`.
-/// `stopping_as` is what a stopping job becomes once its workers are released.
+/// The state that follows; nullopt if the trigger has no meaning in `state`. `stopping_as` is what
+/// a stopping job becomes once its workers are released.
 std::optional<v1::Job::State> NextJobState(v1::Job::State state, JobTrigger trigger,
                                            v1::Job::State stopping_as);
 
