@@ -1,5 +1,5 @@
-// What the groups of ranks have reported of the update under way, and how many metrics of theirs
-// were too many.
+// Reports of the groups of ranks about the update under way, and the number of their surplus
+// metrics.
 #ifndef BATON_CONTROLLER_CORE_STEPS_UPDATE_REPORTS_H_
 #define BATON_CONTROLLER_CORE_STEPS_UPDATE_REPORTS_H_
 
