@@ -1,7 +1,7 @@
-// Commands of groups on their way to the ranks.
+// Sending of groups' commands to the ranks.
 //
-// Owns nothing: GroupCommands has the commands, with which rank has which. A command goes to a rank
-// that is ready and attached, once the rank's pool lets it (SharedPools::MayCommand).
+// Owns nothing: GroupCommands has the commands, and knows which ranks have them. A command goes to
+// a rank that is ready and attached, once the rank's pool allows it (SharedPools::MayCommand).
 #ifndef BATON_CONTROLLER_CORE_WORKERS_SEND_COMMANDS_H_
 #define BATON_CONTROLLER_CORE_WORKERS_SEND_COMMANDS_H_
 
