@@ -118,7 +118,8 @@ class RunAhead {
   std::map<std::string, uint64_t> at_home_;  // of those, by worker
   uint64_t share_ = 0;                       // of those, for one worker
   std::map<uint64_t, Running> running_;      // by the subject of its task
-  std::map<std::string, Worker> workers_;    // those that got something, or can get nothing
+  std::map<std::string, Worker>
+      workers_;  // workers that got responses, or for which there are none
   absl::Time ticked_ = absl::InfinitePast();
   uint64_t begun_ = 0;      // tasks
   uint64_t responses_ = 0;  // whole ones, since the last step …
