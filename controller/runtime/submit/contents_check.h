@@ -1,4 +1,4 @@
-// Finds at submit what workers would refuse of a spec's models and data.
+// Check at submit for problems of a spec's models and data that workers would find later.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_CONTENTS_CHECK_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_CONTENTS_CHECK_H_
 

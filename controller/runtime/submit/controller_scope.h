@@ -1,4 +1,4 @@
-// What the parts of a controller share: its options, its store, its jobs and its threads.
+// The shared state of a controller's parts: its options, its store, its jobs and its threads.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_CONTROLLER_SCOPE_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_CONTROLLER_SCOPE_H_
 
@@ -46,8 +46,8 @@ struct ControllerScope {
   using Then = std::function<void(const std::shared_ptr<JobRuntime>&)>;
   void FindJob(const std::string& name, std::function<void(const absl::Status&)> refused,
                Then then) const;
-  /// Answers with the job of that full name, once what it has done so far is committed. May block
-  /// on the store.
+  /// Answers with the job of that full name, once its changes so far are committed. May block on
+  /// the store.
   void DescribeJob(const std::string& name, const Callback<v1::Job>& done) const;
 
   ControllerOptions options;

@@ -90,7 +90,7 @@ struct Submission {
     LeavePlaces();
     done(status);
   }
-  /// But that among submissions which wait for their answers.
+  /// Frees its places, except the one among submissions that wait for their answers.
   void LeavePlaces() {
     copies_place.reset();
     room.reset();
