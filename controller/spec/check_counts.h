@@ -1,6 +1,6 @@
-// How many parts a spec may have where parts are compared with one another, and the labels that go
-// along with a job. Asked before anything else: without it a spec of a megabyte could make work,
-// and answers, of gigabytes.
+// Limits on the number of parts of a spec that are compared with one another, and on a job's
+// labels. Checked before anything else: otherwise a spec of a megabyte could cause work, and
+// answers, of gigabytes.
 //
 // Pure.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_COUNTS_H_
