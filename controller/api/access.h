@@ -36,7 +36,7 @@ struct Granted {
   std::string resource;  ///< A short job name is completed with the caller's project.
   /// The project of the resource; without one, the caller's own ("*": all). A valid id.
   std::string project;
-  bool changes = false;  ///< It may change something, so the audit log records its outcome.
+  bool changes = false;  ///< The call may change something, so the audit log records its outcome.
 };
 
 /// Copies share the book and the log. Thread-safe.
