@@ -31,7 +31,7 @@ struct ClusterGrant {
 };
 struct ClusterLost {
   std::string job, worker, reason;
-  bool moves = false;  ///< It lives and is granted another worker slot of the job next.
+  bool moves = false;  ///< The worker lives, and gets another worker slot of the job next.
 };
 struct ClusterBack {
   std::string job, worker;

@@ -45,7 +45,7 @@ struct ClusterWorker {
   int silences = 0;           ///< Deadlines it let pass, one after the other.
   std::string job;            ///< Empty: free.
   std::string roles;          ///< Granted, joined by "+".
-  std::string project = "*";  ///< Of its token: the only one whose jobs it gets; "*": all.
+  std::string project = "*";  ///< Its token's project, the only one whose jobs it gets; "*": all.
 
   /// True if the worker could be granted now.
   bool free() const { return session != 0 && !draining && job.empty(); }

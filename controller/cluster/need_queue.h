@@ -37,13 +37,13 @@ inline constexpr char kToAttach[] = " to attach or to become free";
 struct WorkerNeed {
   int priority = 0;
   int64_t order = 0;                   ///< Of submission.
-  bool active = false;                 ///< It has started: it takes what it can get.
+  bool active = false;                 ///< The job has started: it takes what it can get.
   std::map<std::string, int> missing;  ///< Roles of a worker slot -> count.
-  RoleNeeds needs;                     ///< What a worker must offer in each role.
+  RoleNeeds needs;                     ///< Offers that a worker needs in each role.
   WorkerSlotHints hints;
   absl::Time since;       ///< The job has lacked a slot that it needs, or workers moved for it.
-  absl::Time queued;      ///< It has waited to start.
-  bool reserves = false;  ///< It has waited so long that free workers are kept for it.
+  absl::Time queued;      ///< When its wait to start began.
+  bool reserves = false;  ///< True once it has waited so long that free workers are kept for it.
 };
 
 /// Not thread-safe.

@@ -18,7 +18,7 @@ namespace baton::controller {
 /// A worker that may move: one of the job, or a free one.
 struct PlacedWorker {
   std::string id;
-  std::string roles;  ///< Of its worker slot, joined by "+"; "": it is free.
+  std::string roles;  ///< Roles of its worker slot, joined by "+"; "": free.
 };
 
 /// True when the worker plays all of these roles.

@@ -17,9 +17,9 @@ struct WorkerSlotHints {
 /// The reason for which a job gives a worker back.
 enum class ReturnReason : uint8_t {
   kGood,
-  kSilent,  ///< It let a deadline pass.
-  kSlow,    ///< It was persistently slower than its peers.
-  kStuck,   ///< It was to leave its role, and did not say in time that it has.
+  kSilent,  ///< The worker let a deadline pass.
+  kSlow,    ///< The worker was persistently slower than its peers.
+  kStuck,   ///< The worker did not report in time that it had left its role.
 };
 
 }  // namespace baton::controller
