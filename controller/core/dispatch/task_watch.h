@@ -27,8 +27,8 @@ class TaskWatch {
     std::string worker;
     absl::Time started;
     absl::Time progressed;  ///< Last sign that it moves.
-    uint64_t place = 0;     ///< In the order of assignments; 0: it was adopted, so before them all.
-    bool moved = false;     ///< It progressed on this worker.
+    uint64_t place = 0;     ///< In the order of assignments; 0: adopted, so before all others.
+    bool moved = false;     ///< Progressed on this worker.
     /// When a task that the worker got later moved before this one; infinite future: none did.
     absl::Time overtaken = absl::InfiniteFuture();
     /// When the task was stopped, to be queued again once it has ended; infinite past: it was not.

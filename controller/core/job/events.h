@@ -23,21 +23,21 @@ namespace baton::controller {
 /// The queue gave the job a worker for a worker slot.
 struct WorkerGranted {
   std::string worker;
-  std::string roles;                   ///< Of the worker slot, as in NeedWorkers.
-  std::map<std::string, int> credits;  ///< Of each role's main method; 1 where nothing is said.
+  std::string roles;                   ///< Roles of the worker slot, as in NeedWorkers.
+  std::map<std::string, int> credits;  ///< Of each role's main method; 1 if not set.
 };
 /// A worker is gone: its lease ran out, its process was replaced, or it was drained.
 struct WorkerLost {
   std::string worker;
   std::string reason;
-  bool moves = false;  ///< It lives and is granted another worker slot of this job next.
+  bool moves = false;  ///< The worker lives, and gets another worker slot of this job next.
 };
 /// A worker re-attached within its lease: the same process.
 struct WorkerBack {
   std::string worker;
   /// The roles that it holds, with the versions of their weights; empty: it fenced itself.
   std::map<std::string, uint64_t> holds;
-  std::vector<TaskRef> running;  ///< What it still runs.
+  std::vector<TaskRef> running;  ///< Tasks that it still runs.
   std::vector<TaskRef> unacked;  ///< Results that it is about to send.
 };
 /// The data files were read and the model was found (or not).
@@ -56,7 +56,7 @@ struct DataWaits {
 struct TaskProgressed {
   std::string worker;
   TaskRef ref;
-  uint32_t tokens = 0;  ///< In all.
+  uint32_t tokens = 0;  ///< Known so far.
 };
 /// Metrics of a generation (TaskOutput.metrics, TaskResult.metrics): draft tokens that it drew as
 /// well; and the averages, over the engine steps that advanced it, of their seconds and of the
@@ -103,7 +103,7 @@ struct PayloadLost {
 /// Payloads that the experience log has not taken yet fill their budget; if not `waits`, no longer.
 struct PayloadsWait {
   bool waits = false;
-  uint64_t bytes = 0, budget = 0;  ///< How many wait, and how many may.
+  uint64_t bytes = 0, budget = 0;  ///< Bytes that wait, and that may wait.
   bool of_job = false;             ///< The budget is the job's own, not that of all jobs.
 };
 /// The checkpoint of CommitCheckpoint is complete (or not).
@@ -241,7 +241,7 @@ struct LoadData {
 };
 /// The relation of a batch to the BatchRow of its step in the store.
 enum class Recorded {
-  kNot,  ///< Nothing: the row will be made of the batch.
+  kNot,  ///< There is no row yet: it will be made from the batch.
   /// The ranks may have the batch already, and the row names its columns. No row, or a batch with
   /// other columns: DATA_LOSS.
   kCompare,
@@ -254,7 +254,7 @@ struct BuildBatch {
   int64_t step = 0;
   uint64_t incarnation = 0;
   std::vector<TrajectoryInfo> trajectories;  ///< In (draw, sample) order.
-  std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by draw.
+  std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by prompt index.
   /// The algorithm's state that is carried from step to step: "kl_coef", "lambda".
   std::map<std::string, double> algorithm;
   /// Number of held-out examples that go along: the model is evaluated on them after its update.
@@ -265,7 +265,7 @@ struct BuildBatch {
 struct CommitCheckpoint {
   int64_t step = 0;
   uint64_t incarnation = 0;
-  store::v1::JobRow row;  ///< The job at that step; by the time this is done it may be elsewhere.
+  store::v1::JobRow row;  ///< The job at that step; by now it may be at another one.
 };
 /// The checkpoint is complete, and listed from this turn on.
 struct PutCheckpoint {

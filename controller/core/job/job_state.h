@@ -12,15 +12,15 @@
 namespace baton::controller {
 
 enum class JobTrigger {
-  kWorkersGranted,  ///< The queue gave it all it asked for.
-  kSetUp,           ///< Data, models and groups stand.
+  kWorkersGranted,  ///< The queue gave the job all it asked for.
+  kSetUp,           ///< Data, models and groups are ready.
   kTrainerLost,     ///< The actor's group must be re-formed.
-  kPause,           ///< Its user wants it to rest.
-  kResume,          ///< … and to go on.
-  kCancel,          ///< Its user wants it to end.
-  kFail,            ///< It cannot go on.
+  kPause,           ///< The user pauses the job …
+  kResume,          ///< … or resumes it.
+  kCancel,          ///< The user ends the job.
+  kFail,            ///< The job cannot go on.
   kFinish,          ///< All steps done.
-  kReleased,        ///< Its workers are given back.
+  kReleased,        ///< All workers are given back.
 };
 
 inline constexpr JobTrigger kAllJobTriggers[] = {

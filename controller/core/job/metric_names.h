@@ -14,9 +14,9 @@
 
 namespace baton::controller {
 
-inline constexpr size_t kMostSources = 64;     ///< Of a data set, with series of their own.
-inline constexpr size_t kMostSeries = 1000;    ///< Of a job, before workers' new names are dropped.
-inline constexpr size_t kMostScoreNames = 64;  ///< Of one response.
+inline constexpr size_t kMostSources = 64;     ///< Per data set, with series of their own.
+inline constexpr size_t kMostSeries = 1000;    ///< Per job, before workers' new names are dropped.
+inline constexpr size_t kMostScoreNames = 64;  ///< Per response.
 inline constexpr size_t kMostMetricName = kMetricNameBytes;
 inline constexpr char kOtherSources[] = "other";
 

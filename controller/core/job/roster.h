@@ -35,11 +35,11 @@ struct RoleSlot {
   uint64_t attempt = 0;
   uint32_t failures = 0;
   bool present = false;       ///< Attached, as far as the job knows.
-  absl::Time since;           ///< Of its state, or since then its rollout loads weights.
-  TaskRef assigned;           ///< Of assign_role, while kAssigning.
-  bool answered = false;      ///< assign_role failed with the group: it is asked anew with it.
-  std::string trouble;        ///< What keeps it from its work, as its worker says …
-  absl::Time troubled_since;  ///< … since then.
+  absl::Time since;           ///< When its state, or a load of weights, began.
+  TaskRef assigned;           ///< The assign_role task, while kAssigning.
+  bool answered = false;      ///< assign_role failed with the group, and is sent again with it.
+  std::string trouble;        ///< The worker's report of what keeps it from its work …
+  absl::Time troubled_since;  ///< … and since when.
 
   bool ready() const { return state == SlotState::kReady && present; }
 };

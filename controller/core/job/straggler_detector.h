@@ -32,9 +32,9 @@ class StragglerDetector {
  public:
   struct Slow {
     std::string worker;
-    double seconds = 0;  ///< Its median of the last phase, per unit of work.
+    double seconds = 0;  ///< The worker's median in the last phase, per unit of work.
     double peers = 0;    ///< The median of its peers' medians.
-    absl::Duration since = absl::ZeroDuration();  ///< For so long already.
+    absl::Duration since = absl::ZeroDuration();  ///< How long it has been slow.
   };
   explicit StragglerDetector(const StragglerOptions& options) : options_(options) {}
 

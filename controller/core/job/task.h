@@ -59,12 +59,12 @@ struct TaskRef {
   uint64_t subject = 0;      ///< Trajectory, slot, command sequence, or count of run-ahead tasks.
   uint32_t target = 0;       ///< Index of the score node, or of the rank group.
   uint64_t attempt = 0;      ///< See FirstAttempt.
-  int64_t step = 0;          ///< The step it works for; of a trajectory's task 0.
-  uint64_t incarnation = 0;  ///< The trainer's incarnation; of a trajectory's task 0.
-  uint64_t birth = 0;        ///< Of the trajectory (birth_numbers.h); of other tasks 0.
+  int64_t step = 0;          ///< The step it works for; 0 for a trajectory's task.
+  uint64_t incarnation = 0;  ///< The trainer's incarnation; 0 for a trajectory's task.
+  uint64_t birth = 0;        ///< Trajectory uid (birth_numbers.h); 0 for other tasks.
   // Facts about a generation that a restarted controller could not know; 0 for other tasks.
-  uint64_t version = 0;  ///< The policy version that makes it.
-  uint64_t prompt = 0;   ///< Its prompt_id.
+  uint64_t version = 0;  ///< The policy version that makes the response.
+  uint64_t prompt = 0;   ///< The trajectory's prompt_id.
 
   friend bool operator==(const TaskRef& a, const TaskRef& b) { return a.Tie() == b.Tie(); }
   friend bool operator<(const TaskRef& a, const TaskRef& b) { return a.Tie() < b.Tie(); }

@@ -20,8 +20,8 @@ enum class TaskFailure {
   kNoRoom,        ///< A disk, shared memory or a GPU's memory is full.
   kUnavailable,   ///< A peer is gone.
   kTooLate,       ///< A peer did not answer in time.
-  kAborted,       ///< What the task works with gave up as a whole.
-  kCancelled,     ///< The task was stopped. That is nobody's fault.
+  kAborted,       ///< Something that the task depends on failed as a whole.
+  kCancelled,     ///< The task was stopped, which is no failure.
   kOther,         ///< Anything else. Another try may succeed.
 };
 

@@ -37,7 +37,7 @@ struct NodeTry {
 /// async job.
 struct Pin {
   uint64_t version = 0;  ///< 0: any may.
-  int64_t step = 0;      ///< Steps done by them.
+  int64_t step = 0;      ///< Steps done by these weights.
 };
 
 /// PENDING -> GENERATING -> GENERATED/SCORING -> READY; then the batch consumes it.
@@ -49,7 +49,7 @@ struct TrajectoryInfo {
   uint64_t draw = 0;
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
-  uint64_t birth = 0;  ///< Names its tasks, and no other trajectory's ever (birth_numbers.h).
+  uint64_t birth = 0;  ///< Trajectory uid: names its tasks, never another trajectory's.
   TrajectoryState state = TrajectoryState::kPending;
   uint64_t attempt = 0;   ///< Of the generation.
   uint32_t failures = 0;  ///< Generations that ended with an error.
@@ -61,13 +61,13 @@ struct TrajectoryInfo {
   /// depend on them. Not 0: the trajectory has no reward and takes no part in the batch.
   uint64_t failed = 0;
   std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
-  uint64_t policy_version = 0;  ///< That generates or generated it.
+  uint64_t policy_version = 0;  ///< The version that generates or generated it.
   uint64_t incarnation = 0;     ///< In which that version was made.
   /// Draft tokens from other weights, which its generation may accept (Generate.draft_tokens) …
   uint32_t drafted = 0;
-  uint64_t draft_version = 0;  ///< … and those weights.
+  uint64_t draft_version = 0;  ///< … and the version of those weights.
   uint32_t resumed = 0;        ///< Tokens that the current attempt began with.
-  EarlierResponse earlier;     ///< A draft for the first attempt that begins with nothing.
+  EarlierResponse earlier;     ///< A draft for an attempt that begins without tokens.
   Pin pin;
   bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
   uint32_t tokens = 0;  ///< Response tokens known.
@@ -77,7 +77,7 @@ struct TrajectoryInfo {
   std::string finish_reason;
   uint64_t serial = 0;  ///< Key of its row; 0: it has none yet.
   PayloadLocation location;
-  std::map<uint32_t, PayloadLocation> columns;  ///< That score nodes made, by node.
+  std::map<uint32_t, PayloadLocation> columns;  ///< Outputs of score nodes, by node.
 };
 
 /// The id of sample `sample` of prompt index `draw`, with `n` samples each.

@@ -23,7 +23,7 @@ namespace baton::controller {
 struct SaidBefore {
   uint64_t id = 0;
   uint64_t serial = 0;
-  uint64_t policy_version = 0;  ///< That made it.
+  uint64_t policy_version = 0;  ///< The version that made it.
   uint32_t tokens = 0;
   PayloadLocation location;
 };

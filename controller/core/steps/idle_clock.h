@@ -17,9 +17,9 @@ class IdleClock {
   /// Which parts of the job have work. Rollouts that share their workers with other roles are left
   /// out: while those roles work, the worker is not idle.
   struct Load {
-    bool runs = false;          ///< The job does; the time of a queue or a pause is no one's.
-    bool trainer_idle = false;  ///< It waits for responses, and scores none.
-    int rollouts = 0;           ///< That took on their role and are attached.
+    bool runs = false;          ///< The job runs; time in a queue or a pause does not count.
+    bool trainer_idle = false;  ///< The trainer waits for responses, and scores none.
+    int rollouts = 0;           ///< Attached rollouts that have taken on their role.
     int loading = 0;            ///< Of these: load weights, and run no response.
     int resting = 0;            ///< Of these: run no response for any other reason.
   };

@@ -115,7 +115,7 @@ struct JobParts {
 
   // Constant after construction.
   JobCoreOptions options;
-  bool restored = false;                     ///< From a row.
+  bool restored = false;                     ///< True if made from a row.
   std::shared_ptr<const v1::Job> submitted;  ///< spec, effective_spec, dataflow.
   StepPlan plan;
   Schedule schedule;

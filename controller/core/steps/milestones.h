@@ -27,7 +27,7 @@ namespace baton::controller {
 
 /// State that is restored together with the step when a job returns to its newest checkpoint.
 struct SavedState {
-  std::map<std::string, double> algorithm;  ///< What the algorithm carries from step to step.
+  std::map<std::string, double> algorithm;  ///< The algorithm's state between steps.
   store::v1::LearningRow learning;
 };
 

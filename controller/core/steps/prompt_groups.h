@@ -176,14 +176,14 @@ struct PromptGroups {
   LateGroups late;
   uint64_t judged_version = 0;  ///< Stale groups were dropped since this version was made.
   // Groups since the last step.
-  uint64_t lost = 0;      ///< Given up for want of rewards.
-  uint64_t filtered = 0;  ///< Given up since all their responses are worth the same.
-  GivenUp given_up;    ///< Their responses, and those of a round that its batch had no place for.
-  uint64_t stale = 0;  ///< Dropped, and their draws made again …
-  uint64_t stale_tokens = 0;  ///< … with so many tokens.
+  uint64_t lost = 0;          ///< Given up for lack of rewards.
+  uint64_t filtered = 0;      ///< Given up because they are zero-advantage.
+  GivenUp given_up;           ///< Responses of these and of a round's surplus.
+  uint64_t stale = 0;         ///< Dropped, and begun anew …
+  uint64_t stale_tokens = 0;  ///< … and the tokens that were dropped.
   // When the bound on staleness began to hold back rollouts that have room.
   absl::Time bounded_since = absl::InfinitePast();
-  bool paced = false;  ///< It is the pace that holds them back.
+  bool paced = false;  ///< The pace holds them back.
 };
 
 }  // namespace baton::controller

@@ -21,7 +21,7 @@ struct UpdateReports {
   }
 
   std::map<std::string, double> metrics;  ///< Of the groups that have made the update.
-  size_t dropped_names = 0;               ///< Of metrics that updates reported since the last step.
+  size_t dropped_names = 0;               ///< Dropped names of metrics since the last step.
 };
 
 }  // namespace baton::controller

@@ -173,7 +173,7 @@ class EarlierResponses {
 struct PayloadBytes {
   uint64_t scoring = 0;  ///< Some score is missing.
   uint64_t ready = 0;    ///< Nothing is missing, and no batch has it.
-  uint64_t batched = 0;  ///< The batch that stands has it.
+  uint64_t batched = 0;  ///< In the batch that is built.
   uint64_t total() const { return scoring + ready + batched; }
 };
 

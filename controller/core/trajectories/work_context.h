@@ -24,8 +24,8 @@ struct WorkContext {
 struct WorkVerdict {
   enum class Next {
     kDone,          ///< The trajectory goes on.
-    kAgain,         ///< It is tried again.
-    kGroupBroken,   ///< It is tried again, and the ranks that worked on it miss one of theirs.
+    kAgain,         ///< The task is tried again.
+    kGroupBroken,   ///< The task is tried again, and its ranks miss one of theirs.
     kWrongVersion,  ///< The rollout holds other weights. The caller sees to that; then Retry.
     kFails,         ///< The job fails.
   };

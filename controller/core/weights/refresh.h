@@ -39,7 +39,7 @@ namespace baton::controller {
 
 /// A replica that makes responses with older weights than it could have.
 struct OutdatedReplica {
-  std::vector<uint32_t> tokens;  ///< Of each of its responses, so far.
+  std::vector<uint32_t> tokens;  ///< Tokens so far of each of its responses.
   uint64_t places = 0;           ///< Responses that it makes at once.
   uint64_t updates = 1;          ///< Between its weights and the newer ones; at least 1.
   /// StepCost::FixedRows.

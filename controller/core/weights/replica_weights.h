@@ -20,8 +20,8 @@ class ReplicaWeights {
  public:
   /// The versions of a rollout slot's worker.
   struct Replica {
-    uint64_t version = 0;  ///< That it holds; 0: none.
-    uint64_t loading = 0;  ///< That it is loading; 0: none.
+    uint64_t version = 0;  ///< Held; 0: none.
+    uint64_t loading = 0;  ///< Being loaded; 0: none.
   };
 
   const Replica& Of(uint64_t slot) const;

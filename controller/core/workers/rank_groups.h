@@ -48,7 +48,7 @@ struct Group {
   uint32_t tp = 1;  ///< Ranks of one copy. They score together, and the first of them answers.
   uint64_t group_epoch = 1;
   uint64_t version = 0;          ///< Of its weights; the actor's is PolicyVersions::newest.
-  std::optional<Broken> broken;  ///< It is formed anew soon.
+  std::optional<Broken> broken;  ///< The group will be formed anew.
   absl::Time forming_since = absl::InfinitePast();  ///< Infinite past: all hold the role.
   uint32_t failures = 0;                            ///< Times it broke …
   int64_t broke_at = 0;                             ///< … without getting past this step.

@@ -20,10 +20,10 @@ struct CommandContext {
   const RankGroups& groups;
   GroupCommands& commands;
   const SharedPools& pools;
-  PoolView view;            ///< Of the job as it is now.
+  PoolView view;            ///< The job's present state.
   absl::Duration deadline;  ///< For a rank's answer.
   uint32_t batch_size;      ///< Of an update.
-  uint64_t pinned_version;  ///< Of the evaluation beside the steps; 0: there is none.
+  uint64_t pinned_version;  ///< The version of an evaluation beside the steps; 0: none.
 };
 
 /// Sends the group's command, which was issued just now, to all its ranks.

@@ -32,9 +32,9 @@ namespace baton::controller {
 
 /// Several roles that share workers: one of them works at a time.
 struct SharedPool {
-  std::vector<std::string> roles;  ///< Who is first is served first.
+  std::vector<std::string> roles;  ///< The first role is served first.
   std::string turn;                ///< The role that works; "": none has work.
-  absl::Time since;                ///< Of the turn.
+  absl::Time since;                ///< When the turn began.
   bool yields = false;             ///< The role has had its quantum, and others have work.
 };
 
@@ -45,9 +45,9 @@ struct PoolView {
   const GroupCommands& commands;
   const RoleQueues& queues;
   const PolicyVersions& versions;
-  bool updating;    ///< The step's update is under way: its batch stands.
-  bool batch_made;  ///< Its batch stands, or will without any more work of a role.
-  bool unadopted;   ///< Workers run what may belong to work that is not restored yet.
+  bool updating;    ///< The step's update is under way, so its batch is built.
+  bool batch_made;  ///< Its batch is built, or needs no more work of a role.
+  bool unadopted;   ///< Workers run tasks that may belong to unrestored work.
 
   /// True if a task of the role runs.
   bool IsAtWork(const std::string& role) const;

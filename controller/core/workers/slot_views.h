@@ -33,7 +33,7 @@ NeedWorkers NeedOf(const Roster& roster, const RankGroups& groups);
 
 /// A slot whose worker let a deadline pass, and what it did not answer.
 struct LateSlot {
-  size_t slot = 0;  ///< By index.
+  size_t slot = 0;  ///< Index of the slot.
   TaskKind kind = TaskKind::kAssignRole;
 };
 /// The first late slot from index `from` on.

@@ -34,7 +34,7 @@ struct RoleContext {
   PolicyVersions& versions;
   TrajectoryScheduler& scheduler;
   const JobCoreOptions& options;
-  int64_t saved_step;  ///< Of the newest checkpoint, from which roles that train start; -1: none.
+  int64_t saved_step;  ///< Step of the newest checkpoint, where roles that train start; -1: none.
 };
 
 /// The worker of the slot takes its role on: at once, or with the other ranks when all are there.

@@ -42,9 +42,9 @@ class WorkerSlots {
  public:
   /// The loss of a worker, for the job.
   struct Loss {
-    std::string worker_slot;         ///< Its roles, joined by "+".
+    std::string worker_slot;         ///< Roles of its worker slot, joined by "+".
     std::vector<std::string> roles;  ///< The same, one by one.
-    bool releasing = false;          ///< It was about to leave.
+    bool releasing = false;          ///< The worker was about to leave.
     std::string trained;             ///< A role whose weights are gone with it; "": none.
   };
 
