@@ -25,7 +25,7 @@ namespace baton::controller {
 /// The contents of a spec's data files. Several jobs may share a set.
 struct JobData {
   std::shared_ptr<const DataSet> train, val, pretrain;  ///< Never null.
-  std::vector<std::string> problems;                    ///< Of all, each with the spec's field.
+  std::vector<std::string> problems;                    ///< All, each with the spec's field.
 };
 
 /// Sets that no other job shares.
