@@ -26,7 +26,7 @@ namespace baton::controller {
 struct ReplaySource {
   v1::Job job;  ///< With its specs and its dataflow.
   std::vector<v1::Checkpoint> checkpoints;
-  std::filesystem::path folder;  ///< Of the job.
+  std::filesystem::path folder;  ///< The job's folder.
 };
 
 struct ReplayPlan {
@@ -34,7 +34,7 @@ struct ReplayPlan {
   std::filesystem::path checkpoint;     ///< Of from_step; empty: it begins with the first weights.
   std::filesystem::path compared;       ///< The checkpoint of to_step; empty: it is not kept.
   std::map<int64_t, std::string> rows;  ///< Step -> BatchRow, as it is stored.
-  std::set<uint32_t> log_files;         ///< That the rows name.
+  std::set<uint32_t> log_files;         ///< Log files that the rows name.
   std::map<std::string, std::string> models;  ///< In the source's folder -> name in the replay's.
 };
 

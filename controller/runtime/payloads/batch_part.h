@@ -23,7 +23,7 @@ struct LoggedPayload {
   explicit LoggedPayload(const TrajectoryInfo& info);
 
   uint64_t id = 0;
-  uint64_t serial = 0;                   ///< Of the row that names them.
+  uint64_t serial = 0;                   ///< Serial of the row that names them.
   std::vector<PayloadLocation> records;  ///< The response; then the columns, by score node.
 };
 
@@ -32,12 +32,12 @@ struct BatchEntry {
   /// The payload, if the experience log does not have it: examples, pretraining texts. Null: it is
   /// `logged`.
   std::shared_ptr<const v1::Trajectory> payload;
-  std::shared_ptr<const PackedPayload> added;  ///< What the batch gives it; null: nothing.
+  std::shared_ptr<const PackedPayload> added;  ///< Added by the batch; null: nothing.
   LoggedPayload logged;
   /// Names of its columns, sorted; as a rule all entries share them. Null: they are in `payload`.
   std::shared_ptr<const std::vector<std::string>> columns;
-  std::weak_ptr<const PackedPayload> cached;    ///< Of what is logged, while it is in memory.
-  std::shared_ptr<const PackedPayload> header;  ///< HeaderOf what is logged; null: none.
+  std::weak_ptr<const PackedPayload> cached;    ///< The logged payload, while in memory.
+  std::shared_ptr<const PackedPayload> header;  ///< HeaderOf the logged payload; null: none.
 
   /// The columns, scores and the step that the batch gives it.
   v1::Trajectory Added() const { return added == nullptr ? v1::Trajectory() : added->Unpack(); }

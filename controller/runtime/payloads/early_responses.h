@@ -21,8 +21,8 @@ namespace baton::controller {
 class EarlyResponses {
  public:
   struct Bounds {
-    size_t tokens = size_t{1} << 24;        ///< Of pieces: 200 MB with their log-probs.
-    size_t result_bytes = size_t{1} << 28;  ///< Of results, as their messages are counted.
+    size_t tokens = size_t{1} << 24;        ///< In pieces: 200 MB with their log-probs.
+    size_t result_bytes = size_t{1} << 28;  ///< In results, counted as message sizes.
   };
   struct Result {
     std::string worker;

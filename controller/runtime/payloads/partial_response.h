@@ -15,7 +15,7 @@ struct PartialResponse {
   std::vector<float> log_probs;
   std::vector<float> sampling_log_probs;  ///< Empty: equal to log_probs.
 
-  std::vector<int32_t> draft;  ///< Of other weights.
+  std::vector<int32_t> draft;  ///< Tokens from other weights.
 
   void Append(const v1::Progress& progress);
   /// Takes all tokens from the columns of a stopped generation's result.

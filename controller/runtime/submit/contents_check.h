@@ -34,7 +34,7 @@ class ContentsCheck {
   ContentsCheck(Options options, Uploads* uploads, DataReaders* readers);
 
   struct Asked {
-    v1::JobSpec* effective = nullptr;  ///< Its data files may be replaced, see `keeps`.
+    v1::JobSpec* effective = nullptr;  ///< Its data files may be replaced (see `keeps`).
     DataSummaries* data_files = nullptr;
     std::string project;
     /// Data files that the program filtered become uploads of the project, and `effective` then

@@ -59,13 +59,13 @@ struct ControllerScope {
   std::unique_ptr<DiskFiles> files;
   RuntimeContext context;
 
-  JobTable jobs;  ///< Those that run, and few others.
+  JobTable jobs;  ///< Running jobs, and few others.
   std::unique_ptr<EndedJobs> ended;
   Gate gate;
   boost::asio::thread_pool cluster_thread{1};  ///< Separate: heartbeats do not wait for jobs.
   boost::asio::thread_pool disk;
-  AsioExecutors executors;   ///< Of jobs.
-  DataReaders data_readers;  ///< Of submissions; separate, so that jobs do not wait for them.
+  AsioExecutors executors;   ///< For jobs.
+  DataReaders data_readers;  ///< For submissions; separate, so that jobs do not wait for them.
   boost::asio::thread_pool remover{1};
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission;  ///< On `disk`.
   std::unique_ptr<ClusterRuntime> cluster;                                 ///< On `cluster_thread`.
