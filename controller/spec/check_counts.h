@@ -14,9 +14,9 @@
 namespace baton::controller {
 
 inline constexpr int kMostUpdates = 16;   ///< Update nodes, and likewise generate nodes.
-inline constexpr int kMostInputs = 1024;  ///< Of all score nodes together.
-inline constexpr int kMostRoles = 256;    ///< Of all pools together; as many pools, and layouts.
-inline constexpr size_t kMostNameBytes = 200;  ///< Of a role, a node, a number, a column.
+inline constexpr int kMostInputs = 1024;  ///< In all score nodes together.
+inline constexpr int kMostRoles = 256;    ///< In all pools; also the most pools, and layouts.
+inline constexpr size_t kMostNameBytes = 200;  ///< Roles, nodes, numbers, columns.
 
 /// False: some part of `spec` is there too often, or its name is too long; `out` gets one violation
 /// for each list that is at fault, and nothing else of the spec should be looked at.

@@ -27,7 +27,7 @@ inline constexpr int32_t kMostWarnings = 10;
 
 /// A step that is done.
 struct StepOutcome {
-  int64_t step = 0;           ///< Its number, from 1.
+  int64_t step = 0;           ///< Number of the step, from 1.
   bool actor_learns = true;   ///< False: it is one of algorithm.critic_warmup.
   bool actor_updated = true;  ///< False: its batch was empty.
   std::map<std::string, double> metrics;
@@ -35,7 +35,7 @@ struct StepOutcome {
 
 /// News for a job's user.
 struct LearningNews {
-  std::vector<std::string> warnings;  ///< What keeps the job from learning, as it begins.
+  std::vector<std::string> warnings;  ///< New symptoms that keep the job from learning.
   absl::Status failure;               ///< Not OK: the job fails with it.
 };
 

@@ -17,7 +17,7 @@ namespace baton::controller {
 /// The requirements of a job on a worker in one role.
 struct RoleNeed {
   std::set<std::string> methods;   ///< Methods of this role that the job calls (Hello.methods).
-  std::set<std::string> scores;    ///< Those of `methods` that score nodes call.
+  std::set<std::string> scores;    ///< The `methods` that score nodes call.
   std::set<std::string> features;  ///< Hello.features.
 
   bool operator<(const RoleNeed& other) const {

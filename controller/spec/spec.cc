@@ -234,7 +234,7 @@ void CheckAsked(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Violation
   }
 }
 
-// Checks that exactly the roles of the dataflow have sections.
+// Fills in the sections of the dataflow's roles, and refuses sections of other roles.
 void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Violations& out) {
   std::set<std::string> roles;
   for (const v1::ScoreNode& node : dataflow.score()) roles.insert(node.role());

@@ -19,8 +19,8 @@ namespace baton::controller {
 inline constexpr int64_t kMaxBatchRowBytes = 900'000'000;
 
 struct StepLimits {
-  int64_t responses = 262'144;     ///< Of one step, or of one evaluation.
-  int64_t tokens = 8'589'934'592;  ///< Of these, prompts too, were each as long as it may be.
+  int64_t responses = 262'144;     ///< In one step, or in one evaluation.
+  int64_t tokens = 8'589'934'592;  ///< In these and their prompts, each at its maximal length.
 };
 
 /// The least bytes that the row of a batch has for a response: ids, versions, lengths, places in
