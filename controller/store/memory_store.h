@@ -43,7 +43,7 @@ class MemoryStore : public Store {
     std::vector<Write> writes;
     Durability durability;
     Done done;
-    absl::Status refused;  ///< Nothing of it is written.
+    absl::Status refused;  ///< Nothing is written.
   };
   void Apply(const std::vector<Write>& writes, Durability durability)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

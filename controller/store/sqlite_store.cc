@@ -132,7 +132,7 @@ class SqliteStoreImpl : public SqliteStore {
     std::vector<Write> writes;
     Durability durability;
     Done done;
-    absl::Status refused;  ///< Nothing of it is written; it is answered in its turn.
+    absl::Status refused;  ///< Nothing is written; answered in its turn.
   };
 
   absl::Status WriteGroups(const std::deque<Group>& groups) {
