@@ -1,7 +1,9 @@
 // Writing a checkpoint. Milestones says when one is due, and which checkpoints are kept.
 //
-//   --BeginSave: a command to each group--> the ranks write their parts --all are done--> the
-//   controller completes it: its own part, then the name --OnCommitted--> it is listed
+// clang-format off
+//   BeginSave: a command to each group --> the ranks write their parts --all are done-->
+//       the controller adds its own part and renames the folder --OnCommitted--> listed
+// clang-format on
 //
 // Until the new checkpoint is listed, a rollback leads to the one before it. A rollback during its
 // completion forgets the new one, because it is then of an earlier incarnation.

@@ -1,7 +1,10 @@
 // The update of a step: every role that trains learns from the batch, and the step is done.
 //
-//   the batch is built --BeginUpdate: a command to each group--> under way --the last group is
-//   done--> the step is done: its metrics are told, the actor's weights are a new version
+// clang-format off
+//   the batch is built --BeginUpdate: a command to each group--> under way
+//       --the last group is done--> the step is done: its metrics are told,
+//                                   the actor's weights are a new version
+// clang-format on
 //
 // A batch that filters left empty is a step as well, without an update.
 #ifndef BATON_CONTROLLER_CORE_LOOP_POLICY_UPDATE_H_

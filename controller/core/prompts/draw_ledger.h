@@ -5,10 +5,11 @@
 // any order, so a cursor does not say what was trained on; the set of spent groups does.
 //
 // clang-format off
-//   never drawn --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good
-//      ^                   |                |
-//      +----- Reopen ------+                |
-//      +----- RollBack, if the checkpoint has not spent it
+//   not begun --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good
+//     ^                  |                |
+//     +---- Reopen ------+                |
+//     +---- RollBack, unless the ---------+
+//           checkpoint has spent it
 // clang-format on
 //
 // An open group is under way, complete, or in a batch.

@@ -3,9 +3,12 @@
 // Owns which weights are evaluated, and how many prompts are begun. The evaluation is pinned: its
 // responses are of one version, even while the trainer makes newer ones.
 //
+// clang-format off
 //   none --Begin--> prompts are begun as rollouts have room --all READY--> none
 //     ^                               |
-//     +-- the version is lost, or the job goes back before it: it is due again
+//     +-------------------------------+ the version is lost, or the job goes back before it:
+//                                       the evaluation is due again
+// clang-format on
 #ifndef BATON_CONTROLLER_CORE_STEPS_PINNED_EVALUATION_H_
 #define BATON_CONTROLLER_CORE_STEPS_PINNED_EVALUATION_H_
 

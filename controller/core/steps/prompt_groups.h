@@ -6,11 +6,13 @@
 // the scheduler's. group_flow.h says what happens to groups:
 //
 // clang-format off
-//   a round begins, or a rollout has room --> open --all READY--> complete --> a batch (StepBatch)
-//        ^                                     |  (of those that     |
-//        |                                     |  are not given up)  |
-//        +-- stale: begun anew ----------------+---------------------+
-//                                              +-- too few rewards, or zero-advantage --> spent
+//   a round begins, or     all responses READY,
+//   a rollout has room     except those given up
+//        -------> open -----------------------> judged --> complete --> a batch (StepBatch)
+//                  ^                               |          |
+//                  +---- stale: begun anew --------+----------+
+//                                                  |
+//                                                  +--> spent: too few rewards, or zero-advantage
 // clang-format on
 #ifndef BATON_CONTROLLER_CORE_STEPS_PROMPT_GROUPS_H_
 #define BATON_CONTROLLER_CORE_STEPS_PROMPT_GROUPS_H_

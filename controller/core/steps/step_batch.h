@@ -4,10 +4,14 @@
 // Owns which groups are in the batch. The scheduler owns their trajectories until they are taken,
 // and the buffer after that. batch_flow.h says what happens to the batch:
 //
-//   complete groups --drawn: scores of the draw are made--> taken: the update learns --> spent
-//        ^                               |                      |
-//        +---- given back: the job goes back, or a payload is lost
+// clang-format off
+//   complete groups --> drawn: scores of the draw are made --> taken: the update learns --> spent
+//        ^                |                                      |
+//        +----------------+--------------------------------------+
+//          given back: the job goes back, or a payload is lost
+//
 //   restored: of an update that a restart interrupted, until its responses are there --> taken
+// clang-format on
 #ifndef BATON_CONTROLLER_CORE_STEPS_STEP_BATCH_H_
 #define BATON_CONTROLLER_CORE_STEPS_STEP_BATCH_H_
 

@@ -3,11 +3,12 @@
 // Owns the serials of trajectory rows, which steps' rows and payloads are kept, the rows that a
 // restarted controller found, and the batch that is built or trained on. For each trajectory:
 //
-//   READY --Build--> in a batch --Consume: a BatchRow names it--> CONSUMED --its step is old-->
-//   RETIRED
-//     ^                  |                                 |
-//     |                  +--------- a rollback ------------+--> dropped: its group is made again
+// clang-format off
+//   READY --Build--> in a batch --Consume: in a BatchRow--> CONSUMED --step is old--> RETIRED
+//     ^                  |                                      |
+//     |                  +------------- a rollback -------------+--> dropped, and made again
 //     +-- a restart: its row is there
+// clang-format on
 //
 // The batch takes its trajectories out of the work, which may go on during the update; when the
 // batch is given up they go back, and are READY again.

@@ -4,10 +4,12 @@
 // Owns the cost of the rollouts' engine steps (StepCost), and the counts of their drafts
 // (SpeculationCounts). For one response:
 //
+// clang-format off
 //   queued --Start--> GENERATING --its result came--> stored: TrajectoryScores goes on with it
 //     ^                  |
-//     +-- Retry: it failed or stalled, and may do better elsewhere
-//     +-- Recall, and it has ended: newer weights make it again
+//     +------------------+ Retry: it failed or stalled, and may do better elsewhere
+//     +------------------+ Recall, and it has ended: newer weights make it again
+// clang-format on
 //
 // A failure counts against max_attempts. These do not: a cancelled task, a worker with other
 // weights, a lost worker or rank, and a result that an earlier controller may have counted already.

@@ -4,11 +4,14 @@
 // response that is stored goes through the score nodes of the dataflow, each as soon as its inputs
 // exist. For a node's task on one response:
 //
+// clang-format off
 //   queued --> sent to a worker --its output came--> kept, and the next nodes are queued
 //     ^              |
-//     +-- it failed, |  but may do better elsewhere
-//                    +-- it failed for good: of a reward, error_reward stands in or there is none;
-//                        of any other node, the job fails
+//     +--------------+ it failed, but may do better elsewhere
+//                    |
+//                    +--> it failed for good: a reward is error_reward or missing;
+//                         for any other node, the job fails
+// clang-format on
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCORES_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCORES_H_
 

@@ -4,18 +4,20 @@
 // Owns the number of the actor's newest weights, the origin of the newest versions (VersionRow),
 // whether the newest is published, and the versions that rollouts hold (ReplicaWeights).
 //
-//   made --(publish | to_generation)--> published --> loaded by each rollout
-//     ^                                     |
-//     |                                     +-- the relay lost it, a rank lost its weights:
-//     +-- update, a new group of ranks          made, and it is published again
+// clang-format off
+//   update, or a new group of ranks
+//     --> made --(publish | to_generation)--> published --> loaded by each rollout
+//           ^                                     |
+//           +-------------------------------------+ the relay lost it, or a rank lost its weights
+// clang-format on
 //
 // In mode sync only the newest version is sampled: a batch or an evaluation has only responses from
 // exactly these weights. In mode async rollouts use the newest published version, and each replica
 // loads it when its own responses are done; while responses wait that are pinned to an older
 // version, one replica keeps or loads that version. Numbers only grow: a group that is formed anew
-// gets a new one even for weights of a checkpoint, or a rollout that loaded the number before might
-// take the new weights for its own. So versions are a tree, and the difference of two numbers says
-// nothing of how far apart their weights are; Staleness does:
+// gets a new one even for weights of a checkpoint, because a rollout that had loaded the same
+// number before would take the new weights for its own. So versions form a tree, and the difference
+// of two numbers does not say how far apart their weights are; Staleness does:
 //
 //   0 -> 1 -> 2 -> 3 -> 4        the checkpoint is of version 2; the trainer dies with version 4
 //             +--> 5 -> 6        5: the weights of 2 again

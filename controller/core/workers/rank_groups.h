@@ -3,10 +3,13 @@
 // Owns each group's epoch, the version of its weights, and what is known of a broken group. All
 // parts may read the groups; only the calls below change one. GroupCommands has their commands.
 //
-//   forming --all ranks took the role on--> formed --a rank is lost------> forming (epoch + 1)
-//      ^                                      |  ^
-//      |                                      |  +--no rank was lost-------+
-//      +--the loss is known or there is none--broken <--a rank misses a peer
+// clang-format off
+//   forming --all ranks took the role on--> formed --a rank is lost--> forming (epoch + 1)
+//      ^                                      |
+//      |                                      | a rank misses a peer
+//      |                                      v
+//      +-- the loss is known, or none is --- broken
+// clang-format on
 //
 // Ranks take their role on together, in one epoch, or not at all, because collectives fail when a
 // rank is missing. If a rank of a group that trains is lost, all groups that train go back to the
