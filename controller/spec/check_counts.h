@@ -13,9 +13,9 @@
 
 namespace baton::controller {
 
-inline constexpr int kMostUpdates = 16;   ///< Update nodes, and likewise generate nodes.
-inline constexpr int kMostInputs = 1024;  ///< In all score nodes together.
-inline constexpr int kMostRoles = 256;    ///< In all pools; also the most pools, and layouts.
+inline constexpr int kMostUpdates = 16;        ///< Update nodes, and likewise generate nodes.
+inline constexpr int kMostInputs = 1024;       ///< In all score nodes together.
+inline constexpr int kMostRoles = 256;         ///< In all pools; also pools, and layouts.
 inline constexpr size_t kMostNameBytes = 200;  ///< Roles, nodes, numbers, columns.
 
 /// False: some part of `spec` is there too often, or its name is too long; `out` gets one violation
