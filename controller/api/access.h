@@ -1,4 +1,5 @@
-// The one access check of every method: who calls, and may they do this in this project?
+// The only access check of every method: it identifies the caller and checks the caller's
+// permission in the project.
 #ifndef BATON_CONTROLLER_API_ACCESS_H_
 #define BATON_CONTROLLER_API_ACCESS_H_
 

@@ -1,4 +1,4 @@
-// Limits how many uploads are open at once.
+// Limits on the number of uploads that are open at once.
 #ifndef BATON_CONTROLLER_API_UPLOAD_PLACES_H_
 #define BATON_CONTROLLER_API_UPLOAD_PLACES_H_
 

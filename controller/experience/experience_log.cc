@@ -181,7 +181,7 @@ class FileLog : public ExperienceLog {
       const std::string name = entry.path().filename().string();
       absl::string_view stem = name;
       if (absl::ConsumeSuffix(&stem, ".log") && absl::SimpleAtoi(stem, &number) && number > 0 &&
-          LogFileName(number) == name) {  // "1.log" is somebody else's
+          LogFileName(number) == name) {  // "1.log" is not the log's
         numbers.push_back(number);
       }
     }

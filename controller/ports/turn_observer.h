@@ -16,7 +16,7 @@ class TurnObserver {
  public:
   virtual ~TurnObserver() = default;
 
-  /// A worker's result has come in, whatever becomes of it.
+  /// A worker's result has come in; it may still be refused.
   virtual void OnResult(const JobCore& core, const std::string& worker, const TaskRef& ref,
                         const v1::TaskResult& result) = 0;
   /// `core` is about to handle `event`.

@@ -18,7 +18,7 @@ bool IsAsync(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 /// Settings of an async job: its bound on staleness, and which groups a batch takes.
 struct Schedule {
   uint64_t max_staleness = 0;  ///< In updates of the actor.
-  bool in_order = false;       ///< Batches take the oldest draws, and not those complete first.
+  bool in_order = false;       ///< Batches take the oldest groups, and not those complete first.
   bool refresh = false;        ///< Newer weights may make unfinished responses again.
   /// After this a group with `min_group_size` responses goes on without the others.
   absl::Duration group_timeout = absl::InfiniteDuration();

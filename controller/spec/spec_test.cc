@@ -89,7 +89,7 @@ TEST(SpecTest, AGivenZeroIsNotADefault) {
   EXPECT_EQ(checked.effective.data().seed(), 0);
 }
 
-// The default of intermediate_size is worked out of hidden_size, whatever that is.
+// The default of intermediate_size is computed from hidden_size, even if that is too large.
 TEST(SpecTest, AWidthThatIsTooLargeIsSaidOnce) {
   v1::JobSpec spec = Good();
   spec.mutable_model()->mutable_init()->set_hidden_size(0x7ffffff8);

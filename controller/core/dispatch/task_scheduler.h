@@ -1,4 +1,4 @@
-// Spreads per-trajectory tasks over the workers of one role.
+// Scheduler of per-trajectory tasks over the workers of one role.
 //
 // Used once for the rollout replicas (generation) and once for the reward workers (scoring). A
 // worker gets work while it is enabled, below its credits, and below a fair share of the open

@@ -1,4 +1,4 @@
-// Collects the effects of a job's turn, stamped with the job's step and incarnation.
+// Sink for the effects of a job's turn, which it stamps with the job's step and incarnation.
 //
 // Owns the time of the turn, the step, the trainer's incarnation, the revision of the newest kept
 // event, and the effects so far. Every part of a JobCore gets this sink, so tasks and events carry

@@ -69,7 +69,7 @@ struct TrajectoryInfo {
   uint32_t resumed = 0;        ///< Tokens that the current attempt began with.
   EarlierResponse earlier;     ///< A draft for an attempt that begins without tokens.
   Pin pin;
-  bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
+  bool drawn = false;   ///< By a batch: the nodes that run at its draw are wanted too.
   uint32_t tokens = 0;  ///< Response tokens known.
   uint32_t prompt_tokens = 0;
   std::map<std::string, double> scores;

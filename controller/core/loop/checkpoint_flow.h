@@ -1,4 +1,4 @@
-// Writing a checkpoint. Milestones says when one is due, and which checkpoints are kept.
+// The flow of a checkpoint's save. Milestones says when one is due, and which checkpoints are kept.
 //
 // clang-format off
 //   BeginSave: a command to each group --> the ranks write their parts --all are done-->

@@ -12,7 +12,7 @@
 namespace baton::controller {
 namespace {
 
-constexpr uint64_t kMostWindow = 256;  // draws among which the longest is chosen
+constexpr uint64_t kMostWindow = 256;  // groups among which the longest is chosen
 
 // If a long response begins last in its batch, the whole batch waits for it, so prompts with long
 // responses begin first. Each window of prompt indices is begun whole before the next one, so no

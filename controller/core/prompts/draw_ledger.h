@@ -100,7 +100,7 @@ class DrawLedger {
  private:
   DrawSet spent_, saved_, cut_;
   std::map<uint64_t, uint64_t> open_;
-  std::map<uint64_t, std::set<uint32_t>> given_up_;  // by open draw
+  std::map<uint64_t, std::set<uint32_t>> given_up_;  // by open group
   uint64_t next_ = 0;                                // Next is not smaller than this
   uint64_t changes_ = 0;
 };

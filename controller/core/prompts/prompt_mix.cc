@@ -64,7 +64,7 @@ void PromptMix::Fill(uint64_t step) {
   const auto next =
       std::upper_bound(phases_.begin(), phases_.end(), first,
                        [](uint64_t draw, const Phase& phase) { return draw < phase.first_draw; });
-  const Phase& phase = *std::prev(next);  // the first one begins with draw 0
+  const Phase& phase = *std::prev(next);  // the first one begins with index 0
   prompts_.resize(per_step_);
   for (uint64_t i = 0; i < per_step_; ++i) {
     const FileTurns::Turn turn = phase.turns.At(first + i - phase.first_draw);

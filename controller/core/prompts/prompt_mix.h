@@ -52,7 +52,7 @@ class PromptMix {
     uint64_t first_draw = 0;
     FileTurns turns;
     std::vector<size_t> files;   // of each index of `turns`
-    std::vector<uint64_t> used;  // draws of each of these files in earlier phases
+    std::vector<uint64_t> used;  // turns of each of these files in earlier phases
   };
   void MakePhases(const v1::DataSpec& data);
   /// Finds the prompts of a step, from 0.
@@ -64,7 +64,7 @@ class PromptMix {
   uint64_t per_step_ = 1;
   std::vector<File> files_;
   std::vector<Phase> phases_;
-  PromptSource places_;           // of a step's draws in prompts_
+  PromptSource places_;           // of a step's indices in prompts_
   uint64_t step_ = ~uint64_t{0};  // of prompts_
   std::vector<uint64_t> prompts_;
 };

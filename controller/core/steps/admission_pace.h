@@ -1,4 +1,5 @@
-// Pace of admission: how far ahead of the trainer rollouts need to begin prompt groups.
+// Pace of admission: the distance ahead of the trainer at which rollouts need to begin prompt
+// groups.
 //
 // Owns two measurements: a group takes G seconds from its beginning until it is complete, and the
 // trainer takes U seconds for a step, without its wait for the batch. A group that is begun G / U

@@ -54,7 +54,7 @@ bool Milestones::SaveDue(int64_t step, bool pausing) const {
   if (saved_step_ == step) return false;
   // A job that pauses or ends gives its workers away, and the weights with them.
   if (pausing || AtEnd(step)) return true;
-  // The best step so far is worth a checkpoint whatever its number.
+  // The best step so far is worth a checkpoint even if its number is not due for one.
   if (learning_.has_best() && learning_.best_step() == step) return true;
   const int freq = spec().trainer().save_freq();
   return freq > 0 && step > 0 && step % freq == 0;

@@ -120,7 +120,7 @@ class LateGroups {
  private:
   static constexpr absl::Duration kLongestLook = absl::Seconds(10);  // from one to the next
 
-  std::map<uint64_t, absl::Time> begun_;  // by draw; of groups that this controller began …
+  std::map<uint64_t, absl::Time> begun_;  // of groups that this controller began …
   absl::Time stood_;                      // … and when it took over the others
   absl::Time looked_ = absl::InfinitePast();
   uint64_t given_up_ = 0, given_up_tokens_ = 0;

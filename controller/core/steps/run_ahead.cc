@@ -10,7 +10,7 @@
 namespace baton::controller {
 namespace {
 
-constexpr uint64_t kMostUpcoming = 256;  // draws
+constexpr uint64_t kMostUpcoming = 256;  // prompts
 constexpr int kMostAtOnce = 16;          // tasks that a worker gets in one turn
 constexpr absl::Duration kFirstRest = absl::Seconds(1);
 constexpr int kMostDoublings = 6;  // of a rest

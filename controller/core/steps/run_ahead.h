@@ -108,13 +108,13 @@ class RunAhead {
   void NoteFailure(const TaskDone& event, absl::Time now);
 
   const bool on_;
-  const uint32_t samples_;  // of a draw
-  const uint64_t window_;   // draws
+  const uint32_t samples_;  // per prompt
+  const uint64_t window_;   // prompts
   const int places_;        // of a rollout
   const uint32_t longest_;  // response, in tokens
   // Tells whether the upcoming prompt indices have changed since the last look.
   std::optional<std::pair<uint64_t, uint64_t>> looked_;
-  std::map<uint64_t, Upcoming> upcoming_;    // by draw
+  std::map<uint64_t, Upcoming> upcoming_;    // by prompt index
   std::map<std::string, uint64_t> at_home_;  // of those, by worker
   uint64_t share_ = 0;                       // of those, for one worker
   std::map<uint64_t, Running> running_;      // by the subject of its task

@@ -15,7 +15,7 @@ namespace {
 // The parts of a batch.
 struct BatchMembers {
   std::vector<const TrajectoryInfo*> trajectories;  // in order
-  std::map<uint64_t, double> baselines;             // by draw
+  std::map<uint64_t, double> baselines;             // by prompt index
 };
 
 BatchMembers MembersOf(const ExperienceBuffer::Trajectories& trajectories, uint32_t least) {

@@ -66,7 +66,7 @@ std::map<std::string, double> ResponseMetrics(
 
 std::map<std::string, double> FileShares(const std::map<uint64_t, TrajectoryInfo>& trajectories,
                                          const PromptMix& prompts) {
-  std::map<uint64_t, uint64_t> drawn;  // draw -> prompt: one for all responses to it
+  std::map<uint64_t, uint64_t> drawn;  // prompt index -> prompt: one for all responses to it
   for (const auto& [id, t] : trajectories) {
     if (t.purpose == v1::PURPOSE_TRAIN) drawn[t.draw] = t.prompt_id;
   }

@@ -102,7 +102,7 @@ bool TrajectoryScheduler::AllGenerated() const {
   return rl && !table_.all().empty() && rollouts.queued() == 0 && rollouts.running().empty();
 }
 
-// Queues whatever can be done next with the trajectory; if nothing is left, it is READY.
+// Queues the work that can be done next on the trajectory; if nothing is left, it is READY.
 void TrajectoryScheduler::Enqueue(TrajectoryInfo& trajectory) {
   const bool generated =
       trajectory.state == TrajectoryState::kScoring || trajectory.state == TrajectoryState::kReady;

@@ -128,7 +128,7 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
   if (!status.ok()) {
     if (!IsPermanent(failure) &&
         trajectory.tries[node_index].failures + 1 < options_.max_attempts) {
-      // A cancelled task is nobody's failure, so its user hears nothing of it.
+      // A cancelled task is not a failure, so the user is not told of it.
       if (failure != TaskFailure::kCancelled) {
         errors_.Retried(absl::StrCat(TrajectoryName(trajectory.id), " on worker ", event.worker,
                                      ": ", status.message()),

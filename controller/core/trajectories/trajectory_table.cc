@@ -189,7 +189,7 @@ TaskRef TrajectoryTable::RefOf(const std::string& role, uint64_t work) const {
 }
 
 std::string TrajectoryTable::OpenGroups() const {
-  std::map<uint64_t, bool> open;  // by draw
+  std::map<uint64_t, bool> open;  // by prompt index
   for (const auto& [id, trajectory] : trajectories_) {
     open[trajectory.draw] |= trajectory.state != TrajectoryState::kReady;
   }

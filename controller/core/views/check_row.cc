@@ -25,7 +25,7 @@ using Job = v1::Job;
 
 constexpr uint64_t kMaxCount = uint64_t{1} << 60;  // of what only counts up by one
 constexpr int64_t kMostSteps = 10'000'000;
-constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 draws
+constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 prompts
 
 constexpr uint64_t kMostOpenDraws = uint64_t{1} << 16;  // of a job; twice what a spec may ask for
 constexpr uint64_t kMostPerDraw = 2048;

@@ -134,7 +134,7 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
        [](auto& row) {
          AddDrawWithout({0, 1, 2}, &row);
        }},                  // none is left
-      {"open_draws.count",  // given_up needs a row of one draw
+      {"open_draws.count",  // given_up needs a row of one group
        [](auto& row) {
          AddDrawWithout({1}, &row);
          row.mutable_open_draws(0)->set_count(2);

@@ -113,7 +113,7 @@ GroupCommands::Answer GroupCommands::Take(const Group& group, uint32_t rank,
   Command& command = *lines_[group.index].command;
   const TaskKind kind = command.kind;
   command.answers[rank] = event;
-  // Somebody may make room on a disk or in the relay. A GPU's memory stays full.
+  // A person may make room on a disk or in the relay, but a GPU's memory stays full.
   const TaskFailure failure = FailureOf(event);
   const bool no_room = failure == TaskFailure::kNoRoom;
   const bool waits = kind == TaskKind::kPublish || kind == TaskKind::kSaveCheckpoint;

@@ -1,4 +1,4 @@
-// Sending of groups' commands to the ranks.
+// Delivery of groups' commands to the ranks.
 //
 // Owns nothing: GroupCommands has the commands, and knows which ranks have them. A command goes to
 // a rank that is ready and attached, once the rank's pool allows it (SharedPools::MayCommand).

@@ -1,4 +1,4 @@
-// Workers take a role on: one by one, or all ranks of a group together.
+// The assignment of a role to workers: one by one, or to all ranks of a group together.
 //
 // Owns nothing: WorkerSlots has the state of slots, RankGroups that of groups. A role without a
 // group is taken on at once. The ranks of a group gather first; once all are there, they begin a

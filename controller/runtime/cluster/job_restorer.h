@@ -1,5 +1,5 @@
-// Restores the jobs of a store when a controller starts, and sets aside those that it cannot
-// restore.
+// Restoration of a store's jobs when a controller starts; jobs that cannot be restored are set
+// aside.
 //
 // A job that crashes the controller must not crash every later one. So the controller's deaths
 // during the work for a job, in its restoration or in any later turn, are counted

@@ -1,7 +1,7 @@
 // The trash of a data root, `<data root>/trash`, through which files of any size are removed
 // without waits.
 //
-// To delete, a call renames: one system call, whatever the folder holds. A thread of its own then
+// To delete, a call renames: one system call, however large the folder is. A thread of its own then
 // removes what is in the trash. The trash is only a folder, so nothing is lost in a crash: the next
 // controller finds it and goes on.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_TRASH_H_

@@ -322,7 +322,7 @@ TEST_F(JobHistoryTest, TheSeedsResponsesFollowWhereTheJobHasFew) {
   EXPECT_THAT(asked_jobs_, SizeIs(1)) << "a job without a seed looks at no other job";
 }
 
-// A name always means a job of the same project, whatever it says.
+// A name always means a job of the same project, even if it names another one.
 TEST_F(JobHistoryTest, NoOtherProjectsJobIsASeed) {
   HaveSeed();
   PutRow(kSeed, seed_log_.Say(1, 0));

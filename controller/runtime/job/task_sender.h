@@ -1,4 +1,4 @@
-// Sending of one job's tasks to workers.
+// Delivery of one job's tasks to workers.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_TASK_SENDER_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_TASK_SENDER_H_
 
