@@ -65,7 +65,7 @@ class Access {
   /// The log of refusals records refusals.
   [[nodiscard]] absl::Status CheckCaller(const grpc::ServerContextBase& context,
                                          const std::string& method) const;
-  /// Whether the caller shows a token with any scope; for gRPC's own services.
+  /// True if the caller shows a token with any scope; for gRPC's own services.
   bool KnowsCaller(const grpc::ServerContextBase& context) const;
   /// Reports the outcome of a call; the audit log records it if the call may have changed
   /// something.

@@ -14,8 +14,8 @@ namespace baton::controller {
 
 class IdleClock {
  public:
-  /// Which parts of the job have work. Rollouts that share their workers with other roles are left
-  /// out: while those roles work, the worker is not idle.
+  /// The parts of the job that have work. Rollouts that share their workers with other roles are
+  /// left out: while those roles work, the worker is not idle.
   struct Load {
     bool runs = false;          ///< The job runs; time in a queue or a pause does not count.
     bool trainer_idle = false;  ///< The trainer waits for responses, and scores none.

@@ -98,7 +98,7 @@ struct JobParts {
   TrajectoryScheduler::Context Work();
   RoleContext Roles();
   AheadContext Ahead();
-  /// Which parts have work at this moment.
+  /// The parts that have work at this moment.
   IdleClock::Load Load() const;
 
   // ---- In a turn.

@@ -115,7 +115,7 @@ void TrajectoryScheduler::Clear(const std::string& reason, const Context& contex
     for (const auto& [work, running] : queue.tasks.Clear()) {
       context.out.Do(StopTask{running.worker, table_.RefOf(role, work), reason});
     }
-    queue.stragglers.DropPhase();  // a phase that is broken off says nothing of paces
+    queue.stragglers.DropPhase();  // an interrupted phase does not measure paces
   });
   context.buffer.EndWork(table_.all(), context.out);
   table_.Clear();

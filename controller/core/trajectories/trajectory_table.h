@@ -24,8 +24,9 @@
 
 namespace baton::controller {
 
-/// What a job needs for each prompt: the number of responses, whether there is a greedy one too,
-/// and which scores make a response READY. Constant: it follows from the spec and the dataflow.
+/// The plan of a job's responses to each prompt: the number of responses, whether there is a greedy
+/// one too, and which scores make a response READY. Constant: it follows from the spec and the
+/// dataflow.
 class ResponsePlan {
  public:
   /// `submitted` has effective_spec and dataflow.
