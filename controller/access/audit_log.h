@@ -1,4 +1,4 @@
-// Records who did what, and who was refused: one JSON object per line.
+// The audit log of calls and refusals: one JSON object per line.
 #ifndef BATON_CONTROLLER_ACCESS_AUDIT_LOG_H_
 #define BATON_CONTROLLER_ACCESS_AUDIT_LOG_H_
 

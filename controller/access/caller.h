@@ -1,4 +1,4 @@
-// Who calls, and what the caller may do.
+// The caller of a method, and the caller's permissions.
 #ifndef BATON_CONTROLLER_ACCESS_CALLER_H_
 #define BATON_CONTROLLER_ACCESS_CALLER_H_
 
@@ -11,7 +11,7 @@
 
 namespace baton::access {
 
-/// What a token allows. kWrite includes kRead, kAdmin includes all.
+/// Permissions of a token. kWrite includes kRead, kAdmin includes all.
 enum class Scope : uint8_t {
   kRead,    ///< See jobs and their results.
   kWrite,   ///< Submit, steer and delete jobs; upload files.
@@ -33,11 +33,11 @@ struct Caller {
   bool Opens(absl::string_view other) const { return project == "*" || project == other; }
 };
 
-/// Whether a text is the id of a job or a project: 1 to 63 of a-z, 0-9 and '-', but not "-" alone,
+/// True if a text is the id of a job or a project: 1 to 63 of a-z, 0-9 and '-', but not "-" alone,
 /// which means all projects.
 bool ValidId(absl::string_view id);
 
-/// Whether a text is "projects/P" or "projects/P/jobs/J" with valid ids, and nothing else.
+/// True if a text is "projects/P" or "projects/P/jobs/J" with valid ids, and nothing else.
 bool ValidResource(absl::string_view resource);
 
 /// The project of "projects/P/jobs/J"; empty for any other text.

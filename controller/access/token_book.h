@@ -38,14 +38,15 @@ class TokenBook {
   /// the file has no token, or if others than its owner may read it.
   static absl::StatusOr<std::set<std::string>> ReadFile(const std::string& path);
 
-  /// Reads the tokens of `store`; new tokens are written there. It outlives this book. Blocks.
+  /// Reads the tokens of `store`; new tokens are written there. The store outlives this book.
+  /// Blocks.
   absl::Status Load(store::Store* store);
 
   bool open() const { return admin_tokens_.empty(); }
   /// The caller with the token `bearer` (empty: no token). UNAUTHENTICATED: TOKEN, TOKEN_EXPIRED.
   absl::StatusOr<Caller> Find(absl::string_view bearer, absl::Time now) const;
 
-  /// Whether the token by which Find knew the caller is still valid. Errors as those of Find.
+  /// OK while the token by which Find knew the caller is still valid. Errors as those of Find.
   absl::Status StillGood(const Caller& caller, absl::Time now) const;
 
   /// `done` is called once the token is stored. INVALID_ARGUMENT (TOKEN_SPEC).

@@ -92,7 +92,7 @@ absl::Status CheckScalars(absl::Span<const Sample> samples, size_t i, const Esti
   return absl::OkStatus();
 }
 
-/// Who made the result not finite.
+/// Names the sample and column that made the result not finite.
 absl::Status NameTheCulprit(absl::Span<const Sample> samples, std::vector<NamedColumn> columns) {
   columns.push_back({"token_rewards", &Sample::token_rewards});
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -180,8 +180,8 @@ void Whiten(absl::Span<const Sample> samples, const Statistics& before, const Ba
   ForEachAdvantage(samples, out, estimate, [&](double& a, double) { a = (a - mean) * scale; });
 }
 
-/// What is to be learned, and how well a critic's `column` of values (null: there is no critic)
-/// foretold it: metrics critic/<prefix>returns, critic/<prefix>values, <critic>/vf_explained_var.
+/// The returns, and how well a critic's `column` of values (null: there is no critic) predicted
+/// them: metrics critic/<prefix>returns, critic/<prefix>values, <critic>/vf_explained_var.
 void AddReturnMetrics(absl::Span<const Sample> samples, const std::vector<double>& target_returns,
                       const std::string& prefix, Column column, const std::string& critic,
                       BatchAdvantages& out) {

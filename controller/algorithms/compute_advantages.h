@@ -1,5 +1,5 @@
-// From a batch of responses to what the actor (and the critics) learn from: rewards are shaped,
-// groups filtered, advantages estimated, combined with those of the cost, whitened.
+// Advantages of a batch of responses, from which the actor (and the critics) learn: rewards are
+// shaped, groups filtered, advantages estimated, combined with those of the cost, whitened.
 #ifndef BATON_CONTROLLER_ALGORITHMS_COMPUTE_ADVANTAGES_H_
 #define BATON_CONTROLLER_ALGORITHMS_COMPUTE_ADVANTAGES_H_
 
@@ -24,10 +24,10 @@ struct BatchAdvantages {
   std::vector<float> cost_returns;  ///< Flat, or empty.
   std::vector<bool> kept;           ///< False: its group was dropped, learn nothing from it.
   EstimatorState state;             ///< For the next batch.
-  /// Shaping's, and over the unmasked tokens of kept samples critic/{advantages, returns, values,
-  /// cost_returns, cost_values}/{mean, min, max}, {critic, cost_critic}/vf_explained_var; where
-  /// log-probs were recomputed those of rollout_mismatch.h;
-  /// train/groups, train/filtered_groups, with use_cost train/lambda.
+  /// The metrics of Shaping; over the unmasked tokens of kept samples critic/{advantages, returns,
+  /// values, cost_returns, cost_values}/{mean, min, max}, {critic, cost_critic}/vf_explained_var;
+  /// the metrics of rollout_mismatch.h where log-probs were recomputed; train/groups,
+  /// train/filtered_groups; train/lambda with use_cost.
   std::map<std::string, double> metrics;
 
   /// The column of sample i: one value, or one per token.

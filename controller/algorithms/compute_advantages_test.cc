@@ -119,7 +119,7 @@ TEST(ComputeAdvantagesTest, AFullyMaskedRowTakesNoPart) {
   EXPECT_THAT(out.AdvantagesOf(2), ElementsAre(0, 0));
   EXPECT_THAT(out.ReturnsOf(2), ElementsAre(0, 0));
   EXPECT_EQ(out.metrics.at("critic/returns/max"), 1);
-  // Among one-per-sample advantages it has one, and no weight.
+  // Where each sample has one advantage, the masked sample has one too, but no weight.
   const BatchAdvantages grpo = Compute(samples, Spec("dr_grpo"));
   EXPECT_NEAR(grpo.metrics.at("critic/advantages/max"), -16, 1e-5) << "1 - 17, not 50 - 17";
 }
@@ -148,7 +148,7 @@ TEST(ComputeAdvantagesTest, DroppedGroupsWithAdvantagesCountForNothing) {
     samples[i].rollout_log_probs = i < 2 ? far : near;
     samples[i].values = i == 2 ? one : zero;
   }
-  // Of the kept group the advantages are 1/2 and -1/2: mean 0, variance 1/2.
+  // The kept group's advantages are 1/2 and -1/2: mean 0, variance 1/2.
   const Options filter = {{"filter_groups", true}, {"filter_metric", "other"}};
   Options white = filter;
   white["whiten_advantages"] = true;
@@ -160,7 +160,7 @@ TEST(ComputeAdvantagesTest, DroppedGroupsWithAdvantagesCountForNothing) {
   EXPECT_EQ(each.metrics.at("rollout_corr/log_prob_abs_diff"), 0);
   EXPECT_EQ(each.metrics.at("rollout_corr/log_prob_diff_max"), 0);
   EXPECT_EQ(each.metrics.at("train/filtered_groups"), 1);
-  // The critic foretold the kept group's returns exactly, and the other's not at all.
+  // The critic predicted the kept group's returns exactly, and the other group's not at all.
   const BatchAdvantages gae = Compute(samples, Spec("gae", filter));
   EXPECT_EQ(gae.metrics.at("critic/vf_explained_var"), 1);
   EXPECT_EQ(gae.metrics.at("critic/returns/max"), 1);
@@ -270,7 +270,7 @@ TEST(ComputeAdvantagesTest, MeasuresHowFarTheRolloutIsFromTheActor) {
   // Nothing to compare.
   for (Sample& s : samples) s.rollout_log_probs = {};
   EXPECT_EQ(Compute(samples, spec).metrics.count("rollout_corr/k3_kl"), 0u);
-  // What is not sound is named.
+  // The error names the invalid value.
   const std::vector<float> bad = {-1.0F, std::nanf(""), 0};
   for (Sample& s : samples) s.rollout_log_probs = rollout;
   samples[0].log_probs = bad;

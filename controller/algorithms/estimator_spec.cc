@@ -40,7 +40,7 @@ EstimatorNeeds NeedsOf(const EstimatorSpec& spec, Estimator cost_estimator) {
   return needs;
 }
 
-/// What no single option's bounds can say.
+/// Checks of several options together, which the bounds of a single option cannot express.
 void CheckTogether(const EstimatorSpec& spec, std::vector<OptionProblem>& problems) {
   if (spec.overlong_buffer_len > 0 && spec.max_response_length < spec.overlong_buffer_len) {
     problems.push_back({"overlong_buffer_len", absl::StrCat(spec.overlong_buffer_len,

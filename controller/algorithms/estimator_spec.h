@@ -1,4 +1,4 @@
-// What an advantage estimator asks of a job, so that a spec is checked before it runs.
+// Requirements of an advantage estimator on a job, so that a spec is checked before it runs.
 #ifndef BATON_CONTROLLER_ALGORITHMS_ESTIMATOR_SPEC_H_
 #define BATON_CONTROLLER_ALGORITHMS_ESTIMATOR_SPEC_H_
 
@@ -11,10 +11,10 @@
 
 namespace baton::algorithms {
 
-/// Columns that must be there for every sample. Of the trajectory: `reward`,
-/// `cost`, `reward_baseline`, `flawed` and the filter_metric. Per token: `rollout_log_prob` (fills
-/// Sample::log_probs; recomputed ones serve as well), `ref_log_prob`, `values`, `cost_values`.
-/// `advantage`: of the trajectory, or per token.
+/// Columns that every sample must have. Per trajectory: `reward`, `cost`, `reward_baseline`,
+/// `flawed` and the filter_metric. Per token: `rollout_log_prob` (fills Sample::log_probs;
+/// recomputed ones serve as well), `ref_log_prob`, `values`, `cost_values`. `advantage`: per
+/// trajectory or per token.
 struct EstimatorNeeds {
   std::vector<std::string> columns;
   bool per_token = false;  ///< Advantages differ from token to token (else one per sample).

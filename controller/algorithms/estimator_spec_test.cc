@@ -108,7 +108,7 @@ TEST(EstimatorSpecTest, OptionsThatContradictEachOther) {
   EXPECT_THAT(Faulty(CheckEstimator("remax", {{"use_cost", true}})), ElementsAre("cost_estimator"));
   EXPECT_THAT(Faulty(CheckEstimator("grpo", {{"use_cost", true}, {"cost_estimator", "given"}})),
               ElementsAre("cost_estimator"));
-  // What shapes rewards would shape nothing.
+  // Options that shape rewards would have no effect.
   EXPECT_THAT(Faulty(CheckEstimator("given", {{"use_kl_in_reward", true}})),
               ElementsAre("use_kl_in_reward"));
 }

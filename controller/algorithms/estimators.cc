@@ -132,7 +132,7 @@ Estimate Compared(Estimator estimator, absl::Span<const Sample> samples,
   return out;
 }
 
-// Per token as soon as one response has it so.
+// Per token if any response has advantages per token.
 Estimate Given(absl::Span<const Sample> samples, absl::Span<const size_t> offsets) {
   Estimate out;
   for (const Sample& s : samples) out.per_token |= !s.token_advantages.empty();

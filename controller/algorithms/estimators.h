@@ -35,7 +35,7 @@ struct Estimate {
   std::vector<double> returns;
 };
 
-/// Whose values gae subtracts.
+/// The signal whose critic's values gae subtracts.
 enum class Signal { kReward, kCost };
 
 /// `estimator` decides, not spec.estimator. Spans that it needs are [length] in every sample.

@@ -1,4 +1,4 @@
-// What a loss asks of a job, so that a spec is checked before it runs.
+// Requirements of a loss on a job, so that a spec is checked before it runs.
 #ifndef BATON_CONTROLLER_ALGORITHMS_LOSS_SPEC_H_
 #define BATON_CONTROLLER_ALGORITHMS_LOSS_SPEC_H_
 
@@ -13,7 +13,7 @@ namespace baton::algorithms {
 struct LossCheck {
   std::vector<OptionProblem> problems;  ///< All of them; empty: the rest is valid.
   LossSpec loss;
-  /// That must be there for every trajectory: `advantages`, `rollout_log_prob`, `old_log_prob`,
+  /// Columns that every trajectory must have: `advantages`, `rollout_log_prob`, `old_log_prob`,
   /// `ref_log_prob`, `values`, `returns`.
   std::vector<std::string> columns;
 };

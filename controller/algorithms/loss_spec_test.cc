@@ -39,7 +39,7 @@ TEST(LossSpecTest, EveryCorrectionNeedsBothLogProbs) {
   }
 }
 
-// A threshold of something that is off is a slip: the user believes that it is on.
+// A threshold of a correction that is off is a mistake: the user believes that it is on.
 TEST(LossSpecTest, AnOptionWithoutEffectIsRefused) {
   const LossCheck check = CheckLoss("ppo_clip", {{"rollout_is_threshold", 2.0},
                                                  {"rollout_is_batch_normalize", true},

@@ -1,5 +1,5 @@
-// What becomes of a response's reward before advantages are estimated, and the two coefficients
-// that learn from it: the KL coefficient and Safe-RLHF's multiplier. Pure functions.
+// Shaping of a response's reward before advantages are estimated, and the two coefficients that are
+// adapted to a batch: the KL coefficient and Safe-RLHF's multiplier. Pure functions.
 #ifndef BATON_CONTROLLER_ALGORITHMS_REWARD_SHAPING_H_
 #define BATON_CONTROLLER_ALGORITHMS_REWARD_SHAPING_H_
 
@@ -14,7 +14,7 @@
 
 namespace baton::algorithms {
 
-/// What an estimator carries from step to step; part of a checkpoint.
+/// The state that an estimator carries from step to step; part of a checkpoint.
 struct EstimatorState {
   double kl_coef = 0;
   double log_lambda = 0;  ///< Safe-RLHF's multiplier is exp of it.
@@ -44,7 +44,7 @@ double AdaptKlCoef(double coef, double kl, double samples, double target_kl, dou
 double StepLogLambda(double log_lambda, double mean_cost, const EstimatorSpec& spec);
 
 /// Rewards (and costs) of a batch: `outcome` comes at the last unmasked token, `tokens` at each.
-/// With KL in the reward both carry it: -kl_coef * KL the reward, +kl_coef * KL the cost, so that
+/// With KL in the reward, the reward includes -kl_coef * KL and the cost +kl_coef * KL, so that
 /// their combination is penalised by kl_coef whatever lambda is.
 struct ShapedRewards {
   std::vector<double> outcome;  ///< [n]
@@ -56,7 +56,7 @@ struct Shaping {
   ShapedRewards reward;
   ShapedRewards cost;  ///< Empty without use_cost.
   double mean_kl = 0;  ///< Mean over samples of the mean over their unmasked tokens.
-  /// critic/score/*, critic/rewards/*, and where they are in use critic/cost/*,
+  /// critic/score/*, critic/rewards/*, and, where they are in use, critic/cost/*,
   /// actor/reward_kl_penalty, actor/reward_kl_penalty_coeff, reward/overlong_penalty/mean,
   /// reward/overlong_ratio, reward/flawed_ratio.
   std::map<std::string, double> metrics;

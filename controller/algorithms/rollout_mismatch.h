@@ -1,4 +1,4 @@
-// How far the policy that generated a batch is from the policy that learns from it.
+// Distance between the policy that generated a batch and the policy that learns from it.
 #ifndef BATON_CONTROLLER_ALGORITHMS_ROLLOUT_MISMATCH_H_
 #define BATON_CONTROLLER_ALGORITHMS_ROLLOUT_MISMATCH_H_
 

@@ -69,7 +69,7 @@ TEST(RolloutMismatchTest, NothingToCompareMakesNoMetric) {
   EXPECT_THAT(MetricsOf({{{-1, -1}, {}, {}}}), IsEmpty());
 }
 
-// A masked sequence counts for nothing beside others, and far policies do not overflow.
+// A fully masked sequence does not change the metrics, and very different policies do not overflow.
 TEST(RolloutMismatchTest, StaysFinite) {
   auto metrics = MetricsOf({{{-1}, {-1}, {0}}, {{-1, -1}, {-900, -900}, {}}, {{-900}, {-1}, {}}});
   for (const auto& [name, value] : metrics) EXPECT_TRUE(std::isfinite(value)) << name;

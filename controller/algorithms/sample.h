@@ -12,7 +12,7 @@
 namespace baton::algorithms {
 
 /// One finished response of `length` tokens. Spans borrow; each is [length] or empty where its
-/// column is not needed (EstimatorNeeds). What is not finite at a masked token does not matter.
+/// column is not needed (EstimatorNeeds). Values at masked tokens need not be finite.
 struct Sample {
   uint64_t group = 0;  ///< Samples of one prompt share it, wherever they stand in the batch.
   size_t length = 0;   ///< Response tokens, masked ones included; may be 0.
@@ -36,7 +36,7 @@ struct Sample {
 /// Tokens that take part: unmasked ones.
 size_t CountUnmasked(const Sample& sample);
 
-/// Where sample i begins in flat per-token arrays: [n + 1], the last is the total.
+/// The index at which sample i begins in flat per-token arrays: [n + 1], the last is the total.
 std::vector<size_t> Offsets(absl::Span<const Sample> samples);
 
 /// Indices of the samples of each group, groups in order of first appearance.

@@ -1,4 +1,5 @@
-// The one access check of every method: who calls, and may they do this in this project?
+// The only access check of every method: it identifies the caller and checks the caller's
+// permission in the project.
 #ifndef BATON_CONTROLLER_API_ACCESS_H_
 #define BATON_CONTROLLER_API_ACCESS_H_
 
@@ -36,7 +37,7 @@ struct Granted {
   std::string resource;  ///< A short job name is completed with the caller's project.
   /// The project of the resource; without one, the caller's own ("*": all). A valid id.
   std::string project;
-  bool changes = false;  ///< It may change something, so the audit log records its outcome.
+  bool changes = false;  ///< The call may change something, so the audit log records its outcome.
 };
 
 /// Copies share the book and the log. Thread-safe.
@@ -51,7 +52,8 @@ class Access {
         audit_(std::move(audit)),
         streams_(std::make_shared<OpenStreams>(tokens_)) {}
 
-  /// The same, for a server with these books: each check tells them whose a connection is.
+  /// The same, for a server with these books: each check tells them which caller a connection
+  /// belongs to.
   Access WithBooks(std::vector<std::shared_ptr<ConnectionBook>> books) const;
 
   /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;
@@ -63,7 +65,7 @@ class Access {
   /// The log of refusals records refusals.
   [[nodiscard]] absl::Status CheckCaller(const grpc::ServerContextBase& context,
                                          const std::string& method) const;
-  /// Whether the caller shows a token with any scope; for gRPC's own services.
+  /// True if the caller shows a token with any scope; for gRPC's own services.
   bool KnowsCaller(const grpc::ServerContextBase& context) const;
   /// Reports the outcome of a call; the audit log records it if the call may have changed
   /// something.

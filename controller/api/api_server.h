@@ -1,4 +1,4 @@
-// All gRPC services, on one address, or with a separate address for workers.
+// Server of all gRPC services, on one address, or with a separate address for workers.
 #ifndef BATON_CONTROLLER_API_API_SERVER_H_
 #define BATON_CONTROLLER_API_API_SERVER_H_
 
@@ -39,7 +39,7 @@ class ApiServer {
   virtual int port() const = 0;
   /// The port of the workers' address; 0: there is no separate one.
   virtual int worker_port() const = 0;
-  /// Of both addresses.
+  /// Counts of both addresses together.
   virtual ConnectionBook::Counts connections() const = 0;
 };
 

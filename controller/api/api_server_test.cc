@@ -116,7 +116,7 @@ TEST_F(ApiServerTest, ClusterServiceForwardsEachMethod) {
   EXPECT_EQ(response.workers(0).worker_id(), "w");
 }
 
-// What a spec's check costs is not spent on a caller who has left.
+// The controller does not check a spec for a caller who has left.
 TEST_F(ApiServerTest, TheControllerLearnsThatTheCallerIsGone) {
   absl::Notification called;
   EXPECT_CALL(controller_, ValidateJob(_, _)).WillOnce([&](auto, auto) { called.Notify(); });
@@ -223,7 +223,7 @@ v1::JobEvent Event(int64_t revision, size_t bytes = 0) {
   return event;
 }
 
-// The deadline of what happens on other threads.
+// Waits, up to a deadline, for what happens on other threads.
 bool Eventually(const std::function<bool()>& condition) {
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (!condition()) {
@@ -310,7 +310,7 @@ TEST_F(ApiServerTest, LogsStreamAndFail) {
   EXPECT_EQ(ErrorReason(FromGrpc(reader->Finish())), "JOB_NOT_FOUND");
 }
 
-// What the controller's end of a worker's stream saw.
+// Records what the controller's end of a worker's stream saw.
 class RecordingSession : public controller::WorkerSession {
  public:
   struct Record {

@@ -1,4 +1,4 @@
-// One worker's stream.
+// The reactor of one worker's stream.
 //
 // Two objects with two lifetimes: the reactor lives until gRPC is done, the stream until the
 // controller releases it. The stream's lock guards its pointer to the reactor.

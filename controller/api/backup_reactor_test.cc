@@ -1,4 +1,4 @@
-// What a caller of Backup is sent.
+// The messages that a caller of Backup gets.
 #include <cstdio>
 #include <fstream>
 #include <memory>
@@ -76,7 +76,7 @@ TEST_F(BackupReactorTest, FilesComeInPiecesAndTheirHashesAreCompared) {
                                                          "files.json says 0000000000000000")));
 }
 
-// The last message has a limit, whatever a project's files.json says.
+// The last message has a limit, even if a project's files.json has long names.
 TEST_F(BackupReactorTest, OfMuchDamageTheFirstLinesAreNamed) {
   const std::vector<std::string> lines(1000, std::string(10'000, 'd'));
   const std::vector<v1::BackupResponse> messages = Backup({}, lines);

@@ -41,7 +41,7 @@ grpc::ServerUnaryReactor* ClusterServiceImpl::ListWorkers(grpc::CallbackServerCo
                                        }),
                         workers.end());
           for (v1::Worker& worker : *all->mutable_workers()) {
-            // nor the jobs of others.
+            // nor the jobs of other projects.
             if (granted.caller.Opens(access::ProjectOf(worker.job()))) continue;
             if (!worker.job().empty()) worker.set_job("(of another project)");
           }

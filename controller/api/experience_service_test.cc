@@ -1,4 +1,4 @@
-// What ExperienceService streams: batches and histories.
+// Streams of ExperienceService: batches and histories.
 #include <atomic>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
-// What callers may send and keep open: messages before and after the token is known, memory of
-// gRPC's own, calls of a connection, its age.
+// Limits on what callers send and keep open: messages before and after the token is known, memory
+// of gRPC's own, calls of a connection, its age.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -100,7 +100,7 @@ class LimitsTest : public ApiServerTest {
   access::TestTokens tokens_;
 };
 
-// Larger than the server takes: where it is read, the answer is that it is too large.
+// Larger than the server takes: a method that reads the message answers that it is too large.
 TEST_F(LimitsTest, NoMethodReadsBeforeTheTokenIsKnown) {
   const grpc::ByteBuffer request = Bytes(65 * kMiB);
   const std::vector<std::string> methods = AllMethods();

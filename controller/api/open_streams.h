@@ -16,8 +16,8 @@
 
 namespace baton::api {
 
-/// When a token is revoked or expires, its open calls end within a period. Thread-safe. A thread of
-/// its own checks the tokens, from the first call with a token on.
+/// Ends the open calls of a token within a period after it is revoked or expires. Thread-safe. A
+/// thread of its own checks the tokens, from the first call with a token on.
 class OpenStreams {
  public:
   /// Ends a call with the status, as far as its peer still reads. Called again every period while
@@ -32,7 +32,7 @@ class OpenStreams {
   ~OpenStreams();
 
   /// Null: the caller's token cannot end. `cut` may be called once more while the place is
-  /// destroyed, so it must not hold what is destroyed with the place.
+  /// destroyed, so it must not own anything that is destroyed with the place.
   [[nodiscard]] Place Add(const access::Caller& caller, Cut cut);
   /// For a call that is ended by its cancellation. `context` must be valid while the place is held.
   [[nodiscard]] Place AddCall(const access::Caller& caller, grpc::CallbackServerContext* context);

@@ -112,7 +112,7 @@ class OutboxReactor : public grpc::ServerWriteReactor<Message>,
     return true;
   }
 
-  /// What a source says of the next message.
+  /// A source's answer when it is asked for the next message.
   enum class Pulled {
     kFilled,
     kEnds,    ///< There is none.

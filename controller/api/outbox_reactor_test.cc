@@ -1,4 +1,4 @@
-// What waits for slow readers. No network: nothing is ever written.
+// Messages that wait for slow readers. No network: nothing is ever written.
 #include "controller/api/outbox_reactor.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ v1::JobEvent NumberedEvent(int64_t revision) {
   return event;
 }
 
-// Pushes until it is too much or `count` are there; how many went in.
+// Pushes up to `count` messages until one is refused; returns the number that were accepted.
 int64_t Fill(Outbox& outbox, int64_t count) {
   for (int64_t i = 1; i <= count; ++i) {
     if (!outbox.Push(NumberedEvent(i))) return i - 1;
@@ -58,7 +58,7 @@ TEST(OutboxBudgetTest, WhoHasNoneHasTheWholeCapacity) {
   outbox->OnDone();
 }
 
-// To make a message, the store is read. For a caller who has left, no more messages are made.
+// Making a message reads the store, so no more messages are made for a caller who has left.
 TEST(OutboxReactorTest, ASourceIsNotAskedOnceItsCallerIsGone) {
   const auto outbox = Outbox::Make(1000 * kEventBytes);
   int asked = 0;

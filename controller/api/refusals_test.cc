@@ -1,4 +1,4 @@
-// Who is refused what, and how it is told.
+// Refusals of calls, and their errors.
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -138,7 +138,7 @@ TEST_F(RefusalsTest, AShortNameIsOfTheTokensProject) {
   EXPECT_EQ(job_.name(), "projects/default/jobs/j");
 }
 
-// Paths and keys are made of these strings: nothing reaches the controller that is no id.
+// Paths and keys are made of these strings: only valid ids reach the controller.
 TEST_F(RefusalsTest, ANameThatIsNoId) {
   EXPECT_CALL(controller_, GetJob(_, _)).Times(0);
   EXPECT_CALL(controller_, CreateJob(_, _)).Times(0);

@@ -1,4 +1,4 @@
-// A unary method is one call into the controller.
+// Unary methods: each is one call into the controller.
 #ifndef BATON_CONTROLLER_API_UNARY_H_
 #define BATON_CONTROLLER_API_UNARY_H_
 

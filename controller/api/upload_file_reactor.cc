@@ -26,7 +26,7 @@ struct UploadFileReactor::Wait {
       reactor = std::exchange(waits, nullptr);
       given_up = reactor != nullptr;
     }
-    // It lives until its call is finished, and nothing else finishes the call now.
+    // The reactor lives until its call is finished, and nothing else finishes the call now.
     if (reactor == nullptr) return;
     reactor->End(
         MakeError(absl::StatusCode::kDeadlineExceeded, "UPLOAD_IDLE",

@@ -1,4 +1,4 @@
-// Receives one file and stores it among the uploads of a project.
+// The reactor of one file's upload, which is stored among the uploads of a project.
 #ifndef BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 #define BATON_CONTROLLER_API_UPLOAD_FILE_REACTOR_H_
 

@@ -167,7 +167,7 @@ class OpenUploadsTest : public UploadTest {
     call->writer->Write(piece);
     return call;
   }
-  /// So many uploads have a place, and a file for what comes.
+  /// Waits until `count` uploads have a place and an open file.
   bool BecomeOpen(size_t count) {
     const absl::Time end = absl::Now() + absl::Seconds(30);
     const auto open = [this] {

@@ -1,4 +1,4 @@
-// Limits how many uploads are open at once.
+// Limits on the number of uploads that are open at once.
 #ifndef BATON_CONTROLLER_API_UPLOAD_PLACES_H_
 #define BATON_CONTROLLER_API_UPLOAD_PLACES_H_
 
@@ -19,7 +19,7 @@ namespace baton::api {
 
 struct UploadLimits {
   int open = 1024;                          ///< At once; each has a file open.
-  int open_of_project = 256;                ///< Of them.
+  int open_of_project = 256;                ///< At once, for one project.
   absl::Duration idle = absl::Minutes(1);   ///< For the next piece; then the upload ends.
   absl::Duration longest = absl::Hours(2);  ///< For a whole file, however its pieces come.
 };

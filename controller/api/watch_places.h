@@ -1,4 +1,4 @@
-// Limits how many streams a project keeps open.
+// Limits on the number of streams that a project keeps open.
 #ifndef BATON_CONTROLLER_API_WATCH_PLACES_H_
 #define BATON_CONTROLLER_API_WATCH_PLACES_H_
 

@@ -12,7 +12,7 @@ std::optional<ChosenWorkers> ChooseWorkers(const ClusterWorkers& workers,
                                            size_t room, int64_t* examined) {
   ChosenWorkers chosen;
   std::set<std::string> taken;
-  // Worker slots of many roles first: what plays one role alone would not do for them.
+  // Worker slots of many roles first: a worker that plays one role alone cannot take them.
   std::vector<std::pair<std::string, int>> worker_slots(need.missing.begin(), need.missing.end());
   std::stable_sort(worker_slots.begin(), worker_slots.end(), [](const auto& a, const auto& b) {
     return RolesOfWorkerSlot(a.first).size() > RolesOfWorkerSlot(b.first).size();
@@ -20,8 +20,8 @@ std::optional<ChosenWorkers> ChooseWorkers(const ClusterWorkers& workers,
   for (const auto& [roles, count] : worker_slots) {
     int found = 0;
     const std::vector<std::string> all = RolesOfWorkerSlot(roles);
-    // A worker that let a deadline pass comes last. Among the others the one that plays the fewest
-    // other roles is taken first, so that versatile workers stay free.
+    // A worker that let a deadline pass comes last. Among the others, the worker that plays the
+    // fewest other roles is taken first, so that versatile workers stay free.
     std::vector<std::tuple<int, int, std::string>> candidates;
     *examined += static_cast<int64_t>(ids.size());
     for (const std::string& id : ids) {

@@ -1,4 +1,4 @@
-// Which workers a job would get.
+// Choice of the workers that a job would get.
 #ifndef BATON_CONTROLLER_CLUSTER_CHOOSE_WORKERS_H_
 #define BATON_CONTROLLER_CLUSTER_CHOOSE_WORKERS_H_
 
@@ -17,9 +17,9 @@ namespace baton::controller {
 /// A worker, and the roles of the worker slot that it takes, joined by "+".
 using ChosenWorkers = std::vector<std::pair<std::string, std::string>>;
 
-/// Of the workers `ids`, those that a job of `project` gets for `need`, at most `room`. A job that
-/// has not started gets all that it lacks or nullopt; one that has started gets what there is. Adds
-/// to `examined` the number of workers that it looked at. Pure.
+/// The workers out of `ids` that a job of `project` gets for `need`, at most `room`. A job that has
+/// not started gets all that it lacks or nullopt; one that has started gets what there is. Adds to
+/// `examined` the number of workers that it looked at. Pure.
 std::optional<ChosenWorkers> ChooseWorkers(const ClusterWorkers& workers,
                                            const std::vector<std::string>& ids,
                                            const std::string& project, const WorkerNeed& need,

@@ -63,7 +63,8 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
   if (missing.empty()) {
     cluster_.needs.Erase(job);
   } else {
-    // A job that lacks what keeps it from working has waited since then, however its need changes.
+    // A job that lacks blocking worker slots has waited since they were first missing, even if its
+    // need changes meanwhile.
     const WorkerNeed* before = cluster_.needs.Find(job);
     const bool blocked = before != nullptr && !before->hints.blocking.empty();
     const absl::Time since = blocked ? before->since : now;
@@ -91,7 +92,7 @@ ClusterEffects ClusterCore::OnReleased(const std::string& worker, const std::str
   return effects;
 }
 
-// What it was granted and did not want comes back by OnReturn: the grant may still be on its way.
+// A grant that the job did not want comes back by OnReturn: the grant may still be on its way.
 void ClusterCore::OnLeave(const std::string& job) { cluster_.needs.Erase(job); }
 
 void ClusterCore::Expect(const std::string& job, const std::string& worker,

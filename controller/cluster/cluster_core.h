@@ -11,13 +11,13 @@
 // the lease ends: the same process may come back. After a controller restart, the workers that
 // jobs held are expected for one lease.
 //
-// A job that cannot go on for want of a worker slot that no free worker plays is not left to a
-// person where its own workers could change their worker slots (stuck_jobs.h). Of two jobs that
-// cannot go on, each for want of a worker that the other one holds, the later one gives its workers
-// back and waits in the queue again.
+// If a job cannot go on because no free worker plays a missing worker slot, its own workers change
+// their worker slots where that helps (stuck_jobs.h). If two jobs cannot go on because each lacks a
+// worker that the other one holds, the later job gives its workers back and waits in the queue
+// again.
 //
-// Among jobs of equal priority that wait alike, the one goes first whose project holds the fewest
-// workers for its weight; a project with a limit never holds more.
+// Among jobs of equal priority that wait alike, the job whose project holds the fewest workers for
+// its weight goes first; a project never holds more workers than its limit.
 #ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_CORE_H_
 #define BATON_CONTROLLER_CLUSTER_CLUSTER_CORE_H_
 
@@ -38,8 +38,8 @@
 
 namespace baton::controller {
 
-/// Its events change its parts (cluster_parts.h); after each one, free workers are matched with
-/// what jobs lack (match_workers.h). Not thread-safe.
+/// Events change the parts of the cluster (cluster_parts.h); after each event, free workers are
+/// matched with what jobs lack (match_workers.h). Not thread-safe.
 class ClusterCore {
  public:
   ClusterCore(uint64_t epoch, const ClusterOptions& options);
@@ -60,14 +60,14 @@ class ClusterCore {
   void OnHeartbeats(uint64_t session, absl::Time at);
   ClusterEffects OnTick(absl::Time now);
 
-  /// What a job still lacks, roles of a worker slot -> count; replaces what it asked before.
+  /// Sets what a job still lacks, roles of a worker slot -> count; replaces what it asked before.
   /// `active` jobs have started already. `needs`: what a worker must offer in each role; a role
-  /// that it does not name is open to every worker that has a method of the role.
+  /// that `needs` does not name is open to every worker that has a method of the role.
   ClusterEffects OnNeed(const std::string& job, int priority, int64_t order, bool active,
                         const std::map<std::string, int>& missing, absl::Time now,
                         const WorkerSlotHints& hints = {}, const RoleNeeds& needs = {});
-  /// A job gives a worker back. Others are granted before a silent one; after `max_silences` in a
-  /// row, or when it is slow, it gets no work until its process is restarted.
+  /// A job gives a worker back. Other workers are granted before a silent one; after `max_silences`
+  /// in a row, or when it is slow, a worker gets no work until its process is restarted.
   ClusterEffects OnReturn(const std::string& job, const std::string& worker, absl::Time now,
                           ReturnReason return_reason = ReturnReason::kGood);
   /// A worker says that it has left a role of `job`, which may have given it back before.
@@ -77,20 +77,20 @@ class ClusterCore {
   /// A restarted controller: `job` held this worker, which has one lease to come back.
   void Expect(const std::string& job, const std::string& worker, const std::string& roles,
               absl::Time now);
-  /// An operator drains a worker: it stays so, whatever becomes of its lease and its process, until
-  /// OnUndrain. NotFound for an unknown worker.
+  /// An operator drains a worker. The worker stays drained until OnUndrain, even if its lease ends
+  /// or its process is restarted. NotFound for an unknown worker.
   absl::StatusOr<ClusterEffects> OnDrain(const std::string& worker, absl::Time now);
   /// Takes any drain back. NotFound for an unknown worker.
   absl::StatusOr<ClusterEffects> OnUndrain(const std::string& worker);
-  /// A restarted controller: an operator drained it, whether it attaches or not.
+  /// A restarted controller: an operator had drained this worker, which may or may not attach.
   void KeepDrained(const std::string& worker, const std::string& reason);
 
   /// A project's weight and its limit of workers count from the next turn on.
   void SetProject(const v1::Project& project) { cluster_.quotas.Set(project); }
-  /// Adds what the cluster knows of a job's waits: first its workers that have been silent for
-  /// two heartbeats; and of the wait for workers, who has those that there are.
+  /// Adds what the cluster knows of a job's waits: first the job's workers that have been silent
+  /// for two heartbeats; then, if the job waits for workers, which jobs hold the existing ones.
   void Explain(const std::string& job, absl::Time now, v1::ExplainJobResponse* answer) const;
-  /// Who is there.
+  /// The workers that the cluster knows.
   const ClusterWorkers& workers() const { return cluster_.workers; }
   uint64_t epoch() const { return epoch_; }
   /// Lines of waiting jobs and free workers that matching looked at so far: its work, for tests.

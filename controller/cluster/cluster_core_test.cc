@@ -117,7 +117,7 @@ TEST_F(ClusterCoreTest, HeartbeatsRenewTheLease) {
   EXPECT_EQ(Of<ClusterRefuse>(core_.OnTick(now_ + absl::Seconds(19))).size(), 1u);
 }
 
-// The queue was busy for longer than a lease, and hears of them all at once.
+// The queue was busy for longer than a lease, and hears of all heartbeats at once.
 TEST_F(ClusterCoreTest, HeartbeatsThatCameInTimeAreHeardLate) {
   core_.OnHello(1, HelloOf("a", "actor"), now_);
   core_.OnHeartbeats(1, now_ + absl::Seconds(25));
@@ -223,7 +223,7 @@ TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
   }
   EXPECT_TRUE(Of<ClusterGrant>(core_.OnNeed("k", 0, 2, true, {{"actor", 1}}, now_)).empty());
   EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_DRAINING);
-  // Its process is restarted: that is another one.
+  // The worker's process is restarted: the new process is another one.
   core_.OnClosed(1, now_);
   grants = Of<ClusterGrant>(core_.OnHello(3, HelloOf("a", "actor", "i2"), now_));
   ASSERT_EQ(grants.size(), 1u);
@@ -339,7 +339,7 @@ TEST_F(ClusterCoreTest, AWorkerSlotGoesToAWorkerThatPlaysAllItsRoles) {
   EXPECT_EQ(grants[0].roles, "actor+critic");
   EXPECT_EQ(grants[0].credits.at("critic"), 1);
   EXPECT_EQ(core_.workers().List(now_)[1].role(), "actor+critic");
-  // It comes back with both, and with one of another job, which is released.
+  // The worker comes back with both roles, and with a role of another job, which is released.
   v1::Hello back = Versatile("b", {"actor", "critic"});
   for (const auto& [job, role] : {std::pair{"j", "actor"}, {"j", "critic"}, {"k", "reward"}}) {
     v1::RoleHeld* held = back.add_roles_held();
@@ -353,7 +353,7 @@ TEST_F(ClusterCoreTest, AWorkerSlotGoesToAWorkerThatPlaysAllItsRoles) {
   EXPECT_EQ(Of<ClusterBack>(effects).size(), 1u);
 }
 
-// What plays one role of them alone is left for the worker slot that asks for no more.
+// A worker that plays only one of the roles is left for the worker slot that asks for no more.
 TEST_F(ClusterCoreTest, WorkerSlotsOfManyRolesAreServedFirst) {
   core_.OnHello(1, Versatile("w1", {"actor", "critic"}), now_);
   core_.OnHello(2, Versatile("w2", {"actor", "reward", "rollout", "reference"}), now_);

@@ -1,4 +1,4 @@
-// What follows from an event of the cluster: for streams of workers, and for jobs.
+// Effects of an event of the cluster on streams of workers and on jobs.
 #ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_EFFECTS_H_
 #define BATON_CONTROLLER_CLUSTER_CLUSTER_EFFECTS_H_
 
@@ -31,7 +31,7 @@ struct ClusterGrant {
 };
 struct ClusterLost {
   std::string job, worker, reason;
-  bool moves = false;  ///< It lives and is granted another worker slot of the job next.
+  bool moves = false;  ///< The worker lives, and gets another worker slot of the job next.
 };
 struct ClusterBack {
   std::string job, worker;

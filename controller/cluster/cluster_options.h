@@ -1,4 +1,4 @@
-// How the controller treats its workers and the jobs that wait for them.
+// Options for workers and for the jobs that wait for them.
 #ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_OPTIONS_H_
 #define BATON_CONTROLLER_CLUSTER_CLUSTER_OPTIONS_H_
 
@@ -15,17 +15,17 @@ struct ClusterOptions {
   int protocol_min = 1;  ///< Protocol versions this controller speaks.
   int protocol_max = 1;
   int max_silences = 3;  ///< Deadlines that a worker may let pass before it is drained.
-  /// A job that cannot go on without a worker slot that no free worker plays waits so long before
-  /// its own workers change their worker slots for it.
+  /// If no free worker plays a worker slot without which a job cannot go on, the job waits this
+  /// long before its own workers change their worker slots.
   absl::Duration rearrange_after = absl::Seconds(20);
-  /// A job that cannot go on waits so long before another one that cannot go on either gives it its
-  /// workers.
+  /// A job that cannot go on waits this long before another job that cannot go on either gives up
+  /// its workers for it.
   absl::Duration yield_after = absl::Seconds(60);
-  /// A job that waits to start keeps the free workers that it could use from jobs of its priority
-  /// or a lower one once it has waited so long (reservations.h).
+  /// After this wait, the free workers that a job could use to start are kept from jobs of the same
+  /// or a lower priority (reservations.h).
   absl::Duration reserve_after = absl::Minutes(5);
-  /// Options of `baton up` -> how many workers it started by them, where it started this
-  /// controller: advice then names these options. Empty: it did not.
+  /// Option of `baton up` -> the number of workers that it started by this option; advice names
+  /// these options. Empty: this controller was not started by `baton up`.
   std::map<std::string, int> up_workers;
 };
 

@@ -19,7 +19,7 @@ struct ClusterParts {
   ClusterParts(const ClusterParts&) = delete;  // the workers refer to the options
   ClusterParts& operator=(const ClusterParts&) = delete;
 
-  /// A project may hold another worker.
+  /// True if the project may hold another worker.
   bool HasRoom(const std::string& project) const {
     return quotas.RoomOf(project, workers.HeldBy(project)) > 0;
   }

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kMostNamed = 5;  // workers in an error
 
-// The method that says how much a role takes at once.
+// The method whose credits limit what a role takes at once.
 std::string MainMethod(const std::string& role) {
   if (role == roles::kRollout) return "generate";
   if (role == roles::kActor) return "compute_log_prob";
@@ -35,7 +35,7 @@ bool ValidWorkerId(const std::string& id) {
 
 int CreditsOf(const ClusterWorker& worker, const std::string& role, const RoleNeeds& needs) {
   const auto need = needs.find(role);
-  // Of several methods that the job will call, the slowest one limits what is sent ahead.
+  // If the job will call several methods, the slowest one limits what is sent ahead.
   int any = 1, scoring = std::numeric_limits<int>::max();
   for (const v1::MethodCredits& m : worker.hello.methods()) {
     if (m.role() != role || need == needs.end()) continue;
@@ -58,7 +58,7 @@ std::string ProjectOfName(const std::string& name) {
   return slash == std::string::npos ? "*" : name.substr(0, slash);
 }
 
-// It has left its last role.
+// The worker has left its last role.
 void Unstick(ClusterWorker& worker) {
   if (!std::exchange(worker.stuck, false) || worker.kept_drained) return;
   worker.draining = false;
@@ -126,7 +126,7 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
             hello.protocol_max(), ", this controller ", options_.protocol_min, "-",
             options_.protocol_max, "; install the same release on both")));
   }
-  // Two controllers on one store: the worker has met the newer one, and obeys that one.
+  // Two controllers on one store: the worker has met the newer controller, and obeys it.
   if (hello.epoch_seen() > epoch_ && !Mutant("stale-epoch-accepted")) {
     return refuse("STALE_CONTROLLER",
                   absl::FailedPreconditionError(absl::StrCat(
@@ -149,9 +149,9 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
     return !worker.job.empty() && held.job() == worker.job &&
            std::count(granted.begin(), granted.end(), held.role()) > 0;
   };
-  // It goes on with its job if it holds some role of the job, or is about to.
+  // The worker goes on with its job if it holds some role of the job, or is about to.
   const bool holds = std::any_of(hello.roles_held().begin(), hello.roles_held().end(), wanted);
-  // A task of taking the role on may be under way without the role being held yet.
+  // An assign_role task may be under way, so the role is not held yet.
   const bool assigning = !other_process && !worker.hello.instance_id().empty();
   worker.project = project;
   // A controller that was restarted itself does not know the process: a new one has seen no epoch.
@@ -196,7 +196,7 @@ void ClusterWorkers::OnClosed(uint64_t session) {
   ClusterWorker& worker = workers_.at(it->second);
   const std::string id = it->second;
   sessions_.erase(it);
-  // Its lease goes on: the network may be back before it ends.
+  // The worker's lease goes on: the network may be back before it ends.
   worker.session = 0;
   if (worker.job.empty() && !worker.draining) workers_.erase(id);  // a drain outlives the stream
 }
@@ -218,7 +218,7 @@ void ClusterWorkers::Lose(const std::string& id, const std::string& reason,
   worker.roles.clear();
 }
 
-// It is not there any more; that an operator drained it is kept.
+// The worker is gone, but the fact that an operator drained it is kept.
 void ClusterWorkers::Forget(const std::string& id) {
   const ClusterWorker gone = workers_.at(id);
   workers_.erase(id);
@@ -262,7 +262,7 @@ void ClusterWorkers::OnReturn(const std::string& job, const std::string& id,
   const auto it = workers_.find(id);
   if (it == workers_.end() || it->second.job != job) return;
   ClusterWorker& worker = it->second;
-  // What it said may have come while the job gave it back.
+  // The worker's release may have come while the job gave it back.
   const bool stuck = return_reason == ReturnReason::kStuck && worker.left != job &&
                      !Mutant("stuck-worker-granted");
   if (stuck && !worker.draining) {
@@ -293,8 +293,8 @@ bool ClusterWorkers::OnReleased(const std::string& id, const std::string& job) {
 
 void ClusterWorkers::Expect(const std::string& job, const std::string& id, const std::string& roles,
                             absl::Time now) {
-  // It has a lease to come back within. Until it does, its worker slot is not granted to another
-  // one.
+  // The worker may come back within one lease. Until then, its worker slot is not granted to
+  // another one.
   ClusterWorker& expected = workers_[id];
   expected.job = job;
   expected.roles = roles;
@@ -347,7 +347,7 @@ absl::Status ClusterWorkers::OnUndrain(const std::string& id) {
   worker.draining = worker.kept_drained = worker.stuck = false;
   worker.drain_reason.clear();
   worker.silences = 0;
-  // It was known for its drain alone.
+  // The worker was known only because it was drained.
   if (worker.session == 0 && worker.job.empty()) workers_.erase(it);
   return absl::OkStatus();
 }

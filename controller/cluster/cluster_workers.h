@@ -2,10 +2,10 @@
 //
 // Pure. Owns every worker that is attached, granted or drained, and the sessions: the numbers of
 // the streams. A worker is known by its name: the id that it says, and the project whose token it
-// has (WorkerName). So each project has ids of its own, and no token takes the place of another
-// project's worker. A worker's lease is renewed by its heartbeats. When its stream breaks, its job
-// keeps it until the lease ends: the same process may come back. Whom to grant it to, others decide
-// (match_workers.h, stuck_jobs.h).
+// has (WorkerName). So each project has ids of its own, and a worker never takes the place of
+// another project's worker. A worker's lease is renewed by its heartbeats. When its stream breaks,
+// its job keeps it until the lease ends: the same process may come back. match_workers.h and
+// stuck_jobs.h decide which job gets a worker.
 #ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_WORKERS_H_
 #define BATON_CONTROLLER_CLUSTER_CLUSTER_WORKERS_H_
 
@@ -27,8 +27,8 @@
 
 namespace baton::controller {
 
-/// What the controller knows a worker by, and what people read and type: its id; of a worker that
-/// works for one project alone, "{project}/{id}". An id has no "/", so a name is one worker's.
+/// The name of a worker, for the controller and for people: its id, or "{project}/{id}" for a
+/// worker that works for one project alone. An id has no "/", so a name belongs to one worker.
 std::string WorkerName(const std::string& project, const std::string& id);
 
 struct ClusterWorker {
@@ -39,25 +39,25 @@ struct ClusterWorker {
   bool draining = false;
   bool kept_drained = false;  ///< By an operator.
   std::string drain_reason;
-  /// It is drained because it did not leave its last role: until it has, or its process is another.
+  /// Drained because it did not leave its last role; until it has left, or has another process.
   bool stuck = false;
   std::string left;           ///< The last job whose role it said it has left.
   int silences = 0;           ///< Deadlines it let pass, one after the other.
   std::string job;            ///< Empty: free.
   std::string roles;          ///< Granted, joined by "+".
-  std::string project = "*";  ///< Of its token: the only one whose jobs it gets; "*": all.
+  std::string project = "*";  ///< Its token's project, the only one whose jobs it gets; "*": all.
 
-  /// It could be granted now.
+  /// True if the worker could be granted now.
   bool free() const { return session != 0 && !draining && job.empty(); }
 };
 
 bool PlaysAll(const ClusterWorker& worker, const std::vector<std::string>& roles);
 bool MayWorkFor(const ClusterWorker& worker, const std::string& project);
-/// The first thing that it does not offer for a worker slot of `roles`, and in which role.
+/// The first thing that the worker does not offer for a worker slot of `roles`, and in which role.
 std::pair<std::string, MissingOffer> MissingIn(const ClusterWorker& worker,
                                                const std::vector<std::string>& roles,
                                                const RoleNeeds& needs);
-/// It may be granted a worker slot of `roles` to a job of `project`.
+/// True if the worker may be granted to a job of `project` for a worker slot of `roles`.
 bool Fits(const ClusterWorker& worker, const std::string& project,
           const std::vector<std::string>& roles, const RoleNeeds& needs);
 
@@ -78,12 +78,13 @@ class ClusterWorkers {
   void EndLeases(absl::Time now, ClusterEffects& effects);
 
   // ---- WorkerSlots. `id` is a worker's name from here on.
-  /// It is known. It takes a worker slot of `roles`; one that it has is lost without a word.
+  /// Grants a known worker to the job for a worker slot of `roles`. It silently loses one that it
+  /// has.
   void Grant(const std::string& id, const std::string& job, const std::string& roles,
              const RoleNeeds& needs, ClusterEffects& effects);
   /// Nothing happens where `job` does not have it.
   void OnReturn(const std::string& job, const std::string& id, ReturnReason return_reason);
-  /// It says that it has left a role of `job`. True: it may be granted again.
+  /// The worker says that it has left a role of `job`. True: it may be granted again.
   bool OnReleased(const std::string& id, const std::string& job);
   void Expect(const std::string& job, const std::string& id, const std::string& roles,
               absl::Time now);
@@ -93,11 +94,11 @@ class ClusterWorkers {
   absl::Status OnUndrain(const std::string& id);
   void KeepDrained(const std::string& id, const std::string& reason);
 
-  // ---- Who is there.
+  // ---- Queries.
   /// By name.
   const std::map<std::string, ClusterWorker>& all() const { return workers_; }
   bool Knows(const std::string& id) const { return workers_.count(id) > 0; }
-  /// Why nothing is known under that name, and which names may be meant.
+  /// The error for an unknown name; it suggests names that may be meant.
   absl::Status Unknown(const std::string& id) const;
   /// Workers whose names come after `after`, by name, at most `most`.
   std::vector<v1::Worker> List(absl::Time now, const std::string& after = "",
@@ -109,11 +110,11 @@ class ClusterWorkers {
   /// An attached worker that serves role and method for jobs of `project`, by id; "": none.
   std::string FindMethod(const std::string& role, const std::string& method,
                          const std::string& project) const;
-  /// How many the jobs of a project have.
+  /// The number of workers that the jobs of a project hold.
   int HeldBy(const std::string& project) const;
 
  private:
-  /// Its job, if it has one, goes on without it.
+  /// The worker's job, if it has one, goes on without it.
   void Lose(const std::string& id, const std::string& reason, ClusterEffects& effects);
   void Forget(const std::string& id);
 

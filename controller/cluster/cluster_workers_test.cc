@@ -56,7 +56,7 @@ class ClusterWorkersTest : public ::testing::Test {
   absl::Time now_ = absl::UnixEpoch();
 };
 
-// Neither keeps the other one out, nor takes its place.
+// Neither of two workers with the same id keeps the other one out, nor takes its place.
 TEST_F(ClusterWorkersTest, EachProjectHasIdsOfItsOwn) {
   core_.OnNeed("projects/a/jobs/j", 0, 1, false, {{"rollout", 1}}, now_);
   core_.OnNeed("projects/b/jobs/j", 0, 2, false, {{"rollout", 1}}, now_);
@@ -65,7 +65,7 @@ TEST_F(ClusterWorkersTest, EachProjectHasIdsOfItsOwn) {
   ASSERT_THAT(grants, SizeIs(1));
   EXPECT_EQ(grants[0].worker, "a/r");
   EXPECT_EQ(grants[0].job, "projects/a/jobs/j");
-  // Of another project, with the same instance id: it stands in every list of workers.
+  // A worker of another project with the same instance id, which every list of workers shows.
   const ClusterEffects other = core_.OnHello(2, HelloWithRole("r", "rollout", "i1"), now_, "b");
   EXPECT_THAT(EffectsOf<ClusterRefuse>(other), IsEmpty());
   EXPECT_THAT(EffectsOf<ClusterLost>(other), IsEmpty());
@@ -119,7 +119,7 @@ TEST_F(ClusterWorkersTest, AfterARestartAnotherProjectDoesNotTakeAWorkersPlace) 
   EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "b/r");
 }
 
-// Its next job would wait for what the last one left running.
+// The worker's next job would wait for tasks that the last job left running.
 TEST_F(ClusterWorkersTest, AWorkerThatDoesNotLeaveItsRoleIsNotGranted) {
   const std::string first = "projects/a/jobs/first", next = "projects/b/jobs/next";
   core_.OnHello(1, HelloWithRole("r", "rollout"), now_);
@@ -130,7 +130,7 @@ TEST_F(ClusterWorkersTest, AWorkerThatDoesNotLeaveItsRoleIsNotGranted) {
   EXPECT_THAT(CauseFor(core_, next, now_), HasSubstr("worker r has not left its last role"));
   EXPECT_THAT(core_.workers().List(now_)[0].drain_reason(),
               HasSubstr("it has not left its last role, rollout"));
-  // Its stream breaks, and it still runs what it ran.
+  // The worker's stream breaks, and it still runs what it ran.
   v1::Hello hello = HelloWithRole("r", "rollout");
   hello.add_running()->set_task_token("old");
   EXPECT_THAT(EffectsOf<ClusterGrant>(core_.OnHello(2, hello, now_)), IsEmpty());
@@ -147,7 +147,7 @@ TEST_F(ClusterWorkersTest, AWorkerThatDoesNotLeaveItsRoleIsNotGranted) {
               SizeIs(1));
 }
 
-// What it said was on its way when the job gave it back.
+// The worker's release was on its way when the job gave it back.
 TEST_F(ClusterWorkersTest, AWorkerThatHasLeftItsRoleIsNotStuck) {
   const std::string first = "projects/a/jobs/first", next = "projects/a/jobs/next";
   core_.OnHello(1, HelloWithRole("r", "rollout"), now_);
@@ -157,7 +157,7 @@ TEST_F(ClusterWorkersTest, AWorkerThatHasLeftItsRoleIsNotStuck) {
   EXPECT_THAT(core_.OnReleased("r", first), IsEmpty());
   EXPECT_THAT(EffectsOf<ClusterGrant>(core_.OnReturn(first, "r", now_, ReturnReason::kStuck)),
               SizeIs(1));
-  // What it said of the first job says nothing of the next one.
+  // A release from the first job does not count as a release from the next one.
   core_.OnLeave(next);
   core_.OnNeed(first, 0, 3, false, {{"rollout", 1}}, now_);
   EXPECT_THAT(core_.OnReturn(next, "r", now_, ReturnReason::kStuck), IsEmpty());

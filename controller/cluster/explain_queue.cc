@@ -120,8 +120,7 @@ WorkerCounts CountWorkers(const ClusterWorkers& workers, const std::string& role
   return out;
 }
 
-// What a person can do so that the job gets its workers.
-// `up_workers`: as in ClusterOptions.
+// Advice for a person, so that the job gets its workers. `up_workers`: as in ClusterOptions.
 std::string Remedy(const std::vector<WorkerCounts>& lacking,
                    const std::map<std::string, int>& wanted,
                    const std::map<std::string, int>& up_workers) {

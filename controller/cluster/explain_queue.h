@@ -1,4 +1,4 @@
-// What a job that waits for workers waits for, and what to do about it.
+// Explanation of a job's wait for workers, with advice.
 #ifndef BATON_CONTROLLER_CLUSTER_EXPLAIN_QUEUE_H_
 #define BATON_CONTROLLER_CLUSTER_EXPLAIN_QUEUE_H_
 
@@ -10,8 +10,8 @@
 
 namespace baton::controller {
 
-/// Adds what the cluster knows of a job's waits: first its workers that have been silent for two
-/// heartbeats; and of the wait for workers, who has those that there are. Pure.
+/// Adds what the cluster knows of a job's waits: first the job's workers that have been silent for
+/// two heartbeats; then, if the job waits for workers, which jobs hold the existing ones. Pure.
 void ExplainQueue(const ClusterParts& cluster, const std::string& job, absl::Time now,
                   v1::ExplainJobResponse* answer);
 

@@ -16,17 +16,17 @@
 namespace baton::controller {
 namespace {
 
-// What is there to be given, during one matching: it only becomes less.
+// The free workers during one matching; they only become fewer.
 struct Supply {
   std::vector<std::string> free;    // workers
   bool bound = false;               // one of them works for one project alone
   std::map<std::string, int> held;  // workers, by project
-  /// Of `free`, by project (where it makes a difference), needs and roles of a worker slot; filled
-  /// when asked.
+  /// Number of `free` workers by project (where it makes a difference), needs and roles of a worker
+  /// slot; filled when asked.
   std::map<std::tuple<std::string, RoleNeeds, std::string>, int> free_with;
 };
 
-// Where the first job of a line stands among the first ones of all lines.
+// The place of a line's first job among the first jobs of all lines.
 struct Place {
   std::tuple<bool, int, double, int64_t, std::string> order;  // started, priority, share, …, job
   bool operator<(const Place& other) const { return order < other.order; }
@@ -48,7 +48,7 @@ Supply CountSupply(const ClusterWorkers& workers) {
 
 class Matching {
  public:
-  /// Both must outlive it.
+  /// Both arguments must outlive this object.
   Matching(ClusterParts* cluster, ClusterEffects* effects)
       : cluster_(*cluster),
         effects_(*effects),
@@ -122,8 +122,8 @@ bool Matching::MayServe(const std::string& job, const NeedQueue::Line& line, int
   return line.active ? any : all;
 }
 
-// The lines that may be served, by their first jobs, in order. Room is tested first: a project that
-// holds all it may costs nothing, however many of its jobs wait.
+// The lines that may be served, by their first jobs, in order. Room is tested first: a project at
+// its limit costs nothing, however many of its jobs wait.
 std::vector<Place> Matching::Places() {
   std::vector<Place> places;
   for (const auto& [project, lines] : cluster_.needs.projects()) {

@@ -1,7 +1,7 @@
-// Which waiting job gets which free worker.
+// Matching of free workers with waiting jobs.
 //
-// Jobs that have started come first, then priority; among alike ones the job goes first whose
-// project holds the fewest workers for its weight, then the one submitted first. A job that starts
+// Jobs that have started come first, then priority; among equal ones the job whose project holds
+// the fewest workers for its weight goes first, then the job submitted first. A job that starts
 // gets everything it asked for at once or nothing; one that has started takes what there is.
 #ifndef BATON_CONTROLLER_CLUSTER_MATCH_WORKERS_H_
 #define BATON_CONTROLLER_CLUSTER_MATCH_WORKERS_H_
@@ -13,8 +13,8 @@
 
 namespace baton::controller {
 
-/// Grants free workers until no job that waits can be served. Answers how many lines of waiting
-/// jobs and free workers it looked at: its work. Pure.
+/// Grants free workers until no job that waits can be served. Returns the number of lines of
+/// waiting jobs and free workers that it looked at: its work. Pure.
 int64_t MatchWorkers(ClusterParts& cluster, ClusterEffects& effects);
 
 }  // namespace baton::controller

@@ -1,5 +1,5 @@
-// Which waiting job gets which free worker: the order, against a slow obvious implementation, and
-// what it costs.
+// Matching of free workers with waiting jobs: the order, against a slow obvious implementation, and
+// its cost.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -255,7 +255,7 @@ TEST_F(CappedQueueTest, ATurnMatchesOnceForAllItsEvents) {
             (Grants{"projects/other/jobs/early w1 actor", "projects/other/jobs/early w2 actor",
                     "projects/other/jobs/early w3 actor"}));
   EXPECT_LE(core_.examined(), 30);
-  // Nothing happened in this one.
+  // Nothing happened in this turn.
   core_.BeginTurn();
   EXPECT_TRUE(core_.EndTurn().empty());
 }

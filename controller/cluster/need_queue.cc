@@ -41,7 +41,7 @@ int NeedQueue::Line::worker_slots() const {
 }
 
 void NeedQueue::Put(const std::string& job, WorkerNeed need) {
-  // A job has one need. Those that ask for the same worker slots stand in one line, so that a queue
+  // A job has one need. Jobs that ask for the same worker slots stand in one line, so that a queue
   // of a thousand equal jobs costs as much as one.
   Erase(job);
   projects_[ProjectId(job)][{need.active, need.missing, need.needs}].emplace(-need.priority,

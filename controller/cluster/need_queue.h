@@ -1,8 +1,9 @@
 // Jobs that wait for workers, in the order in which each project's are served.
 //
-// Pure. Jobs of one project that lack the same worker slots of the same kind, and have started or
-// not alike, stand in one line: what cannot be served for the first of a line cannot be served for
-// those behind it. So matching looks at lines, and a thousand jobs of one kind cost as much as one.
+// Pure. Jobs of one project that lack the same worker slots of the same kind stand in one line;
+// those that have started have lines of their own. If the first job of a line cannot be served,
+// those behind it cannot either. So matching looks at lines, and a thousand jobs of one kind cost
+// as much as one.
 #ifndef BATON_CONTROLLER_CLUSTER_NEED_QUEUE_H_
 #define BATON_CONTROLLER_CLUSTER_NEED_QUEUE_H_
 
@@ -21,7 +22,7 @@ namespace baton::controller {
 
 /// "p" of "projects/p/jobs/j"; empty for any other name.
 std::string ProjectId(const std::string& job);
-/// "job j"; "a job of another project" where those of `project` may not know it.
+/// "job j"; "a job of another project" where users of `project` may not know its name.
 std::string NameForThoseOf(const std::string& project, const std::string& job);
 
 /// The roles of a worker slot, which are named together, joined by "+".
@@ -32,23 +33,23 @@ std::string WantedText(const std::map<std::string, int>& missing);
 /// Continues WantedText.
 inline constexpr char kToAttach[] = " to attach or to become free";
 
-/// What a job lacks.
+/// The workers that a job lacks.
 struct WorkerNeed {
   int priority = 0;
   int64_t order = 0;                   ///< Of submission.
-  bool active = false;                 ///< It has started: it takes what it can get.
+  bool active = false;                 ///< The job has started: it takes what it can get.
   std::map<std::string, int> missing;  ///< Roles of a worker slot -> count.
-  RoleNeeds needs;                     ///< What a worker must offer in each role.
+  RoleNeeds needs;                     ///< Offers that a worker needs in each role.
   WorkerSlotHints hints;
   absl::Time since;       ///< The job has lacked a slot that it needs, or workers moved for it.
-  absl::Time queued;      ///< It has waited to start.
-  bool reserves = false;  ///< It has waited so long that free workers are kept for it.
+  absl::Time queued;      ///< When its wait to start began.
+  bool reserves = false;  ///< True once it has waited so long that free workers are kept for it.
 };
 
 /// Not thread-safe.
 class NeedQueue {
  public:
-  /// What all jobs of a line lack.
+  /// A line, by what all of its jobs lack.
   struct Line {
     bool active = false;
     std::map<std::string, int> missing;

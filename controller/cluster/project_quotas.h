@@ -17,9 +17,10 @@ class ProjectQuotas {
   void Set(const v1::Project& project) { projects_[project.project()] = project; }
   /// Workers that a project may hold; 0: any number.
   int LimitOf(const std::string& project) const;
-  /// How many workers more it may hold, if it holds `held`; INT_MAX: any number.
+  /// The number of further workers that a project with `held` workers may hold; INT_MAX: any
+  /// number.
   int RoomOf(const std::string& project, int held) const;
-  /// The workers that it holds, for its weight.
+  /// `held` divided by the project's weight.
   double ShareOf(const std::string& project, int held) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace baton::controller {
 namespace {
 
-// Breadth first over the kinds of worker slots that could be given up, from the missing one.
+// Breadth-first search over the kinds of worker slots that could be given up, from the missing one.
 std::vector<PlacedWorker> ShortestChain(const std::string& missing,
                                         const std::vector<PlacedWorker>& workers,
                                         const PlaysRoles& plays) {

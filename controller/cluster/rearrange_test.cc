@@ -18,7 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// What each worker plays.
+// The roles that each worker plays.
 using Plays = std::map<std::string, std::set<std::string>>;
 
 std::vector<std::string> Chain(const std::string& missing, const std::vector<PlacedWorker>& workers,
@@ -96,8 +96,8 @@ std::vector<std::string> Told(const ClusterEffects& effects) {
   return told;
 }
 
-// A versatile worker that came back was given a rollout's worker slot; no other worker plays what
-// is then missing of a group, and a rollout is free: a job waited like this for ever.
+// A versatile worker that came back got a rollout's worker slot. A group then lacks a role that no
+// other worker plays, while a rollout is free: without a move the job waits for ever.
 class RearrangeTest : public ::testing::Test {
  protected:
   RearrangeTest() {
@@ -126,7 +126,7 @@ class RearrangeTest : public ::testing::Test {
   ClusterCore cluster_{1, Options()};
 };
 
-// What the job does of a worker that let a deadline pass: it gives the worker back and asks anew.
+// Does what a job does with a worker that let a deadline pass: gives it back and asks anew.
 class SilentSpecialistTest : public RearrangeTest {
  protected:
   SilentSpecialistTest() {
@@ -297,8 +297,8 @@ TEST_F(YieldTest, WhatWouldNotHelpIsLeft) {
   EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
 }
 
-// One of its worker slots could be filled, and another one never: it would hold one worker more for
-// nothing.
+// One of the job's worker slots could be filled, and another one never: the job would hold one more
+// worker for nothing.
 TEST_F(YieldTest, AJobThatCouldNotGoOnAllTheSameGetsNothing) {
   Begin("projects/p/jobs/a", "projects/q/jobs/b");
   cluster_.OnNeed(first_, 0, 1, true, {{"rollout", 2}, {"critic", 1}}, now_,

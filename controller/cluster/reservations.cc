@@ -17,7 +17,7 @@ namespace {
 // -priority, waiting since, order, name: the first one reserves first.
 using Holder = std::tuple<int, absl::Time, int64_t, std::string>;
 
-// Jobs of one line lack the same, so the first of a line speaks for it.
+// Jobs of one line lack the same, so the first one stands for the whole line.
 std::set<Holder> HoldersOf(const NeedQueue& needs) {
   std::set<Holder> holders;
   for (const auto& [project, lines] : needs.projects()) {
@@ -30,7 +30,8 @@ std::set<Holder> HoldersOf(const NeedQueue& needs) {
   return holders;
 }
 
-// It would start if no job held a worker, other than those of its project, whose limit binds it.
+// True if the job would start once all other projects held no worker. The limit of its own project
+// still counts.
 bool CouldStart(const ClusterParts& cluster, const std::string& job, const WorkerNeed& need,
                 int64_t* examined) {
   std::vector<std::string> usable;

@@ -1,11 +1,11 @@
-// Free workers that wait for a job which has been passed for too long.
+// Free workers that are reserved for a job which others have overtaken for too long.
 //
-// A job that starts gets all its workers at once, so without reservations one that needs many would
-// be passed for ever by those that need few. After ClusterOptions.reserve_after the free workers
-// that it could use are kept for it, as many as it lacks, until all are there. Jobs that have
-// started and jobs of a higher priority still take them. A job that could not start even if all
-// workers were free, or for which its project holds too many, reserves none: they would stay idle
-// in vain.
+// A job that starts gets all its workers at once, so without reservations jobs that need few
+// workers could overtake one that needs many for ever. After ClusterOptions.reserve_after the free
+// workers that it could use are kept for it, as many as it lacks, until all are there. Jobs that
+// have started and jobs of a higher priority still take them. A job that could not start even if
+// all workers were free, or for which its project holds too many, reserves none: they would stay
+// idle in vain.
 #ifndef BATON_CONTROLLER_CLUSTER_RESERVATIONS_H_
 #define BATON_CONTROLLER_CLUSTER_RESERVATIONS_H_
 
@@ -32,7 +32,7 @@ struct Reservation {
 using Reservations = std::map<std::string, Reservation>;
 Reservations ReserveWorkers(const ClusterParts& cluster, int64_t* examined);
 
-/// Lets the jobs reserve that have waited long enough by now.
+/// Makes the jobs that have waited long enough by `now` reserve.
 void MarkReserving(ClusterParts& cluster, absl::Time now);
 
 }  // namespace baton::controller

@@ -73,7 +73,7 @@ class ReservationsTest : public ::testing::Test {
 
 TEST_F(ReservationsTest, AJobThatNeedsManyIsNotPassedForEver) {
   EXPECT_THAT(TakeGranted(), ElementsAre(Small(1), Small(2), Small(3), Small(4)));
-  // One worker after the other is free, and a new small job takes it.
+  // One worker after the other becomes free, and a new small job takes it.
   for (int round = 0; round < 8; ++round) {
     Need(Small(10 + round));
     Free(1 + round % 4);

@@ -31,7 +31,7 @@ void Move(ClusterWorkers& workers, const std::string& job, const WorkerNeed& nee
   }
 }
 
-// Whether `workers` could take all worker slots without which the job cannot go on.
+// True if `workers` could take all worker slots without which the job cannot go on.
 bool CouldFill(const ClusterParts& cluster, const std::string& job, const WorkerNeed& need,
                const std::vector<std::string>& workers) {
   std::vector<PlacedWorker> placed;  // a worker slot after the other, moving those that sit already

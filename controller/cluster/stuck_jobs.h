@@ -1,9 +1,9 @@
-// Jobs that cannot go on: each lacks a worker slot without which it does nothing, and no free
-// worker plays it.
+// Jobs that cannot go on: each lacks a worker for a blocking worker slot, and no free worker plays
+// it.
 //
-// After ClusterOptions.rearrange_after the job's own workers change their worker slots, where that
-// fills it (rearrange.h). Of two jobs that cannot go on, each for want of a worker that the other
-// one holds, the later one gives its workers back after `yield_after`.
+// After ClusterOptions.rearrange_after the job's own workers change their worker slots, if that
+// fills it (rearrange.h). If two jobs cannot go on because each lacks a worker that the other one
+// holds, the later job gives its workers back after `yield_after`.
 #ifndef BATON_CONTROLLER_CLUSTER_STUCK_JOBS_H_
 #define BATON_CONTROLLER_CLUSTER_STUCK_JOBS_H_
 
@@ -18,12 +18,12 @@
 
 namespace baton::controller {
 
-/// The moves that would fill a blocking worker slot of an active job; none: no worker slot, or no
-/// way. `worker slot`: which one. Pure, as all of these.
+/// The moves that would fill a blocking worker slot of an active job; empty: no such worker slot,
+/// or no chain. `worker slot`: which one. All functions here are pure.
 std::vector<PlacedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
                                    const WorkerNeed& need, std::string* worker_slot);
-/// Jobs behind it that cannot go on either, the last first: with their workers this one could,
-/// and with none fewer of them; empty: not even so.
+/// A minimal list of later jobs that cannot go on either, the last first, with whose workers this
+/// job could go on; empty: there is none.
 std::vector<std::string> JobsYieldingTo(const ClusterParts& cluster, const std::string& job);
 
 /// Workers move to worker slots that have been missing for long enough.

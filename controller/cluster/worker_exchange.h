@@ -1,4 +1,4 @@
-// What a job and the queue tell each other of the job's workers.
+// Messages between a job and the queue about the job's workers.
 #ifndef BATON_CONTROLLER_CLUSTER_WORKER_EXCHANGE_H_
 #define BATON_CONTROLLER_CLUSTER_WORKER_EXCHANGE_H_
 
@@ -8,18 +8,18 @@
 
 namespace baton::controller {
 
-/// What a job tells the queue of its worker slots, by their roles, joined by "+".
+/// A job's hints for the queue about its worker slots, by their roles, joined by "+".
 struct WorkerSlotHints {
   std::set<std::string> blocking;  ///< Missing, and the job cannot go on without them.
   std::set<std::string> anchored;  ///< Taken, and moving the worker there takes a group apart.
 };
 
-/// How a worker did for the job that gives it back.
+/// The reason for which a job gives a worker back.
 enum class ReturnReason : uint8_t {
   kGood,
-  kSilent,  ///< It let a deadline pass.
-  kSlow,    ///< It was persistently slower than its peers.
-  kStuck,   ///< It was to leave its role, and did not say in time that it has.
+  kSilent,  ///< The worker let a deadline pass.
+  kSlow,    ///< The worker was persistently slower than its peers.
+  kStuck,   ///< The worker did not report in time that it had left its role.
 };
 
 }  // namespace baton::controller

@@ -53,8 +53,8 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
   if (error == EMFILE || error == ENFILE || error == ENOMEM) {  // of the process, not of the file
     return absl::UnavailableError(message);
   }
-  // The bytes are there, and the user can give the right back. EIO is a damaged disk: waiting would
-  // not bring those bytes back, so what it held counts as lost.
+  // The bytes are there, and the user can restore the permission. EIO is a damaged disk: waiting
+  // would not bring the bytes back, so they count as lost.
   if (error == EACCES) {
     return absl::UnavailableError(message + "; let the controller's user read and write it");
   }
@@ -91,8 +91,8 @@ class FileLog : public ExperienceLog {
  public:
   explicit FileLog(std::string directory) : directory_(std::move(directory)) {}
 
-  // What is there is never written to again: a record may end in it that a power cut tore off, or
-  // rows may know places behind its end.
+  // An existing file is never written to again: its last record may be torn by a power cut, or rows
+  // may name places behind its end.
   absl::Status FindNewest() {
     absl::MutexLock lock(&mu_);
     const FileDescriptor folder(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -181,7 +181,7 @@ class FileLog : public ExperienceLog {
       const std::string name = entry.path().filename().string();
       absl::string_view stem = name;
       if (absl::ConsumeSuffix(&stem, ".log") && absl::SimpleAtoi(stem, &number) && number > 0 &&
-          LogFileName(number) == name) {  // "1.log" is somebody else's
+          LogFileName(number) == name) {  // "1.log" is not the log's
         numbers.push_back(number);
       }
     }

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Of no file says that it is needed.
+// Says that no file is needed.
 constexpr auto kNoFile = [](uint32_t) { return false; };
 
 class ExperienceLogTest : public ::testing::Test {
@@ -89,8 +89,8 @@ TEST_F(ExperienceLogTest, TheFrameIsAsDocumented) {
   EXPECT_EQ(bytes, std::string("BEX1\0\0\0\0\xc2\x94\xd3\x38\x05\x80\x06\x2d", 16));
 }
 
-// Every length that a death while writing the second record can leave, and every one that a power
-// cut can leave of both.
+// Every length that a crash during the write of the second record can leave, and every length that
+// a power cut can leave of both.
 TEST_F(ExperienceLogTest, ATornTailBeginsANewFile) {
   const Location first = MustAppend("first");
   const Location second = MustAppend("second");
@@ -110,7 +110,7 @@ TEST_F(ExperienceLogTest, ATornTailBeginsANewFile) {
   }
 }
 
-// A file that lost whole records is as good as one that never had them; rows may know better.
+// A file that lost whole records looks like one that never had them, but rows may name them.
 TEST_F(ExperienceLogTest, APlaceIsNeverGivenTwice) {
   const Location first = MustAppend("first");
   const Location lost = MustAppend("lost!!");
@@ -255,7 +255,7 @@ TEST_F(ExperienceLogTest, RollsOverAndDropsOldFiles) {
   EXPECT_TRUE(log_->DropFiles(2, kNoFile).ok());
   EXPECT_EQ(log_->Read(first).status().code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(*log_->Read(third), "small");
-  // The file that is written stays, whatever is asked.
+  // The newest file stays, whatever is asked.
   EXPECT_TRUE(log_->DropFiles(100, kNoFile).ok());
   EXPECT_EQ(*log_->Read(third), "small");
   Open();
@@ -264,7 +264,8 @@ TEST_F(ExperienceLogTest, RollsOverAndDropsOldFiles) {
   EXPECT_EQ(MustAppend("next").file, 3u);
 }
 
-// Sync looks at the newest file alone, so the one before it is on the disk when the newest begins.
+// Sync looks only at the newest file, so the file before it must be on the disk when the newest
+// begins.
 TEST_F(ExperienceLogTest, SyncsAFileBeforeTheNextBegins) {
   TestSyncs::Take();
   MustAppend("first");
@@ -310,7 +311,7 @@ TEST_F(ExperienceLogTest, ThreadsMayAppendAndReadAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// While it lives, the process may read nothing that only root may.
+// While this object lives, the process may not read files that only root may read.
 class Unprivileged {
  public:
   Unprivileged() : was_(geteuid()) {
@@ -344,7 +345,7 @@ TEST_F(ExperienceLogTest, WhatMayNotBeReadIsNotLost) {
   fs::permissions(folder_, fs::perms::owner_all);
 }
 
-// The folder cannot be looked into: that says nothing of what is in it.
+// The folder cannot be read; that says nothing about its contents.
 TEST_F(ExperienceLogTest, AFolderThatMayNotBeReadIsNotLost) {
   fs::create_directories(folder_ + "/above/log");
   for (const char* closed : {"/above", "/above/log"}) {

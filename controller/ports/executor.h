@@ -1,4 +1,4 @@
-// Ports of a job: where its work runs.
+// Ports of a job: the executors of its work.
 //
 // JobRuntime never starts a thread. It hands work to executors. Production gives thread pools
 // (controller/runtime/calls/asio_executors.h); a simulator gives queues in virtual time.
@@ -25,7 +25,7 @@ class Executor {
   virtual void PostAfter(absl::Duration delay, Work work) = 0;
 };
 
-/// What the jobs of one controller run on. Outlives the jobs. Thread-safe.
+/// The executors of one controller's jobs. Outlives the jobs. Thread-safe.
 class Executors {
  public:
   virtual ~Executors() = default;
@@ -37,7 +37,7 @@ class Executors {
   virtual std::unique_ptr<Executor> NewDiskStrand() = 0;
   /// Runs work that reads the store for watchers and lists. Nothing that a job writes waits for it.
   virtual void PostRead(Executor::Work work) = 0;
-  /// Runs work of this job that reads as many bytes of data files as `bytes` answers. Large reads
+  /// Runs work of this job that reads as many bytes of data files as `bytes` returns. Large reads
   /// line up apart from small ones, and projects take turns. `bytes` may look at files; it is
   /// called on a thread that may block.
   virtual void PostDataRead(const std::string& job, std::function<uint64_t()> bytes,

@@ -16,11 +16,11 @@
 
 namespace baton::controller {
 
-/// The files of one job; every job gets the same. Nothing fails but what a test asks for.
+/// The files of one job; every job gets the same. Only operations that a test makes fail do.
 /// Thread-safe.
 class FakeJobFiles : public Files {
  public:
-  /// Hears of checkpoints, before the job does.
+  /// Is told of checkpoints, before the job is.
   class Listener {
    public:
     virtual ~Listener() = default;
@@ -46,17 +46,17 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     full_ = full;
   }
-  /// Why there is no room for the data; "": there is.
+  /// Sets why there is no room for the data; "": there is room.
   void SetNoRoom(std::string reason) {
     absl::MutexLock lock(&mu_);
     no_room_ = std::move(reason);
   }
-  /// What the experience logs hold now can be read no more.
+  /// From here on the present contents of the experience logs cannot be read.
   void LosePayloads() {
     absl::MutexLock lock(&mu_);
     lost_ = records_.size();
   }
-  /// Payload k lies in file k, and no longer all of them in file 1.
+  /// Puts payload k in file k, instead of all payloads in file 1.
   void GiveEachRecordAFile() {
     absl::MutexLock lock(&mu_);
     file_for_each_ = true;

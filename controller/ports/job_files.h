@@ -22,10 +22,10 @@
 
 namespace baton::controller {
 
-/// What the data files of a spec hold. Several jobs may share a set.
+/// The contents of a spec's data files. Several jobs may share a set.
 struct JobData {
   std::shared_ptr<const DataSet> train, val, pretrain;  ///< Never null.
-  std::vector<std::string> problems;                    ///< Of all, each with the spec's field.
+  std::vector<std::string> problems;                    ///< All, each with the spec's field.
 };
 
 /// Sets that no other job shares.
@@ -36,9 +36,8 @@ inline JobData MakeJobData(DataSet train, DataSet val = {}, DataSet pretrain = {
           {}};
 }
 
-/// The files of one job. Methods may block; they are called on the job's disk strand, but for
-/// DataBytes, ReadData and MarkWork, which are thread-safe, and for the names, which are
-/// constant.
+/// The files of one job. Methods may block; they are called on the job's disk strand, except
+/// DataBytes, ReadData and MarkWork, which are thread-safe, and the names, which are constant.
 class JobFiles {
  public:
   virtual ~JobFiles() = default;
@@ -46,12 +45,12 @@ class JobFiles {
   // Data sets.
   /// The size of the data files, as far as they can be seen. Opens none.
   virtual uint64_t DataBytes(const v1::DataSpec& data) const = 0;
-  /// RESOURCE_EXHAUSTED: other jobs' data leave no room; "room for …", and when it comes. `held`:
-  /// as LoadData says.
+  /// RESOURCE_EXHAUSTED: other jobs' data leave no room; the message is "room for …", and when it
+  /// will come. `held`: as in LoadData.
   virtual absl::StatusOr<JobData> ReadData(const v1::JobSpec& effective, bool held) const = 0;
 
   // The experience log.
-  /// Makes its folder where there is none.
+  /// Opens the log; makes its folder if there is none.
   virtual absl::StatusOr<std::unique_ptr<experience::ExperienceLog>> OpenLog() = 0;
 
   // Checkpoints: ranks write into a temporary folder, which the controller completes and renames.
@@ -69,7 +68,7 @@ class JobFiles {
       const std::vector<v1::FileHash>& written) = 0;
   virtual void DeleteCheckpoint(const v1::Checkpoint& checkpoint) = 0;
 
-  /// Deletes everything. An error: the job's folder has its name still.
+  /// Deletes everything. An error: the job's folder still has its name.
   virtual absl::Status RemoveAll() = 0;
 
   /// While the result lives, a death of the controller counts as one under this job's work.

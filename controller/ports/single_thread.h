@@ -16,7 +16,8 @@
 namespace baton::controller {
 
 /// Work runs in the order of its time, then of its posting. Time passes only in Advance. Not
-/// thread-safe. Outlives what runs on it, but for work that waits: call Drop before the end.
+/// thread-safe. Outlives the objects that run on it; they may be held by waiting work, so call Drop
+/// before the end.
 class SingleThread : public Executors, public Clock {
  public:
   absl::Time Now() const override { return now_; }

@@ -1,4 +1,4 @@
-// Ports of a job and of the cluster: who watches their turns.
+// Ports of a job and of the cluster: the observer of their turns.
 #ifndef BATON_CONTROLLER_PORTS_TURN_OBSERVER_H_
 #define BATON_CONTROLLER_PORTS_TURN_OBSERVER_H_
 
@@ -10,13 +10,13 @@
 
 namespace baton::controller {
 
-/// Sees what the cores hear and want, for simulators that check rules. It changes nothing.
+/// Sees the events and effects of the cores, for simulators that check rules. It changes nothing.
 /// Production has none. Called on the job's strand; `core` is one object for the job's life.
 class TurnObserver {
  public:
   virtual ~TurnObserver() = default;
 
-  /// A worker's result has come in, whatever becomes of it.
+  /// A worker's result has come in; it may still be refused.
   virtual void OnResult(const JobCore& core, const std::string& worker, const TaskRef& ref,
                         const v1::TaskResult& result) = 0;
   /// `core` is about to handle `event`.

@@ -14,8 +14,8 @@ class WorkerOutbox {
  public:
   virtual ~WorkerOutbox() = default;
 
-  /// Drops the message when the worker is not attached. A worker that comes back tells what it
-  /// runs, and what it lacks is sent again.
+  /// Drops the message when the worker is not attached. A worker that comes back reports what it
+  /// runs, and missing tasks are sent again.
   virtual void Send(const std::string& worker, v1::ControllerMessage message) = 0;
   /// True when the worker named the feature (Hello.features).
   virtual bool Promises(const std::string& worker, const std::string& feature) const = 0;

@@ -8,7 +8,7 @@
 
 namespace baton::controller {
 
-/// Takes what a job's core says to the queue. The answers come back as events of the job.
+/// Takes the requests of a job's core to the queue. The answers come back as events of the job.
 /// Thread-safe. No method blocks.
 class WorkerQueue {
  public:
@@ -16,10 +16,11 @@ class WorkerQueue {
 
   virtual void Need(const std::string& job, const NeedWorkers& need) = 0;
   virtual void Return(const std::string& job, const ReturnWorker& worker) = 0;
-  /// The job ended or rests. The queue forgets what it asked for.
+  /// The job ended or is paused. The queue forgets its need.
   virtual void Leave(const std::string& job) = 0;
-  /// The job is set aside, maybe while it holds workers: they are taken from it as they are. Their
-  /// streams are closed, and when they attach anew, they are told to give its roles up.
+  /// The job is set aside, perhaps while it holds workers: they are taken from it without a
+  /// release. Their streams are closed, and when they attach anew, they are told to give up the
+  /// job's roles.
   virtual void SetAside(const std::string& job) = 0;
 };
 

@@ -30,8 +30,8 @@
 #include "sdk/base/version.h"
 
 #ifdef BATON_JEMALLOC
-// Memory that is free goes back to the machine within seconds, on a thread of jemalloc's own: after
-// a load the controller is as small as before, and nothing waits for it.
+// Free memory goes back to the machine within seconds, on a thread of jemalloc's own, so after a
+// load the controller is as small as before, and no other thread waits for that.
 extern "C" {
 extern const char* malloc_conf;
 const char* malloc_conf = "background_thread:true,dirty_decay_ms:2000,muzzy_decay_ms:0";
@@ -80,8 +80,8 @@ std::vector<baton::controller::GaugeSample> ConnectionGauges(
           sample("strangers_closed", counts.strangers_closed)};
 }
 
-// How the descriptors of this process are divided: half for connections of gRPC, an eighth each for
-// HTTP and for uploads. The rest belongs to the store, the files of running jobs and checkers.
+// Divides the file descriptors of this process: half for connections of gRPC, an eighth each for
+// HTTP and for uploads. The rest is for the store, the files of running jobs and checkers.
 void DivideFiles(int files, const Flags& flags, baton::api::ApiOptions* api,
                  baton::status::HttpLimits* http) {
   const int addresses = flags.worker_listen.empty() ? 1 : 2;
@@ -95,7 +95,7 @@ void DivideFiles(int files, const Flags& flags, baton::api::ApiOptions* api,
 
 int Fail(const absl::Status& status) { return baton::Fail("baton-controller", status); }
 
-// Of "trainers=1,rollouts=2".
+// Parses "trainers=1,rollouts=2".
 std::map<std::string, int> UpWorkersOf(absl::string_view text) {
   std::map<std::string, int> counts;
   for (absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
@@ -116,9 +116,9 @@ int WaitForSignal(const sigset_t& signals) {
   return signal;
 }
 #else
-// glibc gives large blocks back with every free, and takes them again page by page; all threads
-// wait meanwhile, those that read heartbeats too. It shall keep them, and memory goes back every
-// few seconds (WaitForSignal).
+// glibc returns large blocks with every free, and takes them again page by page; meanwhile all
+// threads wait, also those that read heartbeats. So make it keep them; memory goes back every few
+// seconds instead (WaitForSignal).
 void KeepFreeMemory() {
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
   ::mallopt(M_TRIM_THRESHOLD, 1 << 30);
@@ -135,7 +135,7 @@ int WaitForSignal(const sigset_t& signals) {
 }
 #endif
 
-// The program that looks at models and data before a job is accepted; empty: none.
+// The program that checks models and data before a job is accepted; empty: none.
 std::string Checker(const std::string& flag) {
   if (flag != "auto") return flag == "none" ? "" : flag;
   std::error_code code;
@@ -162,7 +162,7 @@ int DeleteJobs(const Flags& flags) {
 
 int Run(const Flags& flags) {
   using namespace baton;  // NOLINT: wiring of everything
-  // Blocked before any thread starts, so that sigwait below is the only one who gets them.
+  // Signals are blocked before any thread starts, so that only sigwait below gets them.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);

@@ -110,7 +110,7 @@ void ReplaceFields(const Message& changes, Message* into) {
   }
 }
 
-// What says how the value of another setting is meant, goes when that setting changes.
+// A setting that says how the value of another one is meant is cleared when the other one changes.
 void DropMeanings(const v1::JobSpec& changes, v1::JobSpec* spec) {
   if (!spec->has_trainer()) return;
   const v1::TrainerSpec& changed = changes.trainer();
@@ -124,7 +124,7 @@ void DropMeanings(const v1::JobSpec& changes, v1::JobSpec* spec) {
   }
 }
 
-// That field alone, as bytes; two messages of a type whose bytes are equal agree in the field.
+// Only that field, as bytes; two messages of the same type with equal bytes agree in the field.
 std::string FieldBytes(const Message& message, const FieldDescriptor* field) {
   const std::unique_ptr<Message> copy(message.New()), alone(message.New());
   copy->CopyFrom(message);
@@ -158,7 +158,7 @@ void DropFollowing(const Message& given, const Message& before, const Message& a
   }
 }
 
-// "trainer.early_stop.metric" and so on, of all fields that are there.
+// The paths of all present fields, such as "trainer.early_stop.metric".
 void ListPaths(const Message& message, const std::string& prefix, std::vector<std::string>* out) {
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);
@@ -211,7 +211,7 @@ ChangedJob ChangeSpec(const v1::Job& saved, const v1::JobSpec& changes) {
   if (changes.trainer().has_total_training_steps()) {
     ExtendTrainMix(changes.trainer().total_training_steps(), effective.mutable_data());
   }
-  // What is filled in already is kept: only what the changes bring, or what follows them, is new.
+  // Filled-in settings are kept: only the changes, and settings that follow from them, are new.
   CheckedSpec checked = CheckSpec(effective);
   out.effective_spec = std::move(checked.effective);
   out.dataflow = std::move(checked.dataflow);

@@ -1,7 +1,7 @@
-// A job that goes on from a checkpoint with changes to its spec: which settings may change.
+// Changes to the spec of a job that goes on from a checkpoint: which settings may change.
 //
-// What the checkpoint holds stays as it is: weights, optimizer, prompt cursor, step counter. So a
-// setting may change if those keep their meaning.
+// The contents of the checkpoint stay as they are: weights, optimizer, prompt cursor, step counter.
+// So a setting may change if these keep their meaning.
 #ifndef BATON_CONTROLLER_SPEC_CHANGE_SPEC_H_
 #define BATON_CONTROLLER_SPEC_CHANGE_SPEC_H_
 

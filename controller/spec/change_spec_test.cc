@@ -205,7 +205,7 @@ TEST(ChangeSpecTest, ValuesAreCheckedAsAtSubmit) {
               ::testing::Contains("spec.actor.lr: -1 is not in [0, 10]"));
 }
 
-// So an effective spec says all there is to say, and what a change brings is the change alone.
+// So an effective spec is complete, and a change affects only the changed settings.
 TEST(ChangeSpecTest, AnEffectiveSpecIsItsOwn) {
   for (const Preset& preset : Presets()) {
     for (const char* placement : {"", "colocate", "split", "standalone"}) {

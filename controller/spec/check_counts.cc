@@ -19,7 +19,7 @@ class CountCheck {
   void AtMost(absl::string_view field, int64_t count, int64_t most) {
     if (count > most) out_.Add(field, absl::StrCat("has ", count, " entries, at most ", most));
   }
-  // Said once of a list.
+  // Reported once per list.
   void Name(absl::string_view field, absl::string_view name, size_t most = kMostNameBytes) {
     Text(field, "name", name, most);
   }

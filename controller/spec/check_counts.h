@@ -1,6 +1,6 @@
-// How many parts a spec may have where parts are compared with one another, and the labels that go
-// along with a job. Asked before anything else: without it a spec of a megabyte could make work,
-// and answers, of gigabytes.
+// Limits on the number of parts of a spec that are compared with one another, and on a job's
+// labels. Checked before anything else: otherwise a spec of a megabyte could cause work, and
+// answers, of gigabytes.
 //
 // Pure.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_COUNTS_H_
@@ -13,10 +13,10 @@
 
 namespace baton::controller {
 
-inline constexpr int kMostUpdates = 16;   ///< Update nodes, and likewise generate nodes.
-inline constexpr int kMostInputs = 1024;  ///< Of all score nodes together.
-inline constexpr int kMostRoles = 256;    ///< Of all pools together; as many pools, and layouts.
-inline constexpr size_t kMostNameBytes = 200;  ///< Of a role, a node, a number, a column.
+inline constexpr int kMostUpdates = 16;        ///< Update nodes, and likewise generate nodes.
+inline constexpr int kMostInputs = 1024;       ///< In all score nodes together.
+inline constexpr int kMostRoles = 256;         ///< In all pools; also pools, and layouts.
+inline constexpr size_t kMostNameBytes = 200;  ///< Roles, nodes, numbers, columns.
 
 /// False: some part of `spec` is there too often, or its name is too long; `out` gets one violation
 /// for each list that is at fault, and nothing else of the spec should be looked at.

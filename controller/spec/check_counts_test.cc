@@ -35,8 +35,8 @@ v1::ScoreNode* AddNode(v1::JobSpec* spec, int number) {
   return node;
 }
 
-// Each is a spec of less than a megabyte. Were its parts compared with one another, the answer, or
-// the time for it, would be of the order of their number squared.
+// Each is a spec of less than a megabyte. If its parts were compared with one another, the size of
+// the answer, or the time for it, would grow with the square of their number.
 TEST(CheckCountsTest, WhatIsThereTooOftenIsSaidOnceAndNothingElseIsLookedAt) {
   const std::map<std::string, std::function<void(v1::JobSpec*)>> specs = {
       {"spec.dataflow.score",
@@ -158,7 +158,7 @@ TEST(CheckCountsTest, TheAnswerToTheLargestSpecIsBounded) {
   EXPECT_LT(BytesOf(checked), size_t{24} << 20);
 }
 
-// Whatever number stands in it.
+// Any number in a field of devices or ranks.
 TEST(CheckCountsTest, HugeNumbersOfDevicesAndRanksAreRefused) {
   constexpr int kHuge = 2'147'483'647;
   v1::JobSpec spec = ExampleSpec("ppo");

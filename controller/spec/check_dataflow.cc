@@ -18,7 +18,7 @@
 namespace baton::controller {
 namespace {
 
-// What Baton's own workers serve.
+// The methods that Baton's own workers serve.
 const std::map<std::string, std::set<std::string>>& OwnMethods() {
   static const auto* const methods = new std::map<std::string, std::set<std::string>>{
       {roles::kActor, {"compute_log_prob"}},     {roles::kReward, {"compute_reward"}},
@@ -210,7 +210,7 @@ class DataflowChecker {
     }
     if (!check.problems.empty()) return;
     for (const std::string& column : check.needs.columns) CheckNeed(path, node.estimator(), column);
-    // (To grpo, the only response is its own reward.)
+    // (With grpo, a single response's advantage is its own reward.)
     const bool alone = node.estimator() == "grpo" || node.estimator() == "dr_grpo";
     if (check.needs.groups && !alone && spec_.rollout().n() == 1) {
       Fail("rollout.n", absl::StrCat("1, but estimator ", node.estimator(),
@@ -326,7 +326,7 @@ class DataflowChecker {
     }
   }
 
-  // What a preset's option was made of: a field of spec.algorithm, or a free option.
+  // The source of a preset's option: a field of spec.algorithm, or a free option.
   std::string OptionPath(const std::string& options_path, const std::string& option) const {
     const bool field = v1::AlgorithmSpec::descriptor()->FindFieldByName(option) != nullptr;
     return absl::StrCat(!own_ && field ? "algorithm" : options_path, ".", option);

@@ -1,4 +1,4 @@
-// What is wrong with a dataflow.
+// Checks of a dataflow.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_DATAFLOW_H_
 #define BATON_CONTROLLER_SPEC_CHECK_DATAFLOW_H_
 
@@ -11,11 +11,11 @@
 
 namespace baton::controller {
 
-/// Every problem of the graph of a spec of kind rl that no single field has (the spec's defaults
+/// Finds every problem of the graph of a spec of kind rl beyond single fields (the spec's defaults
 /// are filled in): names that are given twice, a cycle, an input that no node produces, a role that
-/// cannot train, an estimator, loss or option that does not exist, what an estimator needs and no
-/// node makes, sizes that do not divide. Fields are paths from `spec.dataflow`; where the graph is
-/// a preset's, from the part of the spec that it was made of. Pure.
+/// cannot train, an estimator, loss or option that does not exist, a column that an estimator needs
+/// and no node makes, sizes that do not divide. Fields are paths from `spec.dataflow`; if the graph
+/// is a preset's, from the part of the spec that it was made of. Pure.
 void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
                    Violations* violations);
 
@@ -23,8 +23,8 @@ void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
 /// user's own can play them.
 std::set<std::string> ForeignRoles(const v1::Dataflow& dataflow);
 
-/// Where the spec asks for what no worker of the role offers, e.g. "spec.dataflow.score[1].method",
-/// "spec.reward.command".
+/// The field that asks for an offer that no worker of the role has, e.g.
+/// "spec.dataflow.score[1].method", "spec.reward.command".
 std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
                          const std::string& role, const MissingOffer& missing);
 

@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-// Two rewards, one of which reads what another node makes, a critic and a reference.
+// Two rewards, one of which reads the output of another node, a critic and a reference.
 constexpr char kGraph[] = R"(
   score { node: "reason" role: "parser" method: "split" out: "steps" }
   score { node: "quality" role: "reward" method: "compute_reward" inputs: "steps" out: "quality" }
@@ -58,8 +58,8 @@ TEST(CheckDataflowTest, AGraphOfOnesOwnIsTakenAsItIs) {
             "spec.dataflow.score[0].method");
 }
 
-// The controller completes the options of a loss from the spec. What it adds is checked like what
-// the graph says: otherwise the first update would fail.
+// The controller completes the options of a loss from the spec. These options are checked like
+// those in the graph: otherwise the first update would fail.
 TEST(CheckDataflowTest, WhatTheSpecAddsToAGraphIsChecked) {
   v1::JobSpec spec = SpecWith(R"(
     score { node: "rules" role: "reward" method: "compute_reward" out: "reward" }
@@ -178,7 +178,7 @@ TEST(CheckDataflowTest, AllMistakesAreReportedAtOnce) {
   graph.replace(graph.find("loss: \"value\""), 13, "loss: \"mse\"");
   graph.replace(graph.find("estimator: \"gae\""), 16, "estimator: \"x\"");
   v1::JobSpec spec = SpecWith(graph);
-  spec.mutable_actor()->set_lr(-1);  // the critic's is the same, and is not told
+  spec.mutable_actor()->set_lr(-1);  // the critic's is the same, and is not reported
   const auto problems = Problems(spec);
   EXPECT_EQ(problems.size(), 5u) << ::testing::PrintToString(problems);
 }

@@ -1,5 +1,5 @@
-// When a job may end before its last step, and which checkpoint is its best: the settings of
-// spec.trainer that learning.h obeys.
+// Checks of early stopping and of the best checkpoint: the settings of spec.trainer that learning.h
+// uses.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_ENDING_H_
 #define BATON_CONTROLLER_SPEC_CHECK_ENDING_H_
 
@@ -8,8 +8,8 @@
 
 namespace baton::controller {
 
-/// Fills in the modes of trainer.early_stop and keep_best, and adds what is wrong with their
-/// metrics. The other settings of trainer, and data.val_files, stand already.
+/// Fills in the modes of trainer.early_stop and keep_best, and adds the problems of their metrics.
+/// The other settings of trainer, and data.val_files, are filled in already.
 void CheckEnding(v1::JobSpec* spec, Violations* out);
 
 }  // namespace baton::controller

@@ -1,4 +1,5 @@
-// Regular expressions of rewards, which a worker would refuse once it has its role.
+// Checks of the rewards' regular expressions, which a worker would otherwise refuse once it has its
+// role.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_PATTERNS_H_
 #define BATON_CONTROLLER_SPEC_CHECK_PATTERNS_H_
 
@@ -7,7 +8,7 @@
 
 namespace baton::controller {
 
-/// Adds what is wrong with the rules of spec.reward, with spec.judge, and with the options of the
+/// Adds the problems of the rules of spec.reward, of spec.judge, and of the options of the
 /// dataflow's nodes of role judge. Pure.
 void CheckPatterns(const v1::JobSpec& effective, const v1::Dataflow& dataflow, Violations* out);
 

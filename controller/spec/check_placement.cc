@@ -46,7 +46,7 @@ class PlacementCheck {
     }
   }
 
-  // What placement auto needs, and what it chooses itself.
+  // Checks the settings that placement auto needs, and those that it chooses itself.
   void Auto(const v1::JobSpec& given, const v1::Dataflow& dataflow) {
     if (resources_.placement() != "auto") return;
     if (!resources_.has_devices()) {
@@ -73,7 +73,7 @@ class PlacementCheck {
     }
   }
 
-  // What of a sound layout Baton's own engine does not run.
+  // Reports the parts of a valid layout that Baton's own engine does not run.
   void Served(const std::string& field, const std::string& role, const RankLayout& layout,
               bool generation) {
     const auto above = [&](const char* name, int size, int most, const std::string& why) {

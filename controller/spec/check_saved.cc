@@ -14,7 +14,7 @@ namespace baton::controller {
 namespace {
 
 // A submitted spec has at most 1 MiB. Its defaults are small, but each role with a model may repeat
-// the job's own, and a graph may stand in the spec too.
+// the job's own, and the spec may have a graph too.
 constexpr size_t kMostSavedBytes = size_t{16} << 20;
 
 v1::FieldViolation SavedProblem(const std::string& field, std::string description) {
@@ -36,11 +36,11 @@ std::vector<v1::FieldViolation> CheckSaved(const v1::Job& job) {
   if (Mutant("saved-spec-trusted")) return {};
   v1::JobSpec spec = job.effective_spec();
   const bool replays = Replays(job.dataflow());
-  // A replay draws no prompts, so it has no files of them.
+  // A replay uses no prompts, so it has no files of them.
   if (replays) spec.mutable_data()->add_train_files("recorded");
-  // The graph of kind rl is looked at as if the user had drawn it: what a preset stands for may
-  // change, and a job keeps its graph. The graphs of other kinds and of replays only follow from
-  // the spec.
+  // The graph of kind rl is checked as if the user had written it, because a preset's graph may
+  // change in a later release and a job keeps its graph. The graphs of other kinds and of replays
+  // follow from the spec.
   const bool drawn = spec.kind() == v1::JOB_KIND_RL && !replays;
   if (drawn) *spec.mutable_dataflow() = job.dataflow();
   CheckedSpec checked = CheckSpec(spec);

@@ -1,9 +1,9 @@
-// Whether the specs of a saved job are ones that a controller accepts.
+// Check that a controller accepts the specs of a saved job.
 //
-// A spec enters a controller not only by CreateJob: in a checkpoint's job.json, which a user may
-// have written; in a row of the store, which may be damaged or come from a backup; with a job that
-// another one replays or begins with. All of these pass the same checks as a new spec, before
-// anything is made of them. Pure.
+// A spec enters a controller not only by CreateJob, but also in a checkpoint's job.json, which a
+// user may have written; in a row of the store, which may be damaged or come from a backup; and
+// with a job that another one replays or begins with. All of these pass the same checks as a new
+// spec before they are used. Pure.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_SAVED_H_
 #define BATON_CONTROLLER_SPEC_CHECK_SAVED_H_
 
@@ -15,7 +15,7 @@
 
 namespace baton::controller {
 
-/// Every problem of effective_spec and dataflow of `job`; empty: they are good.
+/// Every problem of effective_spec and dataflow of `job`; empty: they are valid.
 std::vector<v1::FieldViolation> CheckSaved(const v1::Job& job);
 
 /// The same for people, in one line: the first problem, and how many more there are. "": none.

@@ -38,7 +38,7 @@ v1::JobSpec Small(v1::JobKind kind) {
   return spec;
 }
 
-// What was accepted is never refused when it comes back from a checkpoint or the store.
+// A spec that was accepted is never refused when it comes back from a checkpoint or the store.
 TEST(CheckSavedTest, EverySpecThatIsAcceptedIsGoodWhenItIsSaved) {
   std::vector<v1::JobSpec> specs = {Small(v1::JOB_KIND_RL), Small(v1::JOB_KIND_SFT),
                                     Small(v1::JOB_KIND_REWARD_MODEL), PpoWithoutResources()};
@@ -131,7 +131,7 @@ TEST(CheckSavedTest, WhatASpecMayNotSayASavedOneMayNotSayEither) {
   }
 }
 
-// Kinds that draw no graph have the one that follows from the spec.
+// Kinds without a graph of the user's have the graph that follows from the spec.
 TEST(CheckSavedTest, TheGraphOfAnotherKindIsRefused) {
   v1::Job job = Accepted(Small(v1::JOB_KIND_SFT));
   *job.mutable_dataflow() = Accepted(PpoWithoutResources()).dataflow();

@@ -17,7 +17,7 @@ namespace {
 constexpr char kGuessesOff[] = "off";
 constexpr absl::string_view kSeedPrefix = "job:";
 
-// The name in `job:NAME`; "": it is none of a job of the same project.
+// The name in `job:NAME`; "": not a job of the same project.
 std::string NameOfSeed(absl::string_view seed_from) {
   const bool named = absl::ConsumePrefix(&seed_from, kSeedPrefix);
   const bool plain = seed_from.find_first_of("@/") == absl::string_view::npos;

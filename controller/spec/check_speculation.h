@@ -1,4 +1,4 @@
-// What spec.rollout.speculation needs of the rest of a spec.
+// Checks of spec.rollout.speculation against the rest of a spec.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_SPECULATION_H_
 #define BATON_CONTROLLER_SPEC_CHECK_SPECULATION_H_
 
@@ -9,11 +9,11 @@
 
 namespace baton::controller {
 
-/// Fills in spec.rollout.speculation of a job of kind rl, and adds what is wrong with it. Pools
-/// must be filled in. Pure.
+/// Fills in spec.rollout.speculation of a job of kind rl, and adds its problems. Pools must be
+/// filled in. Pure.
 void CheckSpeculation(const v1::Dataflow& dataflow, v1::JobSpec* spec, Violations* out);
 
-/// Idle rollouts sample what is to be drawn next (speculation.run_ahead).
+/// True if idle rollouts sample responses to upcoming prompts (speculation.run_ahead).
 bool RunsAhead(const v1::JobSpec& effective);
 
 /// The name in `seed_from: job:NAME`, without a project; "": there is none, or it is not valid.

@@ -1,4 +1,4 @@
-// A spec whose author forgot its kind, and made other mistakes.
+// Check of a spec whose author forgot its kind, and perhaps made other mistakes.
 #ifndef BATON_CONTROLLER_SPEC_CHECK_WITHOUT_KIND_H_
 #define BATON_CONTROLLER_SPEC_CHECK_WITHOUT_KIND_H_
 
@@ -7,9 +7,9 @@
 
 namespace baton::controller {
 
-/// What CheckSpec says of `spec`, which has no kind: that, and what else is wrong. Where the preset
-/// or the sections show which kind is meant, it is checked as one of that kind; elsewhere the
-/// violations are those that every kind has. Pure.
+/// The answer of CheckSpec for `spec`, which has no kind: this problem, and all others. If the
+/// preset or the sections show which kind is meant, it is checked as one of that kind; otherwise
+/// the violations are those that every kind would have. Pure.
 CheckedSpec CheckWithoutKind(const v1::JobSpec& spec);
 
 }  // namespace baton::controller

@@ -1,4 +1,4 @@
-// What of a dataflow says who does what: its nodes without their options.
+// The shape of a dataflow: its nodes without their options.
 #ifndef BATON_CONTROLLER_SPEC_DATAFLOW_SHAPE_H_
 #define BATON_CONTROLLER_SPEC_DATAFLOW_SHAPE_H_
 

@@ -79,7 +79,7 @@ class PoolFiller {
     if (of_actor != nullptr) of_actor->add_roles(roles::kRollout);
   }
 
-  // What the user says of a role's number of workers; none: nothing.
+  // The user's number of workers for a role; nullopt: not given.
   std::optional<int> GivenWorkers(const std::string& role, std::string* field) const {
     const v1::ResourcesSpec& resources = given_.resources();
     if (role == roles::kRollout || role == roles::kReward) {
@@ -118,7 +118,7 @@ class PoolFiller {
     }
   }
 
-  // `size` of a layout against what stands elsewhere in the spec.
+  // Compares `size` of a layout with another field of the spec.
   bool Agree(const std::string& layout, const std::string& what, int size, bool has, int other,
              const std::string& field) {
     if (!has || other == size) return true;

@@ -110,7 +110,7 @@ TEST(FillPools, LayoutsBecomeNumbers) {
               ElementsAre("actor", "reference", "rollout"));
 }
 
-// What is given beside a layout need not be the whole of it.
+// A shape that is given beside a layout may have only a part of its sizes.
 TEST(FillPools, LayoutsAgreeWithAPartOfAShape) {
   v1::JobSpec spec = PpoWithoutResources();
   v1::LayoutSpec& layout =
@@ -215,7 +215,7 @@ TEST(FillPools, ADevicesCountFitsItsRoles) {
   EXPECT_EQ(CheckSpec(spec).effective.reference().parallel().ShortDebugString(), "tp: 1 dp: 5");
 }
 
-// What a layout asks for is checked like the numbers that it stands for, and named where it stands.
+// A layout is checked like the numbers that it replaces, and errors name the layout's field.
 TEST(FillPools, RanksWithoutWorkAreNamedAtTheLayout) {
   v1::JobSpec spec = PpoWithoutResources();
   spec.mutable_critic()->mutable_train()->set_ppo_mini_batch_size(4);
@@ -240,7 +240,7 @@ TEST(FillPools, GenerationOnTensorRanksNeedsTheActors) {
   problem("3 does not divide actor.parallel.tp (4)");
 }
 
-// A spec that was filled in may be given again: nothing changes, nothing is wrong.
+// A filled-in spec may be filled in again: nothing changes, and there is no problem.
 TEST(FillPools, AFilledSpecStays) {
   std::vector<v1::JobSpec> specs;
   for (const char* name : {"colocate", "split", "standalone"}) {
@@ -270,8 +270,8 @@ TEST(FillPools, AFilledSpecStays) {
   }
 }
 
-// Whatever is written, either something is named, or every role has its workers and the filled-in
-// spec stays as it is.
+// For any pools, either a problem is named, or every role has its workers and the filled-in spec
+// stays as it is.
 TEST(FillPools, AnythingIsNamedOrFilled) {
   std::mt19937 rng(5);
   const auto any = [&](const std::vector<int>& of) { return of[rng() % of.size()]; };

@@ -48,8 +48,8 @@ std::string CountOf(int64_t count, absl::string_view noun) {
   return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
-// The actor was given a batch, and no token of the policy was left for its loss: rollout_rs, the
-// veto or masks took them out. (An update whose steps were all skipped fails instead.)
+// The actor was given a batch, but no token of the policy was left for its loss: rollout_rs, the
+// veto or masks removed all of them. (An update whose steps were all skipped fails instead.)
 bool AllRejected(const StepOutcome& outcome) {
   return outcome.actor_learns && ValueIn(outcome.metrics, "actor/optimizer_steps") == 0;
 }
@@ -85,7 +85,7 @@ bool IsIdle(absl::string_view symptom) {
   return symptom == kNoUpdate || symptom == kAllRejected || symptom == kZeroAdvantages;
 }
 
-// Why no token of the newest step was left, and what to do.
+// Explains why no token of the newest step was left, with advice.
 std::string WhyRejected(const v1::JobSpec& spec, const Metrics& metrics) {
   if (!ValueIn(metrics, "rollout_corr/rollout_rs_masked_fraction") &&
       !ValueIn(metrics, "rollout_corr/rollout_is_veto_fraction")) {
@@ -96,8 +96,8 @@ std::string WhyRejected(const v1::JobSpec& spec, const Metrics& metrics) {
       "the distribution that the responses were sampled from (see metrics rollout_corr/…; "
       "rollout_rs_mean, rollout_rs_max and rollout_rs_min are of what is compared with "
       "rollout_rs_threshold); ";
-  // The ratio is of the truncated distribution: where tokens were cut it is below 1 for the same
-  // weights, and the product over a response further still.
+  // The ratio is that of the truncated distribution: if tokens were cut it is below 1 even for the
+  // same weights, and the product over a response is still lower.
   std::vector<absl::string_view> cuts;
   if (spec.rollout().top_k() > 0) cuts.push_back("rollout.top_k");
   if (spec.rollout().has_top_p() && spec.rollout().top_p() < 1) cuts.push_back("rollout.top_p");
@@ -112,7 +112,7 @@ std::string WhyRejected(const v1::JobSpec& spec, const Metrics& metrics) {
   return out;
 }
 
-// Why no group of the newest step teaches anything, and what to do.
+// Explains why all groups of the newest step are zero-advantage, with advice.
 std::string EqualRewards(const v1::JobSpec& spec, const Metrics& metrics) {
   const bool constant = AllEqual(metrics, "critic/score");
   std::string out = "all rewards of each group were equal";
@@ -142,7 +142,7 @@ std::string SkippedText(const Metrics& metrics) {
   return CountOf(std::llround(skipped), "optimizer update");
 }
 
-// What a warning says when a symptom has lasted from step `first` to this one.
+// The warning about a symptom that has lasted from step `first` to this one.
 std::string WarningOf(const v1::JobSpec& spec, absl::string_view symptom, int64_t first,
                       const StepOutcome& outcome) {
   const std::string steps = StepRange(first, outcome.step);
@@ -215,7 +215,7 @@ std::string SummaryOf(const v1::JobSpec& spec, absl::string_view symptom, int64_
 bool CountSymptom(bool shown, int64_t patience, store::v1::SymptomRow* row) {
   if (!shown) {
     row->set_run(0);
-    // It has to be gone for a while before it can begin again.
+    // The symptom must be absent for a while before it can begin again.
     if (row->open() && row->gone() + 1 >= kStepsToWarn) row->set_open(false);
     row->set_gone(row->gone() + 1);
     return false;
@@ -257,7 +257,7 @@ void NoteStop(const v1::EarlyStopSpec& spec, int64_t step, double value,
                                     step, " it is ", value));
 }
 
-// A metric's value, if it is measured here; warns once if it should be and is not.
+// A metric's value, if it is measured here; warns once if it should be measured but is not.
 std::optional<double> Measured(const std::string& setting, const std::string& metric,
                                const Metrics& metrics, bool evaluation, LearningNews* news,
                                store::v1::LearningRow* row) {
@@ -278,8 +278,8 @@ std::optional<double> Measured(const std::string& setting, const std::string& me
   return std::nullopt;
 }
 
-// The settings that decide what a metric measures. What only bounds time, memory or the size of a
-// batch is left out: values under other bounds can be compared.
+// The settings that decide what a metric measures. Settings that only bound time, memory or the
+// size of a batch are left out, because values under other bounds can be compared.
 v1::JobSpec WhatIsMeasured(const v1::JobSpec& spec, absl::string_view metric) {
   const bool evaluation = absl::StartsWith(metric, "val");
   v1::JobSpec out;

@@ -41,7 +41,7 @@ Metrics AllAre(double reward) {
   return metrics;
 }
 
-// Steps of one job, with what was told of them.
+// Steps of one job, with the news about them.
 struct NotedJob {
   v1::JobSpec spec = Rl();
   store::v1::LearningRow row;
@@ -292,7 +292,7 @@ TEST(LearningTest, AJobStopsAtItsTarget) {
             "critic/score/mean is 0.9 after step 2, and trainer.early_stop.target is 0.9");
 }
 
-// A value that was measured otherwise is no bar for those to come.
+// A best value that was measured in another way does not count for later ones.
 TEST(LearningTest, WhatAnotherMeasurementFoundIsForgotten) {
   v1::JobSpec before = Rl();
   before.mutable_data()->add_val_files("easy.jsonl");
@@ -327,7 +327,7 @@ TEST(LearningTest, WhatAnotherMeasurementFoundIsForgotten) {
        false},
       {"early_stop.mode",
        [](auto* s) { s->mutable_trainer()->mutable_early_stop()->set_mode("min"); }, false, true},
-      // What bounds time, memory or length of the job alone.
+      // Settings that only bound time, memory or length of the job.
       {"trainer", [](auto* s) { s->mutable_trainer()->set_total_training_steps(999); }, false,
        false},
       {"patience", [](auto* s) { s->mutable_trainer()->mutable_early_stop()->set_patience(9); },

@@ -1,4 +1,4 @@
-// How many responses to a prompt an update needs.
+// The least number of responses to a prompt that an update needs.
 #ifndef BATON_CONTROLLER_SPEC_LEAST_RESPONSES_H_
 #define BATON_CONTROLLER_SPEC_LEAST_RESPONSES_H_
 
@@ -8,9 +8,10 @@
 
 namespace baton::controller {
 
-/// So many responses to a prompt must have a reward for any to be trained on. 2 where they are
-/// compared with each other: by the estimator (EstimatorNeeds::groups), or by a score node over the
-/// group; else, and where rollout.n is 1, 1. `spec` and `dataflow` are a job's effective ones.
+/// The number of responses to a prompt that must have a reward for any to be trained on. 2 if they
+/// are compared with each other: by the estimator (EstimatorNeeds::groups), or by a score node over
+/// the group; otherwise, and if rollout.n is 1, 1. `spec` and `dataflow` are a job's effective
+/// ones.
 uint32_t LeastResponses(const v1::JobSpec& spec, const v1::Dataflow& dataflow);
 
 }  // namespace baton::controller

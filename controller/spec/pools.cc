@@ -12,7 +12,7 @@ namespace {
 
 using Groups = std::vector<std::vector<std::string>>;
 
-// Which roles are together; the roles of one in order.
+// The groups of roles that share workers; the roles of each group in order.
 Groups GroupsOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   const std::vector<std::string> roles = RolesInOrder(effective, dataflow);
   const auto& pools = effective.resources().pools();
@@ -53,7 +53,7 @@ std::vector<std::string> RolesInOrder(const v1::JobSpec& effective, const v1::Da
   if (effective.kind() == v1::JOB_KIND_RL && !Replays(dataflow)) {
     add(roles::kRollout);
     for (const v1::ScoreNode& node : dataflow.score()) {
-      // A role that may train and does not has no workers; its graph is refused.
+      // A role that may train but does not has no workers; its graph is refused.
       if (!MayTrain(node.role()) || trained.count(node.role()) > 0) add(node.role());
     }
   }

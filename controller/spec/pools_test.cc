@@ -77,7 +77,7 @@ TEST(Pools, RolloutsGoWhereTheActorIs) {
                                        Pair(ElementsAre("rollout", "reference", "actor"), 5),
                                        Pair(ElementsAre("reward"), 2)));
   EXPECT_TRUE(IsHybrid(job.spec, job.dataflow));
-  // The rollouts are the actor's ranks, whatever rollout_workers says.
+  // The rollouts are the actor's ranks, so rollout_workers does not matter.
   EXPECT_THAT(WorkersOf(job.spec, job.dataflow),
               UnorderedElementsAre(Pair("rollout", 4), Pair("reward", 2), Pair("reference", 5),
                                    Pair("critic", 2), Pair("actor", 4)));

@@ -28,8 +28,8 @@ v1::JobKind KindOf(const Recipe& recipe) {
   return v1::JOB_KIND_RL;
 }
 
-// Sets an option where the user did not: the field of spec.algorithm that has its name, or else one
-// of `more`.
+// Sets an option that the user did not set: the field of spec.algorithm that has its name, or else
+// one of `more`.
 void FillOption(const std::string& name, const OptionValue& value, v1::AlgorithmSpec* algorithm,
                 Struct* more) {
   if (HasOptionField(*algorithm, name)) {
@@ -65,7 +65,7 @@ v1::ScoreNode* AddScore(v1::Dataflow& graph, const char* node, const char* role,
   return score;
 }
 
-// `finds_flaws`: the judge says which right answers are reasoned wrongly.
+// `finds_flaws`: the judge finds right answers with wrong reasoning.
 void AddRewards(const v1::JobSpec& spec, bool finds_flaws, v1::Dataflow& graph) {
   const v1::RewardSpec& reward = spec.reward();
   const bool ruled =
@@ -112,11 +112,11 @@ void AddActor(const v1::JobSpec& spec, const std::string& loss, v1::Dataflow& gr
   *graph.mutable_update(graph.update_size() - 1)->mutable_options() = spec.algorithm().loss();
 }
 
-// What the spec says, outside of the graph, of an option of a node's loss; none: nothing.
+// The spec's value, outside of the graph, of an option of a node's loss; nullopt: none.
 std::optional<OptionValue> OptionInSpec(const v1::JobSpec& spec, const std::string& role,
                                         absl::string_view option) {
   if (option == "temperature") {
-    // Greedy responses are no samples of any temperature; the loss has its default then.
+    // Greedy responses are not samples of any temperature, so the loss has its default then.
     const double temperature = spec.rollout().temperature();
     if (spec.kind() != v1::JOB_KIND_RL || temperature <= 0) return std::nullopt;
     return temperature;

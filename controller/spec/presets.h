@@ -1,4 +1,4 @@
-// The algorithms that have a name: each is a dataflow with defaults, and nothing else.
+// Presets, the named algorithms: each is only a dataflow with defaults.
 #ifndef BATON_CONTROLLER_SPEC_PRESETS_H_
 #define BATON_CONTROLLER_SPEC_PRESETS_H_
 
@@ -15,7 +15,7 @@ struct Preset {
   std::string summary;  ///< One line, with its source.
 };
 
-/// All of them, in the order in which they are listed to people.
+/// All presets, in the order in which they are listed to people.
 const std::vector<Preset>& Presets();
 std::vector<std::string> PresetsOf(v1::JobKind kind);
 /// "grpo" for rl, "sft" for sft, "reward_model" for reward_model.
@@ -25,15 +25,15 @@ std::string DefaultPreset(v1::JobKind kind);
 /// are examples to be replaced. None for an unknown name.
 v1::JobSpec ExampleSpec(const std::string& preset);
 
-/// Fills in what the preset of `algorithm` sets and the user did not. Nothing for an unknown one.
+/// Fills in settings of the preset of `algorithm` that the user did not set. Does nothing for an
+/// unknown preset.
 void FillPreset(v1::AlgorithmSpec* algorithm);
 
 /// The graph of a spec whose defaults are filled in: the preset's nodes with the spec's numbers.
 v1::Dataflow MakeDataflow(const v1::JobSpec& effective);
 
-/// Completes the updates of a graph: an option that a node's loss has and the node does not name
-/// takes what the spec says of it in spec.algorithm, in rollout.temperature or in a critic's
-/// section. Workers go by the graph alone.
+/// Completes the updates of a graph: a loss option that a node does not name takes the spec's value
+/// from spec.algorithm, rollout.temperature or a critic's section. Workers read only the graph.
 void FillUpdates(const v1::JobSpec& effective, v1::Dataflow* dataflow);
 
 /// Gives updates that divide their losses by a constant (loss_agg_mode seq-mean-token-sum-norm:

@@ -60,13 +60,13 @@ TEST(PresetsTest, EveryOneIsAGoodSpecAndKeepsItsMeaning) {
     for (const auto& v : checked.violations) {
       ADD_FAILURE() << preset << ": " << v.field() << ": " << v.description();
     }
-    // What was filled in is a spec of its own that says the same.
+    // The filled-in spec, checked again, gives the same.
     const CheckedSpec again = CheckSpec(checked.effective);
     EXPECT_THAT(again.violations, IsEmpty()) << preset;
     EXPECT_TRUE(
         google::protobuf::util::MessageDifferencer::Equals(again.dataflow, checked.dataflow))
         << preset;
-    // And the graph alone is, too.
+    // So does a spec with only the graph.
     v1::JobSpec own = checked.effective;
     *own.mutable_dataflow() = checked.dataflow;
     EXPECT_THAT(CheckSpec(own).violations, IsEmpty()) << preset;
@@ -113,7 +113,7 @@ TEST(PresetsTest, ACriticOfCostsReplacesTheEstimatorOfCosts) {
   EXPECT_EQ(checked.effective.cost_critic().train().lr(), 3e-5);
   EXPECT_EQ(checked.effective.cost_critic().train().beta1(), 0.9);
   EXPECT_EQ(checked.effective.cost_critic().model().path(), "/model") << "as the other critic";
-  // What was filled in says the same again.
+  // The filled-in spec, checked again, gives the same.
   const CheckedSpec again = CheckSpec(checked.effective);
   EXPECT_THAT(again.violations, IsEmpty());
   EXPECT_EQ(again.dataflow.DebugString(), graph.DebugString());
@@ -204,7 +204,7 @@ double NumberOf(const v1::UpdateNode& node, const std::string& option) {
   return options.count(option) > 0 ? options.at(option).number_value() : -1;
 }
 
-// Workers do not look at the rest of the spec: the graph that they get says it all.
+// Workers do not read the rest of the spec, so the graph that they get must be complete.
 TEST(PresetsTest, AGraphOfTheUsersOwnIsCompletedFromTheSpec) {
   v1::JobSpec spec = SpecOf("ppo");
   spec.mutable_rollout()->set_temperature(0.7);

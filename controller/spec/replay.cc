@@ -20,13 +20,13 @@ void MakeSpecOfReplay(v1::JobSpec* spec) {
   trainer->set_test_freq(0);
   trainer->set_val_before_train(false);
   trainer->set_val_after_train(false);
-  trainer->set_max_checkpoints(0);  // the first one is the way back
+  trainer->set_max_checkpoints(0);  // a rollback needs the first one
   trainer->set_max_hours(0);
   trainer->set_fail_after_idle_steps(0);
   trainer->clear_early_stop();
   trainer->clear_keep_best();
   trainer->clear_keep_best_mode();
-  // The texts of data.pretrain_files are trained on, and prompts are not drawn.
+  // The texts of data.pretrain_files are trained on, but no prompts are used.
   spec->mutable_data()->clear_train_files();
   spec->mutable_data()->clear_train_mix();
   spec->mutable_data()->clear_val_files();
@@ -34,14 +34,14 @@ void MakeSpecOfReplay(v1::JobSpec* spec) {
   spec->mutable_resources()->clear_placement();
 }
 
-// From this step on, each step up to `to` is recorded.
+// The first step from which each step up to `to` is recorded.
 int64_t FirstOf(const Kept& kept, int64_t to) {
   int64_t first = to + 1;
   while (first > 1 && kept.recorded.count(first - 1) > 0) --first;
   return first;
 }
 
-// Whether the weights after `step` are there.
+// True if the weights after `step` are there.
 bool HasWeights(const Kept& kept, int64_t step) {
   return kept.checkpoints.count(step) > 0 || (step == 0 && kept.recorded.count(1) > 0) ||
          Mutant("replay-begins-anywhere");

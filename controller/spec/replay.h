@@ -1,10 +1,10 @@
 // A replay: a job that trains again on the recorded batches of another job of kind rl.
 //
-// Its effective spec and its dataflow are those of the other job, less what makes responses and
-// scores: its graph has one generate node of purpose `recorded` and no score nodes. So it has no
-// worker but those that train, and the core reads from the graph that it replays. Each of its steps
-// trains on the step's BatchRow (table `batches`), which the job gets when it is created, and on
-// the experience log that the row names.
+// Its effective spec and its dataflow are those of the other job without the parts that make
+// responses and scores: its graph has one generate node of purpose `recorded` and no score nodes.
+// So all of its workers train, and the core knows a replay by its graph. Each of its steps trains
+// on the step's BatchRow (table `batches`), which the job gets when it is created, and on the
+// experience log that the row names.
 #ifndef BATON_CONTROLLER_SPEC_REPLAY_H_
 #define BATON_CONTROLLER_SPEC_REPLAY_H_
 
@@ -22,18 +22,18 @@
 
 namespace baton::controller {
 
-/// The graph is that of a replay.
+/// True if the graph is that of a replay.
 bool Replays(const v1::Dataflow& dataflow);
 
-/// Makes the graph of a job that of its replay: nothing is generated or scored.
+/// Turns the graph of a job into that of its replay: nothing is generated or scored.
 void RecordGraph(v1::Dataflow* graph);
 
 /// Turns the row of a job into the first row of its replay up to `to_step`: specs, graph, roles and
-/// groups. The settings by which the steps learn stay; the job evaluates nothing, ends early for no
-/// reason, and saves one checkpoint, after its last step.
+/// groups. The settings by which the steps learn stay; the job has no evaluations, never ends
+/// early, and saves one checkpoint, after its last step.
 void MakeReplay(int64_t to_step, store::v1::JobRow* row);
 
-/// What is kept of a job.
+/// The kept steps and checkpoints of a job.
 struct Kept {
   int64_t done = 0;               ///< Steps that the job has done.
   std::set<int64_t> recorded;     ///< Steps whose batch and responses are there.
@@ -51,8 +51,8 @@ struct ReplayRange {
 /// checkpoint that a replay can reach; without `from`: the oldest state from which each step up to
 /// `to` is recorded. The states are the complete checkpoints, and the job's first weights (step 0)
 /// if step 1 is recorded. INVALID_ARGUMENT: the range is empty, or beyond the job's last step.
-/// FAILED_PRECONDITION: what it needs is not kept; the message names what is. So it is as well
-/// where the job has completed no step, whatever the range.
+/// FAILED_PRECONDITION: the needed steps are not kept (the message names those that are), or the
+/// job has completed no step.
 absl::StatusOr<ReplayRange> ChooseReplay(const Kept& kept, std::optional<int64_t> from,
                                          std::optional<int64_t> to);
 

@@ -1,4 +1,4 @@
-// The names of the built-in roles, as they stand in specs, dataflows, rows and tasks.
+// The names of the built-in roles, as used in specs, dataflows, rows and tasks.
 #ifndef BATON_CONTROLLER_SPEC_ROLE_NAMES_H_
 #define BATON_CONTROLLER_SPEC_ROLE_NAMES_H_
 

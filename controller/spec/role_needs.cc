@@ -26,12 +26,12 @@ bool OffersFeature(const v1::Hello& hello, const std::string& feature) {
   return std::count(hello.features().begin(), hello.features().end(), feature) > 0;
 }
 
-// "qwen3" of "model_qwen3"; empty: it is no feature of a model.
+// "qwen3" of "model_qwen3"; empty: not a feature of a model.
 std::string ModelOfFeature(absl::string_view feature) {
   return absl::ConsumePrefix(&feature, kModelFeaturePrefix) ? std::string(feature) : "";
 }
 
-// Any worker of Baton's own has it, if it is of the controller's release.
+// True if every worker of Baton's own, of the controller's release, has the feature.
 bool BatonWorkersPromise(const std::string& feature) {
   return feature == kChatTemplatesFeature || feature == kSftEvaluationFeature ||
          feature == kUndecayedNormsFeature || feature == kByteFallbackFeature ||
@@ -56,7 +56,7 @@ bool UsesOwnTemplate(const v1::ModelSpec& model) {
   return model.chat_template() == "auto" || model.chat_template() == "model";
 }
 
-// Some model of the job renders messages by its own template.
+// True if some model of the job renders messages by its own template.
 bool UsesOwnTemplate(const v1::JobSpec& spec) {
   return UsesOwnTemplate(spec.model()) || UsesOwnTemplate(spec.critic().model()) ||
          UsesOwnTemplate(spec.cost_critic().model()) || UsesOwnTemplate(spec.reference().model()) ||
@@ -64,7 +64,7 @@ bool UsesOwnTemplate(const v1::JobSpec& spec) {
          UsesOwnTemplate(spec.cost_model().model()) || UsesOwnTemplate(spec.judge().model());
 }
 
-// What the settings of the spec, and its models, ask of those that read prompts.
+// Adds the features that the spec's settings and models require of roles that read prompts.
 void AddPromptNeeds(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
                     const Features& model_features, RoleNeeds* needs) {
   const std::set<std::string> foreign = ForeignRoles(dataflow);
@@ -78,7 +78,7 @@ void AddPromptNeeds(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
   }
 }
 
-// A worker of the user's own may decay everything.
+// True if norms are not decayed. A worker of the user's own may decay everything.
 bool SparesNorms(const v1::ActorSpec& train) {
   return !train.decay_norms_and_biases() && train.weight_decay() > 0;
 }

@@ -1,4 +1,4 @@
-// What a worker must offer to take a role of a job: methods and features of its Hello.
+// Requirements on a worker for a role of a job: methods and features of its Hello.
 #ifndef BATON_CONTROLLER_SPEC_ROLE_NEEDS_H_
 #define BATON_CONTROLLER_SPEC_ROLE_NEEDS_H_
 
@@ -14,10 +14,10 @@
 
 namespace baton::controller {
 
-/// What a job asks of a worker in one role.
+/// The requirements of a job on a worker in one role.
 struct RoleNeed {
   std::set<std::string> methods;   ///< Methods of this role that the job calls (Hello.methods).
-  std::set<std::string> scores;    ///< Those of `methods` that score nodes call.
+  std::set<std::string> scores;    ///< The `methods` that score nodes call.
   std::set<std::string> features;  ///< Hello.features.
 
   bool operator<(const RoleNeed& other) const {
@@ -45,14 +45,14 @@ struct MissingOffer {
 };
 MissingOffer MissingFrom(const v1::Hello& hello, const std::string& role, const RoleNeed& need);
 
-/// The worker registered some method of the role.
+/// True if the worker registered some method of the role.
 bool PlaysRole(const v1::Hello& hello, absl::string_view role);
 
-/// "offers method compute_brevity"; and of so many workers: "does not offer method …", "do not …".
+/// "offers method compute_brevity"; for a number of workers: "does not offer method …", "do not …".
 std::string OfferText(const MissingOffer& offer);
 std::string NotOfferedText(const MissingOffer& missing, int workers);
 
-/// What to do when no worker offers it: an imperative sentence without a full stop.
+/// Advice for when no worker offers it: an imperative sentence without a full stop.
 std::string OfferRemedy(absl::string_view role, const MissingOffer& missing);
 
 }  // namespace baton::controller

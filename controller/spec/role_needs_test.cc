@@ -86,7 +86,7 @@ TEST(RoleNeedsTest, RulesACommandAndAMethodByName) {
   EXPECT_THAT(need.features, IsEmpty());
 }
 
-// Not every worker of a user's own knows the templates of models, and how kind sft evaluates.
+// A worker of a user's own may not know the templates of models, or the evaluation of kind sft.
 TEST(RoleNeedsTest, TemplatesOfModelsAndEvaluationsOfSftAreFeatures) {
   v1::JobSpec spec = SpecWithARule();
   spec.mutable_algorithm()->set_preset("ppo");
@@ -114,7 +114,7 @@ TEST(RoleNeedsTest, TemplatesOfModelsAndEvaluationsOfSftAreFeatures) {
   EXPECT_THAT(NeedsOfValid(sft).at("actor").features, ElementsAre("sft_evaluation"));
 }
 
-// Whatever the template is: not every worker loads the model.
+// With any template, because not every worker loads the model.
 TEST(RoleNeedsTest, WhatTheModelsAskIsAFeatureOfThoseThatLoadThem) {
   v1::JobSpec spec = SpecWithARule();
   spec.mutable_algorithm()->set_preset("ppo");

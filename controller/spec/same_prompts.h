@@ -1,4 +1,4 @@
-// Whether two jobs ask the same prompts. A prompt is known by its place in the data.
+// Comparison of the prompts of two jobs. A prompt is known by its place in the data.
 #ifndef BATON_CONTROLLER_SPEC_SAME_PROMPTS_H_
 #define BATON_CONTROLLER_SPEC_SAME_PROMPTS_H_
 
@@ -9,7 +9,7 @@
 namespace baton::controller {
 
 /// Why the prompts of `other` are not those of `job`, both effective; empty: they are the same, if
-/// the files are as they were. Pure.
+/// the files have not changed. Pure.
 std::string WhyOtherPrompts(const v1::JobSpec& job, const v1::JobSpec& other);
 
 }  // namespace baton::controller

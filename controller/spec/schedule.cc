@@ -27,7 +27,7 @@ class ScheduleCheck {
  public:
   explicit ScheduleCheck(Violations* out) : out_(*out) {}
 
-  // When a group goes on without its stragglers.
+  // Checks the settings for groups that go on without their stragglers.
   void GroupTimeout(const v1::Dataflow& dataflow, v1::JobSpec* spec) {
     v1::ScheduleSpec* const schedule = spec->mutable_schedule();
     const int n = std::max(1, spec->rollout().n());
@@ -52,7 +52,8 @@ class ScheduleCheck {
     }
   }
 
-  // Rollouts that share workers generate in turns, and async lets no role wait for its turn.
+  // Rollouts that share workers generate in turns, but async must not make a role wait for its
+  // turn.
   void Pools(const v1::JobSpec& spec, const v1::Dataflow& dataflow) {
     for (const RolePool& pool : PoolsOf(spec, dataflow)) {
       const auto& roles = pool.roles;

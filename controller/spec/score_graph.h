@@ -1,4 +1,5 @@
-// The score nodes of a dataflow: what each needs, who serves it, which of them a response needs.
+// The score nodes of a dataflow: their inputs, the roles that serve them, and which of them a
+// response needs.
 #ifndef BATON_CONTROLLER_SPEC_SCORE_GRAPH_H_
 #define BATON_CONTROLLER_SPEC_SCORE_GRAPH_H_
 
@@ -34,13 +35,13 @@ class ScoreGraph {
   uint64_t needs(uint32_t node) const { return needs_[node]; }
   /// The node itself and all that could not run without its output.
   uint64_t WithDependents(uint32_t node) const;
-  /// Nodes without which a response of `purpose` is not READY: all to train with it, what its
-  /// reward needs otherwise.
+  /// Nodes without which a response of `purpose` is not READY: all for training; otherwise those
+  /// that its reward needs.
   uint64_t Wanted(v1::Purpose purpose) const {
     return purpose == v1::PURPOSE_TRAIN ? all_ : rewarding_;
   }
-  /// Those among them that run when a batch is drawn, and not before: the actor's and what reads
-  /// them, in an async job. The proximal log-probs of decoupled PPO (AReaL, arXiv 2505.24298,
+  /// The wanted nodes that run only when a batch is drawn: in an async job, the actor's and those
+  /// that read their outputs. The proximal log-probs of decoupled PPO (AReaL, arXiv 2505.24298,
   /// section 5.2) are those of the very weights that the update begins with.
   uint64_t at_draw() const { return at_draw_; }
   /// True for a node whose output is part of the reward.

@@ -45,7 +45,7 @@ void CheckInit(v1::ModelInitSpec* init, Violations& out) {
 }
 
 void CheckModel(v1::JobSpec* spec, Violations& out) {
-  const bool given = spec->has_model();  // else it is said to be missing
+  const bool given = spec->has_model();  // else it is reported as missing
   v1::ModelSpec* model = spec->mutable_model();
   const bool has_path = !model->path().empty();
   if (model->has_init() ? has_path : given && !has_path) {
@@ -187,17 +187,17 @@ void CheckScoringModel(const std::string& name, bool required, v1::JobSpec* spec
     role->mutable_parallel()->set_tp(1);
     role->mutable_parallel()->set_dp(count->second);
   }
-  counts.erase(name);  // `parallel` says it from here on
+  counts.erase(name);  // `parallel` has the number from here on
   if (!role->has_max_token_len()) role->set_max_token_len(spec->actor().max_token_len());
 }
 
-// How a role learns.
+// Fills in the training settings of a role.
 void FillTraining(v1::ActorSpec* train) {
   train->mutable_parallel();
   FillDefaults(train);
 }
 
-// A critic starts from the job's own model unless it has one, and learns as the actor unless told
+// A critic starts from the job's own model unless it has one, and learns like the actor unless set
 // otherwise.
 void FillCritic(const std::string& section, const v1::JobSpec& spec, v1::CriticSpec* critic,
                 Violations& out) {
@@ -210,7 +210,7 @@ void FillCritic(const std::string& section, const v1::JobSpec& spec, v1::CriticS
   FillDefaults(critic);
 }
 
-// What spec.algorithm asks for and the dataflow has not.
+// Adds settings of spec.algorithm that need something the dataflow does not have.
 void CheckAsked(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Violations& out) {
   const v1::AlgorithmSpec& algorithm = spec.algorithm();
   const auto& scores = dataflow.score();
@@ -234,7 +234,7 @@ void CheckAsked(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Violation
   }
 }
 
-// The sections of the roles that the dataflow has, and none of those that it has not.
+// Fills in the sections of the dataflow's roles, and refuses sections of other roles.
 void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Violations& out) {
   std::set<std::string> roles;
   for (const v1::ScoreNode& node : dataflow.score()) roles.insert(node.role());
@@ -287,7 +287,7 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Violations& out
   }
 }
 
-// Texts to imitate, and a loss that looks at them.
+// Checks that pretraining texts come with a loss that uses them.
 void CheckPretraining(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Violations& out) {
   bool wanted = false;
   for (const v1::UpdateNode& node : dataflow.update()) {
@@ -303,7 +303,7 @@ void CheckPretraining(const v1::Dataflow& dataflow, const v1::JobSpec& spec, Vio
   }
 }
 
-// Where the user said how many ranks a role has.
+// The field in which the user set the number of a role's ranks.
 std::string ShapeField(const v1::JobSpec& given, const std::string& role, const char* size) {
   for (int i = 0; i < given.resources().pools_size(); ++i) {
     if (!given.resources().pools(i).layouts().contains(role)) continue;
@@ -312,7 +312,7 @@ std::string ShapeField(const v1::JobSpec& given, const std::string& role, const 
   return absl::StrCat(TrainingPath(role), ".parallel.", size);
 }
 
-// One worker, where neither the user nor a pool has said how many.
+// One worker, if neither the user nor a pool sets the number.
 void ShapeScoringRoles(const v1::Dataflow& dataflow, v1::JobSpec* effective) {
   for (const v1::ScoreNode& node : dataflow.score()) {
     v1::ScoringModelSpec* scoring = MutableScoringModelOf(effective, node.role());
@@ -402,7 +402,7 @@ void RefuseRollouts(v1::JobSpec* spec, Violations& out) {
   spec->mutable_resources()->clear_reward_workers();
 }
 
-// What a spec of kind rl says of its rollouts and rewards; other kinds have no workers for them.
+// Checks the rollouts and rewards of a spec of kind rl; other kinds have no workers for them.
 void CheckGeneration(v1::JobSpec* spec, Violations& out) {
   v1::ResourcesSpec* resources = spec->mutable_resources();
   if (spec->kind() == v1::JOB_KIND_RL) {
@@ -424,7 +424,7 @@ void CheckGraph(v1::JobSpec* effective, v1::Dataflow* dataflow, Violations& out)
   CheckAsked(*dataflow, *effective, out);
 }
 
-// Who shares workers.
+// Checks and fills in which roles share workers.
 void CheckSharing(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::JobSpec* effective,
                   Violations& out) {
   const size_t before = out.size();

@@ -1,7 +1,7 @@
-// A spec's defaults, its problems and its dataflow.
+// Check of a spec: its defaults, its problems and its dataflow.
 //
-// Default and bounds of a single field are its setting (sdk/messages/settings.h); here is what
-// depends on several. Pure. What is checked here needs no file and no worker: `baton submit
+// The default and bounds of a single field are in its setting (sdk/messages/settings.h); this file
+// has the rules over several fields. Pure. The checks need no file and no worker, so `baton submit
 // --dry-run` and CreateJob give the same answer.
 #ifndef BATON_CONTROLLER_SPEC_SPEC_H_
 #define BATON_CONTROLLER_SPEC_SPEC_H_

@@ -89,7 +89,7 @@ TEST(SpecTest, AGivenZeroIsNotADefault) {
   EXPECT_EQ(checked.effective.data().seed(), 0);
 }
 
-// The default of intermediate_size is worked out of hidden_size, whatever that is.
+// The default of intermediate_size is computed from hidden_size, even if that is too large.
 TEST(SpecTest, AWidthThatIsTooLargeIsSaidOnce) {
   v1::JobSpec spec = Good();
   spec.mutable_model()->mutable_init()->set_hidden_size(0x7ffffff8);
@@ -227,7 +227,7 @@ TEST(SpecTest, AFieldIsCheckedWhereverItStands) {
                              "spec.rollout.val.n", "spec.trainer.threads"));
 }
 
-// Its preset brings the role, whether there is a section or not.
+// The preset brings the role judge, with or without a section for it.
 TEST(SpecTest, AJudgeThatIsNotDescribedIsMissed) {
   v1::JobSpec spec = Good();
   spec.mutable_algorithm()->set_preset("fapo");
@@ -283,7 +283,7 @@ TEST(SpecTest, NotANumberIsNotInRange) {
 TEST(SpecTest, SupervisedFineTuningHasNoRewards) {
   v1::JobSpec spec = Good();
   spec.set_kind(v1::JOB_KIND_SFT);
-  spec.mutable_reward()->mutable_rules(0)->set_type("x");  // does not matter any more
+  spec.mutable_reward()->mutable_rules(0)->set_type("x");  // no longer matters
   EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.reward"));
   spec.clear_reward();
   const CheckedSpec checked = CheckSpec(spec);
@@ -319,7 +319,7 @@ TEST(SpecTest, AnEmptySpecIsRefusedWithoutACrash) {
                                               "spec.trainer.total_training_steps"));
 }
 
-// A kind that is missing hides no other mistake.
+// A missing kind does not hide other mistakes.
 TEST(SpecTest, WithoutAKindTheRestIsCheckedAsTheKindThatItShows) {
   v1::JobSpec spec = Good();
   spec.clear_kind();

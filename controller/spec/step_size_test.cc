@@ -97,7 +97,7 @@ TEST(StepSizeTest, AnEvaluationToo) {
   EXPECT_THAT(EvaluationTooLarge(spec, 1000, {}), HasSubstr("tokens of an evaluation"));
 }
 
-// Numbers out of their own bounds are told by CheckSpec, and do not overflow here.
+// Numbers out of their own bounds are reported by CheckSpec, and do not overflow here.
 TEST(StepSizeTest, NoProductOverflows) {
   const int most = 2147483647;
   v1::JobSpec spec = StepOf(most, most, most, most);

@@ -1,4 +1,5 @@
-// What a job waits for, and since when. Every part of a JobCore adds its own waits for Explain.
+// List of a job's waits, with their beginnings. Every part of a JobCore adds its own waits for
+// Explain.
 #ifndef BATON_CONTROLLER_SPEC_WAIT_LIST_H_
 #define BATON_CONTROLLER_SPEC_WAIT_LIST_H_
 
@@ -12,10 +13,10 @@
 
 namespace baton::controller {
 
-/// Moves `since`, the begin of a wait, by `duration`, and not beyond `now`. A time that was never
-/// set stays.
+/// Moves `since`, the beginning of a wait, by `duration`, but not beyond `now`. A time that was
+/// never set stays.
 inline void DelayTime(absl::Duration duration, absl::Time now, absl::Time& since) {
-  // Both mean that nothing waits. A wait cannot have begun later than now.
+  // Both values mean that nothing waits. A wait cannot have begun later than now.
   if (since == absl::Time() || since == absl::InfinitePast()) return;
   since = std::min(now, since + duration);
 }
@@ -25,7 +26,8 @@ class WaitList {
   /// Adds to `out`, which must outlive the list, as of `now`.
   WaitList(absl::Time now, v1::ExplainJobResponse* out) : now_(now), out_(out) {}
 
-  /// `subject` waits for `cause` since then, for `limit` at most. `action`: what happens after it.
+  /// `subject` waits for `cause` since `since`, for at most `limit`. `action`: what happens after
+  /// that.
   v1::Wait* Add(const std::string& kind, const std::string& subject, const std::string& cause,
                 absl::Time since, absl::Duration limit, const std::string& action) {
     v1::Wait* wait = out_->add_waits();

@@ -1,4 +1,4 @@
-// Collects a job's past events from a subscription, which would otherwise never end.
+// Collection of a job's past events from a subscription, which would otherwise never end.
 #ifndef BATON_CONTROLLER_STATUS_EVENT_COLLECTOR_H_
 #define BATON_CONTROLLER_STATUS_EVENT_COLLECTOR_H_
 

@@ -1,4 +1,4 @@
-// One HTTP connection.
+// The session of one HTTP connection.
 #ifndef BATON_CONTROLLER_STATUS_HTTP_SESSION_H_
 #define BATON_CONTROLLER_STATUS_HTTP_SESSION_H_
 
@@ -39,7 +39,7 @@ struct HttpLimits {
 
 class HttpSession;
 
-/// What all sessions of a server share. Callbacks of the controller, which may come after the
+/// State that all sessions of a server share. Callbacks of the controller, which may come after the
 /// server is destroyed, reach the server's thread only through this object.
 class HttpShared {
  public:

@@ -12,7 +12,7 @@ namespace baton::status {
 /// The content type of MetricsText.
 inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One gauge family per name, families by name, samples in their order.
+/// One gauge family per name, sorted by name, with its samples in their order.
 std::string MetricsText(const std::vector<controller::GaugeSample>& samples);
 
 }  // namespace baton::status

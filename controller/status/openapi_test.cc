@@ -31,7 +31,7 @@ TEST(OpenApi, HasEveryRouteAndEverySchemaThatIsNamed) {
   std::set<std::string> paths;
   for (const auto& [path, item] : document["paths"].items()) {
     paths.insert(path);
-    // It only reads.
+    // The interface only reads.
     ASSERT_EQ(item.size(), 1u) << path;
     EXPECT_TRUE(item.contains("get")) << path;
     // Each {name} of the path is a parameter of the path.

@@ -1,4 +1,4 @@
-// Parses the target of an HTTP request.
+// Parsing of the target of an HTTP request.
 #ifndef BATON_CONTROLLER_STATUS_REQUEST_TARGET_H_
 #define BATON_CONTROLLER_STATUS_REQUEST_TARGET_H_
 

@@ -1,4 +1,4 @@
-// Answers one HTTP request from the controller's state.
+// Router of HTTP requests, which answers each from the controller's state.
 //
 // http_routes.h has every address; GET /api/v1/openapi.json and docs/http.md describe them. The
 // router only reads.

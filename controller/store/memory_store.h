@@ -1,4 +1,4 @@
-// A store that forgets. For tests and the simulator.
+// A store in memory. For tests and the simulator.
 #ifndef BATON_CONTROLLER_STORE_MEMORY_STORE_H_
 #define BATON_CONTROLLER_STORE_MEMORY_STORE_H_
 
@@ -13,8 +13,8 @@
 
 namespace baton::store {
 
-/// Commits at once, on the caller's thread. `FailWith` makes it refuse writes like a full disk,
-/// `CutPower` forgets like one.
+/// Commits at once, on the caller's thread. `FailWith` makes it refuse writes like a full disk;
+/// `CutPower` makes it lose unsynced commits like a disk.
 class MemoryStore : public Store {
  public:
   explicit MemoryStore(size_t max_row_bytes = kMaxRowBytes) : max_row_bytes_(max_row_bytes) {}
@@ -28,12 +28,13 @@ class MemoryStore : public Store {
                                         const ScanOptions& options) override;
   absl::Status health() const override;
 
-  /// Not OK: commits wait, with this as `health()`. OK: what waits is written, in order.
+  /// Not OK: commits wait, with this as `health()`. OK: the waiting commits are written, in order.
   void FailWith(absl::Status status);
 
-  /// Commits that a power cut may take: those behind the newest of Durability::kPowerCut.
+  /// Number of commits that a power cut may lose: those after the newest of Durability::kPowerCut.
   size_t unsynced() const;
-  /// The power is cut: of those the first `kept` are left, and what waits is lost, unanswered.
+  /// The power is cut: of these commits the first `kept` are left; waiting commits are lost,
+  /// unanswered.
   void CutPower(size_t kept);
 
  private:
@@ -42,7 +43,7 @@ class MemoryStore : public Store {
     std::vector<Write> writes;
     Durability durability;
     Done done;
-    absl::Status refused;  ///< Nothing of it is written.
+    absl::Status refused;  ///< Nothing is written.
   };
   void Apply(const std::vector<Write>& writes, Durability durability)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -52,7 +53,7 @@ class MemoryStore : public Store {
   std::map<std::string, Table> tables_ ABSL_GUARDED_BY(mu_);
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   std::vector<Waiting> waiting_ ABSL_GUARDED_BY(mu_);
-  // What takes each unsynced commit back, in the order of commits.
+  // The writes that undo each unsynced commit, in the order of commits.
   std::vector<std::vector<Write>> undo_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -14,7 +14,7 @@ namespace {
 PowerCutDisk* g_disk = nullptr;
 sqlite3_vfs* g_real = nullptr;
 
-// Followed in memory by the real VFS's file.
+// In memory the real VFS's file follows this struct.
 struct NotedFile {
   sqlite3_file base;
   std::string* path;  // null: not noted

@@ -1,8 +1,8 @@
 // A disk for tests that forgets what was not synced when the power is cut.
 //
-// A VFS of SQLite in front of the real one: it notes what is written to each file and what is
-// synced. CutInto then makes the files that a power cut at this moment would leave: everything
-// synced, and of the later writes any, as a disk may write them in any order.
+// A VFS of SQLite in front of the real one: it notes the writes and syncs of each file. CutInto
+// then makes the files that a power cut at this moment would leave: everything synced, and any of
+// the later writes, because a disk may write them in any order.
 #ifndef BATON_CONTROLLER_STORE_POWER_CUT_DISK_H_
 #define BATON_CONTROLLER_STORE_POWER_CUT_DISK_H_
 
@@ -17,18 +17,18 @@
 
 namespace baton::store {
 
-/// Databases that are opened while it lives are on it. One at a time. Thread-safe.
+/// Databases that are opened while this object lives are on it. One at a time. Thread-safe.
 class PowerCutDisk {
  public:
   PowerCutDisk();
   ~PowerCutDisk();
   PowerCutDisk(const PowerCutDisk&) = delete;
 
-  /// Writes into `folder` what is left of every file, under its own name.
+  /// Writes into `folder` the remaining content of every file, under its own name.
   void CutInto(const std::string& folder, std::mt19937& random);
   int64_t syncs() const;
 
-  // Of the VFS.
+  // Calls of the VFS.
   void Opened(const std::string& path);
   void Written(const std::string& path, uint64_t offset, const std::string& bytes);
   void Truncated(const std::string& path, uint64_t size);

@@ -1,4 +1,4 @@
-// What SqliteStore keeps when the power is cut, over seeds.
+// Commits that SqliteStore keeps when the power is cut, over seeds.
 #include <unistd.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@ using SyncMode = SqliteOptions::Sync;
 
 constexpr int kSeeds = 60;
 
-// What is synced is known to PowerCutDisk alone, so the files need no real disk.
+// Only PowerCutDisk decides what counts as synced, so the files need no real disk.
 std::string MemoryFolder() {
   const std::string root = fs::is_directory("/dev/shm") ? "/dev/shm/" : ::testing::TempDir();
   return absl::StrCat(root, "power_cut_test_", ::getpid(), "_");
@@ -155,7 +155,7 @@ TEST(PowerCutTest, CommitsThatWaitTogetherAreSyncedOnce) {
   go = true;
   auto all = [&] { return answered == 201; };
   ASSERT_TRUE(mu.AwaitWithTimeout(absl::Condition(&all), absl::Seconds(30)));
-  // One group, or two where the thread took its first before all were there.
+  // One group, or two if the thread took its first group before all were there.
   EXPECT_LE(disk.syncs() - before, 4);
   fs::remove_all(folder);
 }

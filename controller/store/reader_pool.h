@@ -1,4 +1,4 @@
-// Connections that read one SQLite file, each for one thread at a time.
+// Pool of connections that read one SQLite file, each for one thread at a time.
 //
 // In WAL mode readers wait neither for the writer nor for each other, but a connection serves one
 // thread: with one for all, a long scan would hold up every other read. Thread-safe.

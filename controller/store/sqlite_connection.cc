@@ -84,7 +84,7 @@ absl::Status SqliteConnection::CopyTo(const std::string& path) {
   BATON_ASSIGN_OR_RETURN(const auto copy, Open(path));
   sqlite3_backup* backup = sqlite3_backup_init(copy->db_, "main", db_, "main");
   if (backup == nullptr) return copy->Error("cannot copy to " + path);
-  // All pages in one go, so that what commits meanwhile does not begin it anew.
+  // All pages in one go, so that a commit meanwhile does not restart the copy.
   const int rc = sqlite3_backup_step(backup, -1);
   sqlite3_backup_finish(backup);
   if (rc == SQLITE_DONE) return absl::OkStatus();

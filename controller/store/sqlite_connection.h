@@ -23,8 +23,8 @@ class SqliteConnection {
 
   /// Runs SQL without results.
   absl::Status Execute(const std::string& sql);
-  /// Whether a COMMIT from here on returns only when it is on the disk (synchronous=FULL), with
-  /// all before it. Not within a transaction.
+  /// Sets whether a COMMIT from here on returns only when it is on the disk (synchronous=FULL),
+  /// with all commits before it. Not within a transaction.
   absl::Status SetSync(bool sync);
   /// Creates the table when it is not there.
   absl::Status EnsureTable(const std::string& table);
@@ -32,7 +32,7 @@ class SqliteConnection {
   /// A table that does not exist has no rows.
   absl::StatusOr<std::optional<std::string>> Get(absl::string_view table, absl::string_view key);
   absl::StatusOr<std::vector<Row>> Scan(absl::string_view table, const ScanOptions& options);
-  /// Everything that is committed, as of one moment, into a new database file.
+  /// Copies all committed data, as of one moment, into a new database file.
   absl::Status CopyTo(const std::string& path);
   /// The statement's single integer.
   absl::StatusOr<int64_t> Integer(const std::string& sql);

@@ -29,8 +29,8 @@ namespace {
 
 // The write-ahead log shrinks to this once what it holds is in the database.
 constexpr int64_t kJournalLimitBytes = 64 << 20;
-// Pages (4 KiB) that may be free; from there on what is more than an eighth of the file is given
-// back to the file system, a little with each of the next transactions.
+// Pages (4 KiB) that may be free. Beyond this number, pages in excess of an eighth of the file are
+// given back to the file system, a few with each of the next transactions.
 constexpr int64_t kFreePages = 4096;
 constexpr int64_t kPagesAtATime = 256;
 constexpr int kLookEvery = 64;  // transactions
@@ -46,7 +46,7 @@ absl::Status SyncFolderOf(const std::string& path) {
   return absl::FailedPreconditionError(absl::StrCat("cannot sync ", folder));
 }
 
-// More than threads that read: none of them waits for another one's connection.
+// More than the threads that read, so that none of them waits for another one's connection.
 constexpr size_t kReaders = 8;
 
 // Held for as long as the process lives and has the store open.
@@ -122,7 +122,7 @@ class SqliteStoreImpl : public SqliteStore {
   int schema_version() const override { return schema_; }
 
   absl::Status CopyTo(const std::string& path) override {
-    // A connection of its own: readers go on.
+    // The copy has a connection of its own, so readers go on.
     BATON_ASSIGN_OR_RETURN(const auto reader, SqliteConnection::Open(path_));
     return reader->CopyTo(path);
   }
@@ -132,7 +132,7 @@ class SqliteStoreImpl : public SqliteStore {
     std::vector<Write> writes;
     Durability durability;
     Done done;
-    absl::Status refused;  ///< Nothing of it is written; it is answered in its turn.
+    absl::Status refused;  ///< Nothing is written; answered in its turn.
   };
 
   absl::Status WriteGroups(const std::deque<Group>& groups) {
@@ -252,10 +252,11 @@ class SqliteStoreImpl : public SqliteStore {
 absl::StatusOr<std::unique_ptr<SqliteStore>> SqliteStore::Open(const std::string& path,
                                                                const SqliteOptions& options) {
   BATON_ASSIGN_OR_RETURN(auto lock, FileLock::Take(path + ".lock"));
-  // It holds prompts and what tokens are known by. SQLite gives the files beside it the same mode.
+  // The file holds prompts and hashes of bearer tokens. SQLite gives the files beside it the same
+  // mode.
   BATON_RETURN_IF_ERROR(MakePrivate(path));
   BATON_ASSIGN_OR_RETURN(auto writer, SqliteConnection::Open(path));
-  // Of a file that is being made: one that exists stays as it is.
+  // Takes effect only for a new file; an existing file stays as it is.
   BATON_RETURN_IF_ERROR(writer->Execute("PRAGMA auto_vacuum=INCREMENTAL"));
   BATON_RETURN_IF_ERROR(writer->Execute("PRAGMA journal_mode=WAL"));
   BATON_RETURN_IF_ERROR(

@@ -1,8 +1,8 @@
 // The default store: one SQLite file in WAL mode.
 //
-// A thread of its own writes. Everything that was committed while it was busy goes into one
-// transaction (group commit), so throughput grows with load and one commit alone is not delayed.
-// A transaction with a commit of Durability::kPowerCut is synced: once, for all that wait together.
+// A thread of its own writes. All commits that came while it was busy go into one transaction
+// (group commit), so throughput grows with load, and a single commit is not delayed. A transaction
+// with a commit of Durability::kPowerCut is synced once, for all commits that waited together.
 #ifndef BATON_CONTROLLER_STORE_SQLITE_STORE_H_
 #define BATON_CONTROLLER_STORE_SQLITE_STORE_H_
 
@@ -22,7 +22,7 @@ struct SqliteOptions {
     kNone,   ///< No commit: a power cut may lose the last ones, never the file. For comparisons.
   };
   Sync sync = Sync::kAsked;
-  /// Of a row; no more than SQLite itself takes.
+  /// Limit for a row; at most what SQLite itself takes.
   size_t max_row_bytes = kMaxRowBytes;
   /// Pause before a failed write is tried again.
   absl::Duration retry = absl::Milliseconds(200);

@@ -1,7 +1,7 @@
 // Ordered tables of rows, committed in groups.
 //
-// A table maps keys to values, both bytes; keys are ordered as unsigned bytes. What rows mean
-// is the caller's matter (controller/runtime writes baton.store.v1 messages).
+// A table maps keys to values, both bytes; keys are ordered as unsigned bytes. The caller defines
+// the meaning of rows (controller/runtime writes baton.store.v1 messages).
 //
 // Implementations: MemoryStore (tests), SqliteStore (default). One contract suite
 // (store_contract_test.h) runs against each.
@@ -28,15 +28,15 @@ inline constexpr int kSchemaVersion = 7;
 /// 1,000,000,000 bytes).
 inline constexpr size_t kMaxRowBytes = 950'000'000;
 
-/// Puts `value` under `key`, or deletes the key when there is no value; with `end` and no value,
-/// all keys from `key` on and before `end`, which costs what the rows there cost, however many keys
-/// lie between.
+/// Puts `value` under `key`, or deletes the key if there is no value. With `end` and no value,
+/// deletes all keys from `key` on and before `end`; the cost depends only on the existing rows
+/// there.
 struct Write {
   std::string table;  ///< a–z and _, at most 32.
   std::string key;
   std::optional<std::string> value;
-  /// The schema version that a reader of this row must know; 0: any. A store on disk refuses
-  /// programs that know less from the first such row on, and no sooner.
+  /// The schema version that a reader of this row must know; 0: any. From the first such row on,
+  /// and no sooner, a store on disk refuses programs that know only older versions.
   int schema = 0;
   std::string end = "";  ///< Not with a value.
 };
@@ -53,34 +53,35 @@ struct ScanOptions {
   bool reverse = false;  ///< From the end backwards.
 };
 
-/// What a commit survives once it is answered.
+/// The failures that a commit survives once it is answered.
 enum class Durability {
   kPowerCut,  ///< A power cut: it is on the disk, and so is every commit before it.
-  /// The death of the process. A power cut may take the newest of these commits, and never one
-  /// that has a kPowerCut behind it: what is left is always all commits up to some point.
+  /// A crash of the process. A power cut may lose the newest of these commits, but never one before
+  /// a kPowerCut commit: all commits up to some point are left.
   kProcess,
 };
 
 /// Thread-safe.
 class Store {
  public:
-  /// Called once, on the store's thread, in the order of Commit calls. OK: the writes survive
-  /// what `durability` said. An error: nothing is written. CANCELLED: the store is closed;
-  /// INVALID_ARGUMENT: a row is too long (CheckRows), and would be so whenever it is tried.
+  /// Called once, on the store's thread, in the order of Commit calls. OK: the writes survive as
+  /// `durability` says. An error: nothing is written. CANCELLED: the store is closed;
+  /// INVALID_ARGUMENT: a row is too long (CheckRows), so another try would fail too.
   using Done = std::function<void(absl::Status)>;
 
   virtual ~Store() = default;
 
-  /// Writes all or nothing, after everything committed before. Returns at once. A write that
-  /// fails (disk full) is tried again until it succeeds; meanwhile `health()` tells why and no
-  /// later commit overtakes it. A commit with a row that is too long is refused, and holds up none.
+  /// Writes all or nothing, after all earlier commits. Returns at once. A write that fails (disk
+  /// full) is tried again until it succeeds; meanwhile `health()` has the reason and no later
+  /// commit overtakes it. A commit with a row that is too long is refused, and delays no other.
   virtual void Commit(std::vector<Write> writes, Durability durability, Done done) = 0;
   /// … and it survives a power cut.
   void Commit(std::vector<Write> writes, Done done) {
     Commit(std::move(writes), Durability::kPowerCut, std::move(done));
   }
 
-  /// INVALID_ARGUMENT: a row has more than max_row_bytes(); says which and what to do.
+  /// INVALID_ARGUMENT: a row has more than max_row_bytes(); the message says which row, and what to
+  /// do.
   absl::Status CheckRow(const Write& write) const;
   absl::Status CheckRows(const std::vector<Write>& writes) const;
   virtual size_t max_row_bytes() const { return kMaxRowBytes; }
@@ -92,7 +93,7 @@ class Store {
                                                 const ScanOptions& options) = 0;
 
   /// Writes all committed rows, as of one moment, into a new file that a store of this kind opens.
-  /// Commits go on meanwhile. Blocks. UNIMPLEMENTED: this kind has no files.
+  /// Commits go on meanwhile. Blocks. UNIMPLEMENTED: this kind of store has no files.
   virtual absl::Status CopyTo(const std::string& path) {
     return absl::UnimplementedError("this store cannot be copied to " + path);
   }

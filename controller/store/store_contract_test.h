@@ -1,4 +1,4 @@
-// What every Store keeps. Instantiate with a factory:
+// The contract of every Store, as tests. Instantiate with a factory:
 //   INSTANTIATE_TEST_SUITE_P(Mine, StoreContractTest, ::testing::Values(StoreFactory{...}));
 #ifndef BATON_CONTROLLER_STORE_STORE_CONTRACT_TEST_H_
 #define BATON_CONTROLLER_STORE_STORE_CONTRACT_TEST_H_
@@ -69,7 +69,7 @@ TEST_P(StoreContractTest, PutsReplacesAndDeletes) {
   EXPECT_EQ(**store_->Get("other", "a"), "2");
 }
 
-// A range may have more keys than there is time to name.
+// A range may have more keys than could ever be listed.
 TEST_P(StoreContractTest, DeletesARange) {
   ASSERT_TRUE(
       CommitNow(
@@ -78,7 +78,7 @@ TEST_P(StoreContractTest, DeletesARange) {
           .ok());
   Write range{"t", "b", std::nullopt};
   range.end = "d";
-  // What the same commit puts behind it stays.
+  // Rows that the same commit puts after the deletion stay.
   ASSERT_TRUE(CommitNow(*store_, {range, {"t", "bb", "6"}}).ok());
   EXPECT_EQ(Keys({}), (std::vector<std::string>{"a", "bb", "d"}));
   EXPECT_EQ(**store_->Get("other", "b"), "5");
@@ -208,7 +208,7 @@ TEST_P(StoreContractTest, EqualsAMapUnderRandomWrites) {
   }
 }
 
-// Tried for ever, it would hold up every commit behind it.
+// If it were tried for ever, it would hold up every later commit.
 TEST_P(StoreContractTest, ARowThatIsTooLongIsRefusedAndHoldsUpNothing) {
   EXPECT_EQ(store_->max_row_bytes(), kTestRowBytes);
   const std::string longest(kTestRowBytes - 1, 'x');

@@ -1,4 +1,4 @@
-// The contract on each store, and what is MemoryStore's and SqliteStore's own.
+// The contract on each store, and tests of MemoryStore and SqliteStore alone.
 #include <sys/resource.h>
 #include <csignal>
 #include <cstdlib>
@@ -197,7 +197,7 @@ int64_t Pragma(const std::string& path, const std::string& name) {
   return value;
 }
 
-// A program that was only started leaves no row that another one would not know.
+// A program that was only started leaves no row that an older program would not know.
 TEST(SqliteStoreTest, TheSchemaVersionRisesWithTheFirstRowThatNeedsIt) {
   const std::string path = NewPath("schema.db");
   {
@@ -229,7 +229,7 @@ TEST(SqliteStoreTest, AFileShrinksWhenMostOfItsRowsAreGone) {
   for (int i = 0; i < 100; ++i) all.push_back({"t", std::to_string(i), std::nullopt});
   ASSERT_TRUE(CommitNow(*store, all).ok());
   for (int i = 0; i < 150; ++i) ASSERT_TRUE(CommitNow(*store, {{"t", "last", "x"}}).ok());
-  // What may stay free is 4096 pages, and the file's own of an eighth is less.
+  // At most 4096 pages may stay free; an eighth of this file is less.
   EXPECT_LT(Pragma(path, "page_count"), 5'000);
   EXPECT_EQ(**store->Get("t", "last"), "x");
 }
@@ -304,8 +304,8 @@ TEST(SqliteStoreTest, AFullDiskDelaysCommitsAndLosesNone) {
   EXPECT_EQ(**store->Get("t", "after"), "2");
 }
 
-// While a commit fails none of its rows can be read, those before and behind the one that fails
-// included.
+// While a commit fails, none of its rows can be read, neither those before nor those after the one
+// that fails.
 TEST(SqliteStoreTest, AFailedCommitLeavesNothing) {
   SqliteOptions options;
   options.retry = absl::Milliseconds(5);

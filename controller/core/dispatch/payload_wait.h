@@ -1,9 +1,10 @@
-// A job's wait for the experience log: payloads that it has not taken yet fill their budget.
+// A job's wait for the experience log: payloads that the log has not taken yet fill their budget.
 //
-// Owns whether they do, since when, and how much that was. Meanwhile the job begins no generation;
-// what runs goes on. The runtime looks again at every tick and after every write of the log.
+// Owns whether the job waits, since when, and the bytes that were waiting. Meanwhile the job begins
+// no generation; running ones go on. The runtime checks again at every tick and after every write
+// of the log.
 //
-//   no wait --they are more than the budget--> waits --they are not any more--> no wait
+//   no wait --more bytes than the budget--> waits --no more than the budget--> no wait
 #ifndef BATON_CONTROLLER_CORE_DISPATCH_PAYLOAD_WAIT_H_
 #define BATON_CONTROLLER_CORE_DISPATCH_PAYLOAD_WAIT_H_
 
@@ -20,7 +21,7 @@ class PayloadWait {
  public:
   void Heard(const PayloadsWait& event, absl::Time now);
   bool waits() const { return wait_.has_value(); }
-  /// `work`: what waits, as a step's or an evaluation's name.
+  /// `work`: the name of the step or the evaluation that waits.
   void Explain(const std::string& work, WaitList& waits) const;
 
  private:

@@ -1,4 +1,5 @@
-// JobCore and ClusterCore together: what a job gives back, and what it is granted meanwhile.
+// JobCore and ClusterCore together: workers that a job gives back, and those that it is granted
+// meanwhile.
 #include <map>
 #include <string>
 #include <utility>
@@ -53,7 +54,7 @@ class QueueReleaseTest : public ::testing::Test {
     }
     return grants;
   }
-  /// The job's effects reach the queue in order; what it grants for them.
+  /// Passes the job's effects to the queue in order; returns what the queue grants for them.
   std::vector<ClusterGrant> Tell(const JobCore& job, const Effects& effects) {
     ClusterEffects out;
     const auto take = [&](const ClusterEffects& more) {
@@ -80,7 +81,7 @@ class QueueReleaseTest : public ::testing::Test {
   uint64_t session_ = 0;
 };
 
-// It lacks a rollout, which each worker that it releases could play.
+// The job lacks a rollout, which each worker that it releases could play.
 TEST_F(QueueReleaseTest, AJobThatStopsIsNotGivenItsOwnWorkersAgain) {
   JobCore job(RlJob("j"), 1, {});
   EXPECT_THAT(Tell(job, job.Start(now_)), IsEmpty());

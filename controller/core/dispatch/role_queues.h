@@ -41,7 +41,7 @@ class RoleQueues {
   const RoleQueue* Find(const std::string& role) const {
     return const_cast<RoleQueues*>(this)->Find(role);
   }
-  /// Of a role that has one.
+  /// The tasks of a role that has a queue.
   TaskScheduler& Of(const std::string& role) { return Find(role)->tasks; }
   const TaskScheduler& Of(const std::string& role) const { return Find(role)->tasks; }
 
@@ -61,11 +61,11 @@ class RoleQueues {
   void RemoveWorker(const std::string& worker) {
     ForEach([&](const std::string&, RoleQueue& queue) { queue.tasks.RemoveWorker(worker); });
   }
-  /// The paces of a worker that is lost count no more.
+  /// Forgets the measured paces of a lost worker.
   void ForgetSamples(const std::string& worker) {
     ForEach([&](const std::string&, RoleQueue& queue) { queue.stragglers.Forget(worker); });
   }
-  /// Nothing could move for so long: no work is older for it.
+  /// Nothing could move for `duration`, so that time does not make any work older.
   void Delay(absl::Duration duration, absl::Time now) {
     ForEach(
         [&](const std::string&, RoleQueue& queue) { queue.tasks.watch().Delay(duration, now); });

@@ -12,7 +12,7 @@ void TaskScheduler::AddWorker(const std::string& worker, int credits) {
 }
 
 std::vector<uint64_t> TaskScheduler::RemoveWorker(const std::string& worker) {
-  // What it ran is the caller's to queue again: under which attempt, only the caller knows.
+  // The caller queues the worker's tasks again, because only the caller knows their next attempts.
   workers_.erase(worker);
   if (last_worker_ == worker) last_worker_.clear();
   return watch_.RemoveWorker(worker);
@@ -57,7 +57,7 @@ void TaskScheduler::Withdraw(uint64_t trajectory) {
 bool TaskScheduler::Adopt(uint64_t trajectory, const std::string& worker, absl::Time now) {
   auto it = workers_.find(worker);
   if (it == workers_.end() || watch_.Has(trajectory)) return false;
-  // It may exceed the worker's credits: the worker runs it, whatever this controller would give.
+  // This may exceed the worker's credits, but the worker runs the task already.
   Unqueue(trajectory);
   Run(trajectory, worker, /*place=*/0, it->second, now);
   return true;
@@ -85,7 +85,7 @@ int TaskScheduler::Share() const {
 TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name) {
   if (workers_.empty()) return nullptr;
   const int share = Share();
-  // The worker that has the prompt's KV already, unless the task failed there.
+  // Prefer the worker that has the prompt's KV already, unless the task failed there.
   if (next.group == last_group_ && !last_worker_.empty() && last_worker_ != next.avoid) {
     Worker& worker = workers_.at(last_worker_);
     if (HasRoom(worker, share, next.pin)) {
@@ -94,8 +94,8 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
     }
   }
   if (Worker* const home = HomeOf(next, share, name)) return home;
-  // The least busy one. The worker to avoid is taken if no other one has room: it is better than
-  // none, and a job with one worker must go on.
+  // Otherwise the least busy worker. The worker to avoid is taken only if no other one has room,
+  // because a job with one worker must go on.
   Worker* best = nullptr;
   for (auto& [id, worker] : workers_) {
     if (!HasRoom(worker, share, next.pin)) continue;
@@ -122,8 +122,9 @@ std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
   if (!open_) return std::nullopt;
   bool others_wait = false;
   uint64_t pin_waits = 0;  // the pin of the first trajectory that waits for its version
-  // In order: nothing overtakes what cannot be placed now, so no response waits for ever. But what
-  // is pinned and what is not wait for different workers, so neither holds up the other.
+  // In order: nothing overtakes a trajectory that cannot be placed now, so none waits for ever. But
+  // pinned and unpinned trajectories wait for different workers, so neither kind holds up the
+  // other.
   for (auto it = queue_.begin(); it != queue_.end(); ++it) {
     const Queued next = *it;
     std::string name;
@@ -169,7 +170,7 @@ bool TaskScheduler::Finish(uint64_t trajectory) {
 
 std::map<uint64_t, TaskScheduler::Running> TaskScheduler::Clear() {
   queue_.clear();
-  // The workers stay, with their credits: the next work is for the same ones.
+  // The workers stay, with their credits, because they do the next work too.
   for (auto& [id, worker] : workers_) worker.load = 0;
   return watch_.Clear();
 }

@@ -1,14 +1,14 @@
-// Spreads per-trajectory tasks over the workers of one role.
+// Scheduler of per-trajectory tasks over the workers of one role.
 //
-// Used once for the rollout replicas (generation) and once for the reward workers (scoring).
-// A worker gets work while it is enabled, below its credits, and below a fair share of what is
-// open: so one replica that has the new weights first does not take everything. Trajectories of
-// one prompt group go to one worker when it has room, which shares the prompt's KV among them. With
-// `keeps_homes` that is the worker that had the prompt last, if it has room: it may know from
-// earlier responses how the next ones go on.
+// Used once for the rollout replicas (generation) and once for the reward workers (scoring). A
+// worker gets work while it is enabled, below its credits, and below a fair share of the open
+// trajectories, so the first replica with new weights does not take everything. Trajectories of one
+// prompt group go to one worker when it has room, so they share the prompt's KV. With `keeps_homes`
+// (prompt affinity) they go to the worker that had the prompt last, if it has room, because earlier
+// responses may let it predict the next ones.
 //
-// A pinned trajectory goes to workers alone that hold the version of its pin, whether they are
-// enabled or not; while none of them has room, others overtake it.
+// A pinned trajectory goes only to workers that hold the version of its pin, enabled or not; while
+// none of them has room, other trajectories overtake it.
 //
 // Owns the queue, and what each worker may take; TaskWatch knows what runs and whether it moves.
 //
@@ -29,15 +29,16 @@
 
 namespace baton::controller {
 
-/// Which worker had a prompt last: it may know from earlier responses how the next ones go on.
+/// Prompt affinity: the worker that had each prompt last. Earlier responses may let that worker
+/// predict the next ones.
 class PromptHomes {
  public:
   /// `group`: PromptKey of a trajectory.
   void Note(uint64_t group, const std::string& worker) {
-    if (homes_.size() >= kMost) homes_.clear();  // they are found again
+    if (homes_.size() >= kMost) homes_.clear();  // affinities form again
     homes_[group] = worker;
   }
-  /// "": it is not known. The worker may have left since.
+  /// The worker that had the prompt last; "": unknown. It may have left since.
   std::string Of(uint64_t group) const {
     const auto home = homes_.find(group);
     return home == homes_.end() ? std::string() : home->second;
@@ -63,40 +64,40 @@ class TaskScheduler {
   /// Forgets it; its running trajectories are returned in id order and are not queued.
   std::vector<uint64_t> RemoveWorker(const std::string& worker);
   void SetEnabled(const std::string& worker, bool enabled);
-  /// The version of the weights that it generates with; 0: none, or it loads.
+  /// Sets the version of the weights that the worker generates with; 0: none, or it loads.
   void SetVersion(const std::string& worker, uint64_t version);
   uint64_t version(const std::string& worker) const;
-  /// So many trajectories are open at most, and a worker's fair share is one of these; 0: it is one
-  /// of those that are open now.
+  /// At most `most` trajectories are open, and a worker's fair share is a share of this number; 0:
+  /// a share of the trajectories that are open now.
   void SetMostOpen(int most) { most_open_ = most; }
-  /// While closed nothing is assigned: the workers are somebody else's. Open at first.
+  /// While closed, nothing is assigned, because other roles use the workers. Open at first.
   void SetOpen(bool open) { open_ = open; }
 
   /// Queues a trajectory; `group` names its prompt group. `avoid` gets it only when no other
   /// worker has room. `pin`: the version that it needs; 0: any.
   void Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid = "",
                uint64_t pin = 0);
-  /// Puts it before all others: it was running already.
+  /// Queues a trajectory that was running already before all others.
   void EnqueueFirst(uint64_t trajectory, uint64_t group, uint64_t pin = 0);
-  /// A worker that re-attached runs it already.
-  /// False: it cannot (no such worker, or it runs elsewhere).
+  /// Notes that a re-attached worker runs the trajectory already. False: no such worker, or the
+  /// trajectory runs elsewhere.
   bool Adopt(uint64_t trajectory, const std::string& worker, absl::Time now);
 
-  /// The next assignment that is possible, which is thereby running; nothing when none is.
+  /// Makes the next possible assignment, which then counts as running; nullopt: none is possible.
   std::optional<Assignment> Next(absl::Time now);
-  /// A trajectory with that pin would be assigned at once, if it were queued now.
+  /// True if a trajectory with that pin would be assigned at once if it were queued now.
   bool HasRoom(uint64_t pin) const;
   /// The version that the first queued trajectory with a pin needs; 0: none is queued.
   uint64_t PinnedVersion() const;
 
-  /// It runs no more. False when it did not run.
+  /// The trajectory runs no more. False if it did not run.
   bool Finish(uint64_t trajectory);
-  /// It is neither queued nor running any more.
+  /// The trajectory is neither queued nor running any more.
   void Withdraw(uint64_t trajectory);
   /// Forgets all trajectories; returns what was running.
   std::map<uint64_t, Running> Clear();
 
-  /// What runs, and whether it moves.
+  /// The running trajectories and their progress.
   TaskWatch& watch() { return watch_; }
   const TaskWatch& watch() const { return watch_; }
   const std::map<uint64_t, Running>& running() const { return watch_.all(); }
@@ -104,10 +105,10 @@ class TaskScheduler {
   int load(const std::string& worker) const;
   /// Trajectories that the worker may run at once: its credits, or its fair share.
   int Places(const std::string& worker) const;
-  /// Nothing is queued, and these workers could begin any trajectory without a pin and run none; in
-  /// order of their names.
+  /// While nothing is queued: the workers that run nothing and could begin any trajectory without a
+  /// pin, by name.
   std::vector<std::string> Idle() const;
-  /// Where prompts go next, with `keeps_homes`.
+  /// The prompt affinity, used with `keeps_homes`.
   PromptHomes& homes() { return homes_; }
 
  private:

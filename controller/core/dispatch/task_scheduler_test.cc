@@ -27,7 +27,7 @@ TEST(TaskSchedulerTest, GroupsStayTogetherAndLoadIsEven) {
   for (const auto& [group, workers] : groups) EXPECT_EQ(workers.size(), 1u) << group;
 }
 
-// Of two epochs: a prompt comes back to the worker that had it, as long as that one has room.
+// Over two epochs, a prompt comes back to the worker that had it, as long as that worker has room.
 TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
   TaskScheduler tasks(/*keeps_homes=*/true);
   for (const char* id : {"a", "b"}) {
@@ -52,7 +52,7 @@ TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
   };
   epoch({1, 2, 3, 4, 5, 6, 7, 8});
   EXPECT_EQ(epoch({8, 3, 5, 1, 7, 2, 6, 4}), 0);
-  // Those of one worker alone: half of them go to the other, which would idle.
+  // Only prompts of one worker: half of them go to the other worker, which would idle.
   std::vector<uint64_t> of_a;
   for (const auto& [prompt, worker] : homes) {
     if (worker == "a") of_a.push_back(prompt);

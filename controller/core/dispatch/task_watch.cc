@@ -44,8 +44,8 @@ void TaskWatch::Progressed(uint64_t trajectory, absl::Time now) {
   Worker& worker = workers_.at(running.worker);
   worker.moved = now;
   if (std::exchange(running.moved, true)) return;
-  // A worker takes responses from its queue in their order. One that is overtaken waits no longer:
-  // it runs, or hangs.
+  // A worker takes responses from its queue in order. An overtaken response no longer waits: it
+  // runs or hangs.
   auto& waiting = worker.waiting;
   waiting.erase({running.place, trajectory});
   while (!waiting.empty() && waiting.begin()->first < running.place) {
@@ -85,7 +85,7 @@ std::vector<std::string> TaskWatch::SilentSince(absl::Time before) const {
   std::map<std::string, bool> silent;
   for (const auto& [trajectory, running] : running_) {
     const bool hangs = running.progressed < before;
-    // One response that moves, or one result since then, says that the worker itself lives.
+    // One response that moves, or one result since then, shows that the worker itself is alive.
     bool& all = silent.try_emplace(running.worker, true).first->second;
     all = all && hangs && workers_.at(running.worker).heard <= running.started;
   }

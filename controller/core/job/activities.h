@@ -1,7 +1,7 @@
-// What a job is doing, and since when.
+// The activity of a job, and when it began.
 //
-// Owns the activity that runs. One runs at a time: each step begins with the weights that the step
-// before it made, so nothing of the next activity can begin before the last one is done.
+// One activity runs at a time: each step begins with the weights that the previous step made, so
+// the next activity cannot begin before the last one is done.
 //
 //   set up -> publish -> [evaluate] -> [save] -> generate -> batch -> update --+
 //               ^                                                              |
@@ -33,14 +33,14 @@ class Activities {
   bool Is(Activity activity) const { return current_ == activity; }
   /// Responses are made and scored, for a step or for an evaluation.
   bool OnResponses() const { return Is(Activity::kGenerate) || Is(Activity::kEvaluate); }
-  /// When the job began with it.
+  /// When the activity began.
   absl::Time since() const { return since_; }
 
   void Switch(Activity to, absl::Time now) {
     current_ = to;
     since_ = now;
   }
-  /// Nothing could move for so long; it counts towards no deadline.
+  /// Nothing could move for `duration`, so that time counts towards no deadline.
   void Delay(absl::Duration duration, absl::Time now) { DelayTime(duration, now, since_); }
 
  private:

@@ -36,7 +36,7 @@ TaskRef EffectSink::Ref(TaskKind kind, uint64_t subject, uint64_t attempt, uint3
   return ref;
 }
 
-// From here on no task, event or row of the steps that are made again can be taken for an old one.
+// From here on, tasks, events and rows of the repeated steps cannot be mistaken for old ones.
 void EffectSink::RollBack(int64_t step) {
   step_ = step;
   ++incarnation_;

@@ -1,9 +1,8 @@
-// Takes what a job wants done in a turn, and stamps it with where the job stands.
+// Sink for the effects of a job's turn, which it stamps with the job's step and incarnation.
 //
 // Owns the time of the turn, the step, the trainer's incarnation, the revision of the newest kept
-// event, and the effects so far. Every part of a JobCore is handed the sink of the turn: a task
-// that a part starts and an event that it tells then carry the same step and incarnation, whichever
-// part they come from.
+// event, and the effects so far. Every part of a JobCore gets this sink, so tasks and events carry
+// the same step and incarnation, whichever part they come from.
 #ifndef BATON_CONTROLLER_CORE_JOB_EFFECT_SINK_H_
 #define BATON_CONTROLLER_CORE_JOB_EFFECT_SINK_H_
 
@@ -35,7 +34,7 @@ class EffectSink {
   }
   /// Tells watchers; the event is kept and gets the next revision.
   void Emit(v1::JobEvent event) { EmitAt(step_, std::move(event)); }
-  /// The same of a step that may be done already.
+  /// The same for a step that may be done already.
   void EmitAt(int64_t step, v1::JobEvent event);
   /// Tells the job's user, and stores the job's row, which has the revision.
   void Warn(const std::string& message, const char* type = "warning");
@@ -54,8 +53,8 @@ class EffectSink {
   uint64_t attempt_base() const { return attempt_base_; }
 
   void StepDone() { ++step_; }
-  /// The trainer goes back to `step`. Its incarnation grows: what was sampled or computed by the
-  /// steps that are redone belongs to no step any more, although it may have the same number.
+  /// The trainer goes back to `step`. Its incarnation grows, so results of the old steps are not
+  /// mistaken for results of the repeated ones, which have the same numbers.
   void RollBack(int64_t step);
 
   /// Sets job.step, job.revision and incarnation.

@@ -1,4 +1,4 @@
-// What happens to a job (events) and what it wants done (effects). Plain data.
+// Events that happen to a job, and effects that it wants carried out. Plain data.
 #ifndef BATON_CONTROLLER_CORE_JOB_EVENTS_H_
 #define BATON_CONTROLLER_CORE_JOB_EVENTS_H_
 
@@ -23,21 +23,21 @@ namespace baton::controller {
 /// The queue gave the job a worker for a worker slot.
 struct WorkerGranted {
   std::string worker;
-  std::string roles;                   ///< Of the worker slot, as in NeedWorkers.
-  std::map<std::string, int> credits;  ///< Of each role's main method; 1 where nothing is said.
+  std::string roles;                   ///< Roles of the worker slot, as in NeedWorkers.
+  std::map<std::string, int> credits;  ///< Of each role's main method; 1 if not set.
 };
 /// A worker is gone: its lease ran out, its process was replaced, or it was drained.
 struct WorkerLost {
   std::string worker;
   std::string reason;
-  bool moves = false;  ///< It lives and is granted another worker slot of this job next.
+  bool moves = false;  ///< The worker lives, and gets another worker slot of this job next.
 };
 /// A worker re-attached within its lease: the same process.
 struct WorkerBack {
   std::string worker;
-  /// Roles that it holds with the version of their weights; none: it fenced itself.
+  /// The roles that it holds, with the versions of their weights; empty: it fenced itself.
   std::map<std::string, uint64_t> holds;
-  std::vector<TaskRef> running;  ///< What it still runs.
+  std::vector<TaskRef> running;  ///< Tasks that it still runs.
   std::vector<TaskRef> unacked;  ///< Results that it is about to send.
 };
 /// The data files were read and the model was found (or not).
@@ -45,10 +45,10 @@ struct DataLoaded {
   absl::Status status;
   uint64_t train_size = 0, val_size = 0;
   std::vector<std::string> val_sources;  ///< One per validation prompt.
-  /// Prompts of each file of data.train_files; they count with data.train_mix alone.
+  /// Number of prompts in each file of data.train_files; used only with data.train_mix.
   std::vector<uint64_t> train_file_sizes;
 };
-/// The data files were not read: other jobs' data fill the memory for them.
+/// The data files were not read, because other jobs' data fill the memory.
 struct DataWaits {
   std::string reason;  ///< "room for …", and when it comes.
 };
@@ -56,15 +56,15 @@ struct DataWaits {
 struct TaskProgressed {
   std::string worker;
   TaskRef ref;
-  uint32_t tokens = 0;  ///< In all.
+  uint32_t tokens = 0;  ///< Known so far.
 };
-/// What a generation measured (TaskOutput.metrics, TaskResult.metrics): tokens of its draft that it
-/// drew as well; and of the engine's steps that advanced it, on average, their seconds and how many
-/// responses they advanced.
+/// Metrics of a generation (TaskOutput.metrics, TaskResult.metrics): draft tokens that it drew as
+/// well; and the averages, over the engine steps that advanced it, of their seconds and of the
+/// responses that they advanced.
 inline constexpr char kDraftAccepted[] = "draft_accepted";
 inline constexpr char kStepSeconds[] = "step_seconds";
 inline constexpr char kStepRows[] = "step_rows";
-/// What a response that was run ahead measured: its tokens.
+/// Metric of a run-ahead response: its tokens.
 inline constexpr char kAheadTokens[] = "tokens";
 
 struct TaskOutput {
@@ -83,13 +83,13 @@ struct TaskDone {
   TaskOutput output;
   bool role_lost = false;  ///< `status` is ROLE_NOT_HELD: the worker does not hold the role.
 };
-/// The batch of BuildBatch stands and can be fetched.
+/// The batch of BuildBatch is built and can be fetched.
 struct BatchBuilt {
   absl::Status status;
   int64_t step = 0;
   uint64_t incarnation = 0;
   uint32_t size = 0;  ///< Trajectories left after filters.
-  /// Of the responses left after filters, by id: BatchEntry.column_hashes.
+  /// BatchEntry.column_hashes of the responses left after filters, by id.
   std::map<uint64_t, std::vector<uint64_t>> column_hashes;
   std::map<std::string, double> metrics;
   std::map<std::string, double> algorithm;  ///< BuildBatch::algorithm after this step.
@@ -100,10 +100,10 @@ struct PayloadLost {
   std::map<uint64_t, uint64_t> trajectories;  ///< Id -> serial of the row that named the payload.
   std::string reason;
 };
-/// Payloads that the experience log has not taken yet fill their budget; no longer, if not `waits`.
+/// Payloads that the experience log has not taken yet fill their budget; if not `waits`, no longer.
 struct PayloadsWait {
   bool waits = false;
-  uint64_t bytes = 0, budget = 0;  ///< How many wait, and how many may.
+  uint64_t bytes = 0, budget = 0;  ///< Bytes that wait, and that may wait.
   bool of_job = false;             ///< The budget is the job's own, not that of all jobs.
 };
 /// The checkpoint of CommitCheckpoint is complete (or not).
@@ -112,26 +112,29 @@ struct CheckpointCommitted {
   uint64_t incarnation = 0;
   v1::Checkpoint checkpoint;
 };
-/// What keeps a worker from its work in a role, as it says; empty: it is over.
+/// A worker reports what keeps it from its work in a role; empty: the trouble is over.
 struct RoleTroubled {
   std::string worker;
   std::string role;
   std::string message;
 };
-/// The store will never take a row of the job's last turn; nothing that was to follow it was done.
+/// The store will never take a row of the job's last turn; none of that turn's other effects were
+/// carried out.
 struct RowsRefused {
   absl::Status status;
 };
 struct CancelRequested {};
 struct PauseRequested {};
 struct ResumeRequested {};
-/// The queue takes all its workers back: it asks for them anew, and goes on from its checkpoint.
+/// The queue takes all of the job's workers back: the job asks for workers anew, and goes on from
+/// its checkpoint.
 struct YieldRequested {
   std::string reason;
 };
-/// Time goes on; the core looks at its deadlines.
+/// Time has passed; the core checks its deadlines.
 struct Tick {};
-/// For so long nothing could be written, so nothing left: it counts towards no deadline.
+/// For `duration` nothing could be written, so nothing was sent; that time counts towards no
+/// deadline.
 struct TimeLost {
   absl::Duration duration;
 };
@@ -143,7 +146,7 @@ using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, Ta
 
 // ---- Effects ------------------------------------------------------------------------------
 
-/// What a task needs beside its reference; the runtime adds texts and tokens.
+/// Arguments of a task beside its reference; the runtime adds texts and tokens.
 struct TaskArgs {
   std::string role;
   std::string method;
@@ -170,13 +173,14 @@ struct StartTask {
   TaskRef ref;
   TaskArgs args;
 };
-/// A response of a draw to come. No trajectory: nothing of it is kept (run_ahead.h).
+/// A response to an upcoming prompt. It is not a trajectory, and nothing of it is kept
+/// (run_ahead.h).
 struct AheadResponse {
   uint64_t draw = 0;
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
 };
-/// A rollout samples it for its own guesses.
+/// Asks a rollout to sample a response ahead of need, as a draft for later ones.
 struct StartAhead {
   std::string worker;
   TaskRef ref;
@@ -235,13 +239,14 @@ struct PutMetrics {
 struct LoadData {
   bool held = false;  ///< The job held them before, so it does not wait for room.
 };
-/// What a batch has to do with the BatchRow of its step in the store.
+/// The relation of a batch to the BatchRow of its step in the store.
 enum class Recorded {
-  kNot,  ///< Nothing: the row will be made of the batch.
+  kNot,  ///< There is no row yet: it will be made from the batch.
   /// The ranks may have the batch already, and the row names its columns. No row, or a batch with
   /// other columns: DATA_LOSS.
   kCompare,
-  /// The batch is made of the row's responses and baselines. No row, or other columns: DATA_LOSS.
+  /// The batch is built from the row's responses and baselines. No row, or other columns:
+  /// DATA_LOSS.
   kReplay,
 };
 /// Put a batch together, compute its advantages; answer with BatchBuilt, or with PayloadLost.
@@ -249,24 +254,24 @@ struct BuildBatch {
   int64_t step = 0;
   uint64_t incarnation = 0;
   std::vector<TrajectoryInfo> trajectories;  ///< In (draw, sample) order.
-  std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by draw.
-  /// What the algorithm carries from step to step: "kl_coef", "lambda".
+  std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by prompt index.
+  /// The algorithm's state that is carried from step to step: "kl_coef", "lambda".
   std::map<std::string, double> algorithm;
-  /// So many held-out examples go along: the model is judged on them after its update.
+  /// Number of held-out examples that go along: the model is evaluated on them after its update.
   uint64_t held_out = 0;
   Recorded recorded = Recorded::kNot;
 };
-/// All ranks wrote their part: add the controller's, rename, answer with CheckpointCommitted.
+/// All ranks wrote their parts: add the controller's, rename, answer with CheckpointCommitted.
 struct CommitCheckpoint {
   int64_t step = 0;
   uint64_t incarnation = 0;
-  store::v1::JobRow row;  ///< The job at that step; by the time this is done it may be elsewhere.
+  store::v1::JobRow row;  ///< The job at that step; by now it may be at another one.
 };
 /// The checkpoint is complete, and listed from this turn on.
 struct PutCheckpoint {
   v1::Checkpoint checkpoint;
 };
-/// Its row goes with this turn, its files after that.
+/// Deletes the checkpoint's row with this turn, and its files after that.
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };

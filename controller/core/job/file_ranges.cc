@@ -10,7 +10,7 @@ void FileRanges::Add(uint32_t first, uint32_t last) {
   if (next != ranges_.begin()) {
     const auto before = std::prev(next);
     if (before->second >= last) return;
-    // In 64 bits: nothing follows the largest number.
+    // In 64 bits, because the largest file number plus one does not fit into 32.
     if (uint64_t{before->second} + 1 >= first) {
       first = before->first;
       next = before;

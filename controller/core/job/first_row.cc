@@ -30,7 +30,7 @@ store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
   job.set_policy_version(saved.job().policy_version());
   *job.mutable_metrics() = saved.job().metrics();
   row.set_submit_order(submit_order);
-  // The steps after the checkpoint are another branch: nothing of the first one may count here.
+  // The steps after the checkpoint are another branch: nothing of the first branch may count here.
   row.set_incarnation(saved.incarnation() + 1);
   *row.mutable_algorithm() = saved.algorithm();
   *row.mutable_saved_algorithm() = saved.algorithm();

@@ -1,4 +1,4 @@
-// A job's first row, and what of a job never changes.
+// A job's first row, and the fields of a job that never change.
 #ifndef BATON_CONTROLLER_CORE_JOB_FIRST_ROW_H_
 #define BATON_CONTROLLER_CORE_JOB_FIRST_ROW_H_
 
@@ -10,8 +10,8 @@
 
 namespace baton::controller {
 
-/// The first row of a new job `as` (name, uid, create_time) that goes on where the job of the row
-/// `saved` stood when it saved `checkpoint`.
+/// The first row of a new job `as` (name, uid, create_time) that goes on from `checkpoint` of the
+/// job of the row `saved`.
 store::v1::JobRow GoOnFrom(const store::v1::JobRow& saved, const v1::Job& as,
                            const v1::Checkpoint& checkpoint, int64_t submit_order);
 

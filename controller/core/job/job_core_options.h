@@ -10,8 +10,8 @@
 
 namespace baton::controller {
 
-/// Deadlines and limits. Every wait of a job has one of them, but for the wait for workers,
-/// which only a person can end.
+/// Deadlines and limits. Every wait of a job has a deadline or a limit, except the wait for
+/// workers, which only a person can end.
 struct JobCoreOptions {
   absl::Duration setup_deadline = absl::Minutes(10);    ///< assign_role, load_weights, data.
   absl::Duration generate_stall = absl::Minutes(2);     ///< A response without a new token.
@@ -22,10 +22,10 @@ struct JobCoreOptions {
   absl::Duration pool_quantum = absl::Seconds(10);      ///< A role's turn on shared workers, async.
   absl::Duration no_room_retry = absl::Seconds(2);      ///< A command that found a disk full.
   absl::Duration tell_again = absl::Seconds(30);        ///< Between warnings of failing rewards.
-  uint32_t max_attempts = 4;                            ///< Of one trajectory or one set-up.
+  uint32_t max_attempts = 4;                            ///< For one trajectory or one set-up.
   size_t drawn_ahead = 16'384;                          ///< Responses that wait for a rollout.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
-  int64_t max_batch_row_bytes = kMaxBatchRowBytes;      ///< Of a batch's row.
+  int64_t max_batch_row_bytes = kMaxBatchRowBytes;      ///< Limit for a batch's row.
   StragglerOptions stragglers;                          ///< When a worker counts as slow.
 };
 

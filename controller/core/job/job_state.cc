@@ -14,9 +14,9 @@ struct Rule {
 
 constexpr State kStoppingAs = Job::STATE_UNSPECIFIED;
 
-// What is not listed is refused. STOPPING is also the way to FAILED and SUCCEEDED: workers are
-// released first. A pausing job that loses its trainer pauses all the same, and one that ends its
-// last step meanwhile succeeds. FAILED and CANCELLED go on from the newest checkpoint.
+// Unlisted pairs are refused. STOPPING also leads to FAILED and SUCCEEDED: workers are released
+// first. A pausing job that loses its trainer still pauses, and one that ends its last step
+// meanwhile succeeds. FAILED and CANCELLED go on from the newest checkpoint.
 constexpr Rule kRules[] = {
     {Job::STATE_QUEUED, JobTrigger::kWorkersGranted, Job::STATE_STARTING},
     {Job::STATE_QUEUED, JobTrigger::kPause, Job::STATE_PAUSED},

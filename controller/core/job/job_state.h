@@ -12,15 +12,15 @@
 namespace baton::controller {
 
 enum class JobTrigger {
-  kWorkersGranted,  ///< The queue gave it all it asked for.
-  kSetUp,           ///< Data, models and groups stand.
+  kWorkersGranted,  ///< The queue gave the job all it asked for.
+  kSetUp,           ///< Data, models and groups are ready.
   kTrainerLost,     ///< The actor's group must be re-formed.
-  kPause,           ///< Its user wants it to rest.
-  kResume,          ///< … and to go on.
-  kCancel,          ///< Its user wants it to end.
-  kFail,            ///< It cannot go on.
+  kPause,           ///< The user pauses the job …
+  kResume,          ///< … or resumes it.
+  kCancel,          ///< The user ends the job.
+  kFail,            ///< The job cannot go on.
   kFinish,          ///< All steps done.
-  kReleased,        ///< Its workers are given back.
+  kReleased,        ///< All workers are given back.
 };
 
 inline constexpr JobTrigger kAllJobTriggers[] = {
@@ -28,8 +28,8 @@ inline constexpr JobTrigger kAllJobTriggers[] = {
     JobTrigger::kPause,          JobTrigger::kResume, JobTrigger::kCancel,
     JobTrigger::kFail,           JobTrigger::kFinish, JobTrigger::kReleased};
 
-/// The state that follows, or nothing when the trigger means nothing in `state`.
-/// `stopping_as` is what a stopping job becomes once its workers are released.
+/// The state that follows; nullopt if the trigger has no meaning in `state`. `stopping_as` is what
+/// a stopping job becomes once its workers are released.
 std::optional<v1::Job::State> NextJobState(v1::Job::State state, JobTrigger trigger,
                                            v1::Job::State stopping_as);
 

@@ -1,5 +1,5 @@
-// Names of metrics that data or workers made up, bounded: a job has as many series as somebody can
-// look at, whatever its data says. Pure.
+// Bounds on metric names that come from data or workers, so that a job has few enough series for a
+// person to look at. Pure.
 #ifndef BATON_CONTROLLER_CORE_JOB_METRIC_NAMES_H_
 #define BATON_CONTROLLER_CORE_JOB_METRIC_NAMES_H_
 
@@ -14,23 +14,23 @@
 
 namespace baton::controller {
 
-inline constexpr size_t kMostSources = 64;     ///< Of a data set, with series of their own.
-inline constexpr size_t kMostSeries = 1000;    ///< Of a job, before workers' new names are dropped.
-inline constexpr size_t kMostScoreNames = 64;  ///< Of one response.
+inline constexpr size_t kMostSources = 64;     ///< Per data set, with series of their own.
+inline constexpr size_t kMostSeries = 1000;    ///< Per job, before workers' new names are dropped.
+inline constexpr size_t kMostScoreNames = 64;  ///< Per response.
 inline constexpr size_t kMostMetricName = kMetricNameBytes;
 inline constexpr char kOtherSources[] = "other";
 
-/// Which sources of a data set have series of their own: those with the most examples, of equal
-/// ones the first by name. The others, and those with names too long for a metric, are counted
-/// together as "other"; so is a source of that name. Examples without a source are "all".
+/// The sources of a data set that have series of their own: those with the most examples, ties
+/// broken by name. All others, and sources with names too long for a metric, are counted together
+/// as "other"; so is a source of that name. Examples without a source are "all".
 class SourceNames {
  public:
-  /// `sources`: of each example; the first `size` of them count.
+  /// `sources`: the source of each example; the first `size` examples count.
   SourceNames(const std::vector<std::string>& sources, size_t size);
 
-  /// What the examples of `source` are counted as.
+  /// The series that examples of `source` are counted in.
   const std::string& SeriesOf(const std::string& source) const;
-  /// Sources that are counted as "other" together; 0: each has series of its own.
+  /// Number of sources that are counted as "other"; 0: each has a series of its own.
   size_t folded() const { return folded_; }
 
  private:
@@ -38,12 +38,12 @@ class SourceNames {
   size_t folded_ = 0;
 };
 
-/// Drops from `reported`, which workers named, what `known` (the job's metrics) does not have yet
-/// when it has kMostSeries already, and names that are too long. Answers how many.
+/// Drops names from `reported`, which come from workers: those that are too long, and those that
+/// are not in `known` (the job's metrics) once it has kMostSeries. Returns the number dropped.
 size_t DropSurplus(const google::protobuf::Map<std::string, double>& known,
                    std::map<std::string, double>* reported);
 
-/// Leaves kMostScoreNames of a response's scores, `out` among them. Answers how many were dropped.
+/// Leaves kMostScoreNames of a response's scores, `out` among them. Returns the number dropped.
 size_t DropSurplusScores(const std::string& out, std::map<std::string, double>* scores);
 
 }  // namespace baton::controller

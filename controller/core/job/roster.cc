@@ -12,9 +12,9 @@ namespace baton::controller {
 
 namespace {
 
-// The worker slot, within its pool, of rank i of a role. A replica of the hybrid engine sits with
-// the first of the actor's ranks that make it: of each copy of the model the first tp /
-// generation_tp (docs/parallel.md).
+// The worker slot, within its pool, of rank i of a role. A replica of the hybrid engine shares the
+// worker of the first actor rank that it consists of; of each copy of the model, the first tp /
+// generation_tp ranks have one (docs/parallel.md).
 size_t WorkerSlotInPool(const v1::JobSpec& effective, const std::string& role, int i, bool hybrid) {
   if (role != roles::kRollout || !hybrid) return static_cast<size_t>(i);
   const int tp = ShapeOf(effective, roles::kActor).tp;
@@ -79,7 +79,7 @@ absl::Status Roster::Fill(const v1::JobSpec& effective, const v1::Dataflow& data
 std::vector<const RoleSlot*> Roster::Match(const store::v1::JobRow& row) const {
   std::map<std::string, std::vector<const RoleSlot*>> of_role;
   for (const RoleSlot& slot : slots_) of_role[slot.role].push_back(&slot);
-  // By role and rank, not by place: the order of the roles in a row means nothing.
+  // By role and rank, not by place, because the order of the roles in a row has no meaning.
   std::map<std::string, size_t> next;
   std::vector<const RoleSlot*> matched;
   for (const store::v1::SlotRow& kept : row.slots()) {
@@ -100,7 +100,8 @@ void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
     slot.credits = kept.credits();
     slot.attempt = kept.wide_attempt();
     if (slot.worker.empty()) continue;
-    // One that gathered counts as assigning: when it attaches again, it says what it holds.
+    // A slot that was gathering is restored as assigning: when its worker attaches again, it
+    // reports what it holds.
     slot.state = releasing      ? SlotState::kReleasing
                  : kept.ready() ? SlotState::kReady
                                 : SlotState::kAssigning;

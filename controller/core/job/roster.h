@@ -1,9 +1,9 @@
-// Who plays what in a job: its slots, and which of them share a worker.
+// The roster of a job: its slots, the workers in them, and which slots share a worker.
 //
-// A pool is what some roles share: as many worker slots as its largest role has slots. A worker
-// takes a worker slot, and with it one slot of every role that has so many; rank i of a role has
-// worker slot i. A role that shares with none is a pool of its own, and its slots are its worker
-// slots.
+// A pool is a set of worker slots that some roles share: as many as its largest role has slots.
+// Rank i of a role is in worker slot i, so a worker that takes a worker slot takes one slot of
+// every role that has this rank. A role that shares with no other has a pool of its own, and its
+// slots are its worker slots.
 #ifndef BATON_CONTROLLER_CORE_JOB_ROSTER_H_
 #define BATON_CONTROLLER_CORE_JOB_ROSTER_H_
 
@@ -21,7 +21,7 @@
 
 namespace baton::controller {
 
-/// Of a slot's worker; kGathering: the other ranks of its group are not all there.
+/// The state of a slot's worker; kGathering: it waits for the other ranks of its group.
 enum class SlotState { kEmpty, kGathering, kAssigning, kReady, kReleasing };
 
 /// A place for a worker in a role, and who has it.
@@ -35,11 +35,11 @@ struct RoleSlot {
   uint64_t attempt = 0;
   uint32_t failures = 0;
   bool present = false;       ///< Attached, as far as the job knows.
-  absl::Time since;           ///< Of its state, or since then its rollout loads weights.
-  TaskRef assigned;           ///< Of assign_role, while kAssigning.
-  bool answered = false;      ///< assign_role failed with the group: it is asked anew with it.
-  std::string trouble;        ///< What keeps it from its work, as its worker says …
-  absl::Time troubled_since;  ///< … since then.
+  absl::Time since;           ///< When its state, or a load of weights, began.
+  TaskRef assigned;           ///< The assign_role task, while kAssigning.
+  bool answered = false;      ///< assign_role failed with the group, and is sent again with it.
+  std::string trouble;        ///< The worker's report of what keeps it from its work …
+  absl::Time troubled_since;  ///< … and since when.
 
   bool ready() const { return state == SlotState::kReady && present; }
 };
@@ -57,8 +57,8 @@ class Roster {
   /// The same of a spec that was checked (CheckRow, CheckSpec): no slots where Create refuses.
   Roster(const v1::JobSpec& effective, const v1::Dataflow& dataflow);
 
-  /// Takes over who is where, as a row has it: of each role the slots in order of their ranks.
-  /// `releasing`: everybody is about to go.
+  /// Restores the workers of all slots from a row, which lists each role's slots by rank.
+  /// `releasing`: all workers are about to leave.
   void Restore(const store::v1::JobRow& row, bool releasing);
   void Keep(store::v1::JobRow* row) const;
 
@@ -73,27 +73,28 @@ class Roster {
   const RoleSlot* Find(const std::string& worker, absl::string_view role) const;
   /// The slot of that index, if this worker has it.
   const RoleSlot* At(uint64_t index, const std::string& worker) const;
-  /// All slots of a worker.
+  /// The slots of a worker.
   std::vector<const RoleSlot*> Of(const std::string& worker) const;
   bool Has(const std::string& worker) const;
 
   /// Workers with their roles, joined by "+".
   std::map<std::string, std::string> Held() const;
-  /// Roles, joined by "+", of the worker slots that are free -> how many.
+  /// Free worker slots: roles, joined by "+" -> count.
   std::map<std::string, int> Missing() const;
-  /// The slots of a free worker slot of these roles; none: there is none.
+  /// The slots of a free worker slot of these roles; empty: there is none.
   std::vector<RoleSlot*> FreeWorkerSlot(const std::string& roles);
 
   bool AnyIn(SlotState state) const;
   bool AnyIn(absl::string_view role, SlotState state) const;
-  /// Some worker of the role says what keeps it from its work.
+  /// True if some worker of the role reports what keeps it from its work.
   bool AnyTrouble(absl::string_view role) const;
-  /// Every slot of the role is.
+  /// True if every slot of the role is ready.
   bool AllReady(absl::string_view role) const;
   /// The worker of rank 0; "": none.
   std::string FirstOf(absl::string_view role) const;
 
-  /// Actor and rollouts share their workers: the rollouts sample the very weights that are trained.
+  /// True if actor and rollouts share their workers: the rollouts sample the same weights that are
+  /// trained.
   bool hybrid() const { return hybrid_; }
 
  private:

@@ -24,7 +24,7 @@ double MedianDeviation(const std::vector<double>& values, double median) {
 }  // namespace
 
 void StragglerDetector::Add(const std::string& worker, double seconds) {
-  // Seconds that a worker said; NaN has no place among numbers.
+  // A worker reported this number, and NaN cannot be compared with others.
   if (std::isfinite(seconds) && seconds >= 0) samples_[worker].push_back(seconds);
 }
 
@@ -41,7 +41,7 @@ std::optional<StragglerDetector::Slow> StragglerDetector::EndPhase(absl::Time no
   if (medians.size() < 2) return std::nullopt;  // a worker without peers is neither slow nor fast
   std::optional<Slow> slowest;
   for (const auto& [worker, median] : medians) {
-    // Compared with the others alone: of two workers a median of both would hide the slow one.
+    // Without the worker itself: with two workers, a median of both would hide the slow one.
     std::vector<double> peers;
     for (const auto& [other, value] : medians) {
       if (other != worker) peers.push_back(value);
@@ -59,7 +59,7 @@ std::optional<StragglerDetector::Slow> StragglerDetector::EndPhase(absl::Time no
       slowest = Slow{worker, median, usual, since};
     }
   }
-  // One at a time: without it the others may turn out to be as fast as they can be.
+  // One at a time: without the slowest, the others may no longer look slow.
   if (slowest.has_value()) Forget(slowest->worker);
   return slowest;
 }

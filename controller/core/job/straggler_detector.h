@@ -1,11 +1,11 @@
-// Who is persistently slower than its peers.
+// Detection of workers that are persistently slower than their peers.
 //
 // Each role of a job has one of these. Every piece of work that a worker does in a phase is a
 // sample; at the phase's end each worker's median is compared with its peers' medians of the same
-// phase: slow is who needs more than `factor` times their median and lies more than `mads`
-// scaled median absolute deviations above it (the modified z-score of Iglewicz and Hoaglin, "How
-// to detect and handle outliers", 1993, with the worker itself left out, so that two workers can
-// be told apart). One slow phase means nothing; it has to go on.
+// phase. A worker is slow if its median is more than `factor` times theirs and more than `mads`
+// scaled median absolute deviations above it (the modified z-score of Iglewicz and Hoaglin, "How to
+// detect and handle outliers", 1993, with the worker itself left out, so that two workers can be
+// told apart). A worker must stay slow for several phases.
 //
 // Pure and deterministic.
 #ifndef BATON_CONTROLLER_CORE_JOB_STRAGGLER_DETECTOR_H_
@@ -32,20 +32,20 @@ class StragglerDetector {
  public:
   struct Slow {
     std::string worker;
-    double seconds = 0;  ///< Its median of the last phase, per unit of work.
+    double seconds = 0;  ///< The worker's median in the last phase, per unit of work.
     double peers = 0;    ///< The median of its peers' medians.
-    absl::Duration since = absl::ZeroDuration();  ///< For so long already.
+    absl::Duration since = absl::ZeroDuration();  ///< How long it has been slow.
   };
   explicit StragglerDetector(const StragglerOptions& options) : options_(options) {}
 
-  /// One piece of work took so long per unit of it (a token, a response). What is no number of
-  /// seconds counts for nothing.
+  /// Seconds per unit (a token, a response) of one piece of work. Negative and non-finite values
+  /// are ignored.
   void Add(const std::string& worker, double seconds);
-  /// The worker left, or begins anew.
+  /// The worker left, or starts again from nothing.
   void Forget(const std::string& worker);
-  /// The slowest of the persistently slow workers, if there is one; it is forgotten thereby.
+  /// Returns and forgets the slowest of the persistently slow workers, if there is one.
   std::optional<Slow> EndPhase(absl::Time now);
-  /// The phase was broken off: its samples mean nothing.
+  /// The phase was interrupted: its samples are dropped.
   void DropPhase() { samples_.clear(); }
 
  private:

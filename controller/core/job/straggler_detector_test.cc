@@ -7,7 +7,7 @@ namespace {
 
 class StragglerDetectorTest : public ::testing::Test {
  protected:
-  // A phase in which worker i needs seconds[i] per unit, with some that are far off.
+  // A phase in which worker i needs seconds[i] per unit, with some outliers.
   std::optional<StragglerDetector::Slow> Phase(const std::vector<double>& seconds) {
     for (size_t i = 0; i < seconds.size(); ++i) {
       const std::string worker = "w" + std::to_string(i);

@@ -1,8 +1,8 @@
-// What a task is for, and its token.
+// The purpose of a task, and its token.
 //
 // A token is the proof that a result belongs to an attempt: it names the job, the attempt, whose
-// upper bits are the controller's epoch, and what the attempt is for. Of a trajectory that is its
-// birth number, so its task may outlive the step that began it; of everything else the step and the
+// upper bits are the controller's epoch, and what the attempt is for. A trajectory's task names the
+// trajectory uid, so it may outlive the step that began it; all other tasks name the step and the
 // trainer's incarnation. A result whose token does not match what its subject waits for changes
 // nothing.
 #ifndef BATON_CONTROLLER_CORE_JOB_TASK_H_
@@ -41,30 +41,30 @@ constexpr bool IsTrajectoryTask(TaskKind kind) {
   return kind == TaskKind::kGenerate || kind == TaskKind::kScore;
 }
 
-/// An attempt names a try of a controller's epoch: the epoch in the upper bits, the try below.
-/// Tries of one epoch never reach the attempts of the next, so a token of before a restart is never
-/// that of a later attempt.
+/// An attempt is a try within a controller's epoch: the epoch in the upper bits, the try below.
+/// Tries of one epoch never reach the attempts of the next, so a token from before a restart never
+/// matches a later attempt.
 inline constexpr int kTryBits = 32;
 constexpr uint64_t FirstAttempt(uint64_t epoch) { return epoch << kTryBits; }
 constexpr uint32_t TryOf(uint64_t attempt) { return static_cast<uint32_t>(attempt); }
-/// The attempt after `attempt` in the epoch that begins with `first`. One of another epoch is
-/// followed by the first; so is the last try of this epoch, four thousand million tries later.
+/// The attempt after `attempt` in the epoch that begins with `first`. After an attempt of another
+/// epoch comes `first`; so it does after the last of the epoch's 2^32 tries.
 constexpr uint64_t NextAttempt(uint64_t attempt, uint64_t first) {
   return (attempt + 1) >> kTryBits == first >> kTryBits ? attempt + 1 : first;
 }
 
-/// One attempt at one thing.
+/// One attempt at one task.
 struct TaskRef {
   TaskKind kind = TaskKind::kGenerate;
   uint64_t subject = 0;      ///< Trajectory, slot, command sequence, or count of run-ahead tasks.
   uint32_t target = 0;       ///< Index of the score node, or of the rank group.
   uint64_t attempt = 0;      ///< See FirstAttempt.
-  int64_t step = 0;          ///< The step it works for; of a trajectory's task 0.
-  uint64_t incarnation = 0;  ///< The trainer's incarnation; of a trajectory's task 0.
-  uint64_t birth = 0;        ///< Of the trajectory (birth_numbers.h); of other tasks 0.
-  // What a controller that restarts could not know of a generation; of other tasks 0.
-  uint64_t version = 0;  ///< The policy version that makes it.
-  uint64_t prompt = 0;   ///< Its prompt_id.
+  int64_t step = 0;          ///< The step it works for; 0 for a trajectory's task.
+  uint64_t incarnation = 0;  ///< The trainer's incarnation; 0 for a trajectory's task.
+  uint64_t birth = 0;        ///< Trajectory uid (birth_numbers.h); 0 for other tasks.
+  // Facts about a generation that a restarted controller could not know; 0 for other tasks.
+  uint64_t version = 0;  ///< The policy version that makes the response.
+  uint64_t prompt = 0;   ///< The trajectory's prompt_id.
 
   friend bool operator==(const TaskRef& a, const TaskRef& b) { return a.Tie() == b.Tie(); }
   friend bool operator<(const TaskRef& a, const TaskRef& b) { return a.Tie() < b.Tie(); }

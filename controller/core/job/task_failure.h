@@ -1,4 +1,4 @@
-// What the failure of a task means. The one place that reads a task's status.
+// The meaning of a task's failure. The only place that reads a task's status.
 //
 // A worker ends a task with a status code, and in one case with an ErrorInfo reason:
 // ROLE_NOT_HELD, which the runtime tells as TaskDone::role_lost. Each caller asks one question
@@ -20,19 +20,19 @@ enum class TaskFailure {
   kNoRoom,        ///< A disk, shared memory or a GPU's memory is full.
   kUnavailable,   ///< A peer is gone.
   kTooLate,       ///< A peer did not answer in time.
-  kAborted,       ///< What the task works with gave up as a whole.
-  kCancelled,     ///< The task was stopped. That is nobody's fault.
+  kAborted,       ///< Something that the task depends on failed as a whole.
+  kCancelled,     ///< The task was stopped, which is no failure.
   kOther,         ///< Anything else. Another try may succeed.
 };
 
 TaskFailure FailureOf(const TaskDone& done);
 TaskFailure FailureOf(const absl::Status& status);
 
-/// Another try of a generation or a score fails as well.
+/// Another try of a generation or a score would fail as well.
 bool IsPermanent(TaskFailure failure);
 /// The rank misses another rank of its group. The group then waits to learn which one is lost.
 bool MissesPeer(TaskFailure failure);
-/// The rank cannot go on with a group's command or meeting, and the other ranks neither.
+/// Neither this rank nor the others can go on with the group's command or meeting.
 bool BreaksGroup(TaskFailure failure);
 /// A worker that failed to take on a role may try again at once.
 bool IsPassing(TaskFailure failure);

@@ -38,7 +38,7 @@ TEST(TaskFailureTest, EveryCodeHasOneMeaning) {
   }
 }
 
-// The reason counts more than the code: whatever else is wrong, the worker holds no role.
+// The reason counts more than the code: the worker does not hold the role.
 TEST(TaskFailureTest, ALostRoleIsNoOtherFailure) {
   TaskDone done;
   done.status = absl::NotFoundError("no such role");

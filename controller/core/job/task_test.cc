@@ -29,7 +29,7 @@ TEST(TaskTest, ATokenSurvivesTheTrip) {
   EXPECT_TRUE(born->ref == token.ref);
 }
 
-// The layout, by hand: (kGenerate, 12345, epoch 7 try 2, birth number 41, version 5, prompt 6) of
+// The layout, by hand: (kGenerate, 12345, epoch 7 try 2, trajectory uid 41, version 5, prompt 6) of
 // job "j", then (kScore, 12345, node 3, step 41, incarnation 9) of it.
 TEST(TaskTest, ATokenByHand) {
   std::string bytes = "B1";
@@ -77,7 +77,7 @@ TEST(TaskTest, NoTryOfAnEpochIsAnAttemptOfTheNext) {
   EXPECT_EQ(NextAttempt(first + 255, first), first + 256);
   EXPECT_EQ(NextAttempt(next - 2, first), next - 1) << "the last one";
   EXPECT_EQ(NextAttempt(next - 1, first), first) << "and no further";
-  // Of an earlier controller, of a later one whose store was put back.
+  // An attempt of an earlier controller, and of a later one whose store was restored from a backup.
   EXPECT_EQ(NextAttempt(FirstAttempt(6) + 9, first), first);
   EXPECT_EQ(NextAttempt(next + 3, first), first);
   EXPECT_EQ(NextAttempt(~uint64_t{0}, first), first);

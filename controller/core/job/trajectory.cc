@@ -71,7 +71,7 @@ TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node) {
   return ref;
 }
 
-// What a node over a group is told of the other responses: no text and no tokens, only scores.
+// The part of other responses that a node over a group gets: no text and no tokens, only scores.
 v1::Trajectory ScoresOf(const TrajectoryInfo& info) {
   v1::Trajectory out;
   out.set_trajectory_id(TrajectoryName(info.id));
@@ -136,7 +136,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   for (const store::v1::ColumnsRow& columns : row.columns()) {
     info.columns[columns.node()] = {columns.file(), columns.offset(), columns.size()};
   }
-  // The payload was logged before its row was put, so nothing generates it again.
+  // The payload was logged before its row was put, so it is not generated again.
   info.serial = serial;
   info.state = (wanted & ~info.scored) == 0 ? TrajectoryState::kReady : TrajectoryState::kScoring;
   return info;

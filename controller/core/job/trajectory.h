@@ -1,4 +1,4 @@
-// What the core knows of a trajectory: ids, lengths, scalars and versions, never its tokens.
+// A trajectory as the core knows it: ids, lengths, scalars and versions, never its tokens.
 #ifndef BATON_CONTROLLER_CORE_JOB_TRAJECTORY_H_
 #define BATON_CONTROLLER_CORE_JOB_TRAJECTORY_H_
 
@@ -13,31 +13,31 @@
 
 namespace baton::controller {
 
-/// Where a payload stands in the experience log.
+/// The place of a payload in the experience log.
 struct PayloadLocation {
   uint32_t file = 0;
   uint64_t offset = 0;
   uint32_t size = 0;
 };
 
-/// A response that was made for the same draw and sample before (EarlierResponses).
+/// An earlier response for the same prompt index and sample (EarlierResponses).
 struct EarlierResponse {
   PayloadLocation location;
   uint32_t tokens = 0;  ///< 0: there is none.
 };
 
-/// One score node's work on one trajectory.
+/// The work of one score node on one trajectory.
 struct NodeTry {
   uint64_t attempt = 0;
   uint32_t failures = 0;  ///< Attempts that ended with an error.
   bool asked = false;     ///< Queued or running.
 };
 
-/// Weights that alone may make a response: those that an evaluation measures beside the steps of an
+/// The only weights that may make a response, such as those of an evaluation beside the steps of an
 /// async job.
 struct Pin {
   uint64_t version = 0;  ///< 0: any may.
-  int64_t step = 0;      ///< Steps done by them.
+  int64_t step = 0;      ///< Steps done by these weights.
 };
 
 /// PENDING -> GENERATING -> GENERATED/SCORING -> READY; then the batch consumes it.
@@ -49,28 +49,27 @@ struct TrajectoryInfo {
   uint64_t draw = 0;
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
-  uint64_t birth = 0;  ///< Names its tasks, and no other trajectory's ever (birth_numbers.h).
+  uint64_t birth = 0;  ///< Trajectory uid: names its tasks, never another trajectory's.
   TrajectoryState state = TrajectoryState::kPending;
   uint64_t attempt = 0;   ///< Of the generation.
   uint32_t failures = 0;  ///< Generations that ended with an error.
   uint32_t losses = 0;    ///< Times its payload was lost.
-  /// An earlier controller kept its response, and whatever scores it had begun are of this one.
+  /// An earlier controller stored the response, and scores that it had begun are for this response.
   bool restored = false;
   uint64_t scored = 0;  ///< Score nodes done: bit i is node i of the dataflow.
-  /// Those of them that made nothing, for a reason of the infrastructure, and those that read what
-  /// they would have made. Not 0: it has no reward and takes no part in the batch.
+  /// The nodes of `scored` that produced nothing because of the infrastructure, and the nodes that
+  /// depend on them. Not 0: the trajectory has no reward and takes no part in the batch.
   uint64_t failed = 0;
   std::vector<NodeTry> tries;   ///< Of the score nodes, by node.
-  uint64_t policy_version = 0;  ///< That generates or generated it.
+  uint64_t policy_version = 0;  ///< The version that generates or generated it.
   uint64_t incarnation = 0;     ///< In which that version was made.
-  /// Tokens that other weights drew for it, which its generation may judge (Generate.draft_tokens)
-  /// …
+  /// Draft tokens from other weights, which its generation may accept (Generate.draft_tokens) …
   uint32_t drafted = 0;
-  uint64_t draft_version = 0;  ///< … and those weights.
+  uint64_t draft_version = 0;  ///< … and the version of those weights.
   uint32_t resumed = 0;        ///< Tokens that the current attempt began with.
-  EarlierResponse earlier;     ///< A draft for the first attempt that begins with nothing.
+  EarlierResponse earlier;     ///< A draft for an attempt that begins without tokens.
   Pin pin;
-  bool drawn = false;   ///< For a batch: the nodes that run at the draw are wanted too.
+  bool drawn = false;   ///< By a batch: the nodes that run at its draw are wanted too.
   uint32_t tokens = 0;  ///< Response tokens known.
   uint32_t prompt_tokens = 0;
   std::map<std::string, double> scores;
@@ -78,26 +77,27 @@ struct TrajectoryInfo {
   std::string finish_reason;
   uint64_t serial = 0;  ///< Key of its row; 0: it has none yet.
   PayloadLocation location;
-  std::map<uint32_t, PayloadLocation> columns;  ///< That score nodes made, by node.
+  std::map<uint32_t, PayloadLocation> columns;  ///< Outputs of score nodes, by node.
 };
 
-/// The id of sample `sample` of draw `draw`, `n` samples a draw.
+/// The id of sample `sample` of prompt index `draw`, with `n` samples each.
 uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n);
-/// Names the prompt: those of evaluations are counted apart from those of training.
+/// Names the prompt; evaluation prompts have other keys than training prompts.
 uint64_t PromptKey(const TrajectoryInfo& info);
 uint64_t PromptKey(v1::Purpose purpose, uint64_t prompt_id);
-/// The same of a prompt of the training data.
+/// The same for a prompt of the training data.
 uint64_t TrainPromptKey(uint64_t prompt_id);
 /// The purpose in an id.
 v1::Purpose PurposeOf(uint64_t id);
 
-/// One score node's work on one trajectory, as a number: `NodeOf` and `TrajectoryOf` take it apart.
+/// A number for the work of one score node on one trajectory; `NodeOf` and `TrajectoryOf` take it
+/// apart.
 uint64_t WorkId(uint64_t trajectory, uint32_t node);
 uint32_t NodeOf(uint64_t work);
 uint64_t TrajectoryOf(uint64_t work);
 
-/// The step that a trajectory of `purpose` belongs to when `done` steps are done: the one that it
-/// is made for, or the one after which it evaluates.
+/// The step that a trajectory of `purpose` belongs to when `done` steps are done: the step that it
+/// is made for, or the step after which it evaluates.
 int64_t StepOf(v1::Purpose purpose, int64_t done);
 
 /// For people: "train-1234" or "eval-7".
@@ -107,7 +107,8 @@ std::string TrajectoryName(uint64_t id);
 TaskRef GenerateRef(const TrajectoryInfo& info);
 TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node);
 
-/// Id, sample, finish reason and scores: what a node over the group is told of the others.
+/// Id, sample, finish reason and scores: the part of other responses that a node over the group
+/// gets.
 v1::Trajectory ScoresOf(const TrajectoryInfo& info);
 
 store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_t incarnation);

@@ -17,7 +17,7 @@
 namespace baton::controller {
 namespace {
 
-// Whatever was checked before: nothing that is too old is trained on.
+// A final check, independent of earlier ones: no response that is too old is trained on.
 absl::Status CheckStaleness(const std::vector<uint64_t>& draws, JobParts& job) {
   for (const uint64_t draw : draws) {
     for (const TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
@@ -52,14 +52,15 @@ void TakeOut(std::vector<uint64_t> draws, JobParts& job) {
   for (const uint64_t draw : draws) job.buffer.Take(job.scheduler.table().TakeDraw(draw));
   job.batch.taken = std::move(draws);
   const absl::Time now = job.out.now(), last = job.scheduler.generated_at();
-  // Beside the trainer's work responses of later batches come as well: it waited until now.
+  // While the trainer works, responses of later batches arrive too, so the last arrival says
+  // nothing; the trainer waited until now.
   job.batch.times.generated = job.plan.rounds ? std::max(job.batch.times.began, last) : now;
   job.batch.times.scored = now;
 }
 
 void UseBatch(JobParts& job) {
   if (!job.commands.Any(TaskKind::kUpdate)) return BeginUpdate(job);
-  // Restored: a rank may have its update, have done it, or never have seen it.
+  // A restored update: a rank may have it, may have done it, or may never have seen it.
   job.Switch(Activity::kUpdate);
   job.work.early().Replay(/*commands=*/true,
                           [&](const TaskDone& early) { RouteResult(early, job); });
@@ -90,7 +91,8 @@ bool TakeRestoredBatch(JobParts& job) {
 void RecallDrawn(const JobParts& job, TrajectoryInfo& trajectory) {
   const ScoreGraph& graph = job.responses().graph();
   if (graph.at_draw() == 0 || trajectory.serial == 0) return;
-  // What was made at a draw counts for the batch that its update has begun with, and for no other.
+  // Scores that were made when a batch drew the group count only for a batch whose update has
+  // begun.
   const bool kept = job.commands.Any(TaskKind::kUpdate) &&
                     absl::c_binary_search(job.batch.restored, trajectory.draw);
   if (kept) {
@@ -110,7 +112,7 @@ bool LosesBatch(const PayloadLost& event, const JobParts& job) {
   return absl::c_any_of(event.trajectories, [&](const auto& lost) {
     const auto in_batch = taken.find(lost.first);
     if (in_batch != taken.end() && in_batch->second.serial == lost.second) return true;
-    // A restarted controller has not taken it yet.
+    // After a restart the batch may not be taken yet.
     if (!job.commands.Any(TaskKind::kUpdate)) return false;
     const TrajectoryInfo* const found = job.scheduler.table().Find(lost.first);
     return found != nullptr && found->serial == lost.second && found->purpose != v1::PURPOSE_EVAL &&
@@ -121,12 +123,12 @@ bool LosesBatch(const PayloadLost& event, const JobParts& job) {
 void BuildBatchOf(JobParts& job) {
   job.Switch(Activity::kBatch);
   if (job.replays()) {
-    // Nothing is drawn, generated or scored: the runtime makes the batch of the row of the step.
+    // Nothing is drawn, generated or scored: the runtime builds the batch from the row of the step.
     job.batch.times = {job.out.now(), job.out.now(), job.out.now()};
     return job.buffer.Replay(job.spec(), job.out);
   }
   const int64_t step = job.out.step();
-  // What generates nothing is judged by the worker that trains it.
+  // A job that generates nothing is evaluated by the worker that trains it.
   const bool judged =
       !job.is_rl() && job.milestones.EvaluatesAfter(step + 1, step, job.data.validates());
   // An update that a restart interrupted: its batch has a row.
@@ -137,14 +139,14 @@ void BuildBatchOf(JobParts& job) {
 }
 
 void OnBatchBuilt(const BatchBuilt& event, JobParts& job) {
-  // The job went back meanwhile, or a payload of the batch was lost: another one will be built.
+  // The job went back meanwhile, or a payload of the batch was lost: another batch will be built.
   if (event.incarnation != job.out.incarnation() || event.step != job.out.step() + 1 ||
       !job.doing.Is(Activity::kBatch)) {
     return;
   }
   if (!event.status.ok()) return Fail(event.status, job);
   job.buffer.batch().Built(event, job.out.now());
-  // The responses of a replay: from here on the step is like any other.
+  // The responses of a replay. From here on the step is like any other.
   for (const TrajectoryInfo& trajectory : event.replayed) {
     job.buffer.Take({{trajectory.id, trajectory}});
   }

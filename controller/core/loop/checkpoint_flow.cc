@@ -23,8 +23,8 @@ void OnGroupSaved(JobParts& job) {
     not_yet.set_step(job.out.step());
     job.milestones.Saved(not_yet, {}, job.out);
   }
-  // The files of all ranks stand. The row goes among them: a job that lost its store goes on from
-  // the folder alone.
+  // The files of all ranks are written. The job's row is stored with them, so that a job that lost
+  // its store can go on from the folder alone.
   job.prompt_groups.draws.Cut();
   store::v1::JobRow row = RowOf(job);
   row.mutable_job()->MergeFrom(*job.submitted);
@@ -33,10 +33,10 @@ void OnGroupSaved(JobParts& job) {
 }
 
 void OnCommitted(const CheckpointCommitted& event, JobParts& job) {
-  // A checkpoint of an incarnation that is gone is of no use: the job went back before it.
+  // A checkpoint of an earlier incarnation is of no use: the job went back before it.
   if (event.incarnation != job.out.incarnation() || !job.save.committing()) return;
   job.save.End();
-  // The runtime tried again while that could help.
+  // The runtime has already retried as long as that could help.
   if (!event.status.ok()) return Fail(event.status, job);
   job.versions.Saved();
   // Draws may have been given up since the row was cut.

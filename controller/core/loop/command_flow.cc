@@ -14,7 +14,7 @@ namespace baton::controller {
 
 namespace {
 
-// Someone must make room on a disk or in the relay. Nothing is lost: the job looks again later at
+// Someone must make room on a disk or in the relay. Nothing is lost: the job checks again later
 // what is due.
 void WaitForRoom(const TaskDone& event, JobParts& job) {
   job.commands.TryLater(event, job.options.no_room_retry, job.out);
@@ -45,7 +45,7 @@ void OnCommandAnswer(const TaskDone& event, JobParts& job) {
   }
   if (kind == TaskKind::kUpdate) job.groups.GotPast(group, job.out.step());
   std::map<std::string, double> metrics = job.commands.Complete(group, job.out);
-  // A group that shares its workers may have waited for this one.
+  // Another group on the same workers may have waited for this one.
   if (!job.pools.empty()) SendWaitingCommands(job.Commands());
   switch (kind) {
     case TaskKind::kUpdate:

@@ -1,7 +1,7 @@
-// Commands of groups, from the activity that needs one to the one that goes on with its result.
+// The flow of a group's command, from the activity that issues it to the one that uses its result.
 //
 // Owns nothing: GroupCommands has the commands. A command that found no room is issued again later
-// by the activity that needs it then; only its number is remembered.
+// by the activity that then needs it; only its number is remembered.
 //
 //   IssueCommand --sent as pools and workers let it--> OnCommandAnswer, once per rank
 //       --the last rank has answered--> OnGroupUpdated, OnPublished, OnGroupSaved
@@ -14,7 +14,7 @@
 
 namespace baton::controller {
 
-/// A rank's answer to its group's command, which is wanted.
+/// A rank's answer to its group's command. The job still waits for it.
 void OnCommandAnswer(const TaskDone& event, JobParts& job);
 /// A rank that lets its command's deadline pass is lost to the job.
 void CheckCommandDeadlines(JobParts& job);

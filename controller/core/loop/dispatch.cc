@@ -12,11 +12,12 @@
 namespace baton::controller {
 namespace {
 
-constexpr uint64_t kMostWindow = 256;  // draws among which the longest is chosen
+constexpr uint64_t kMostWindow = 256;  // groups among which the longest is chosen
 
-// A long response that begins last in its batch is the one that the batch waits for. Each window of
-// draws is begun whole before the next one, so no prompt is put off for good. (The order is LPT,
-// longest processing time first: Graham, "Bounds on Multiprocessing Timing Anomalies", 1969.)
+// If a long response begins last in its batch, the whole batch waits for it, so prompts with long
+// responses begin first. Each window of prompt indices is begun whole before the next one, so no
+// prompt is put off for ever. (The order is LPT, longest processing time first: Graham, "Bounds on
+// Multiprocessing Timing Anomalies", 1969.)
 uint64_t ChooseDraw(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   if (!job.schedule.longest_first) return groups.draws.Next();
@@ -31,7 +32,7 @@ uint64_t ChooseDraw(JobParts& job) {
   return chosen;
 }
 
-// Makes the trajectories of an open draw.
+// Makes the trajectories of an open prompt group.
 void MakeGroup(uint64_t draw, JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   groups.late.NoteBegun(draw, job.out.now());
@@ -41,7 +42,7 @@ void MakeGroup(uint64_t draw, JobParts& job) {
   NoteGroupReady(draw, job);  // examples of kind sft are READY
 }
 
-// The groups of a round that is open: the rest is made when rollouts have taken these.
+// Makes the next groups of the open round; the rest is made when rollouts have taken these.
 void MakeRound(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   while (!groups.unmade.empty() && job.rollouts().queued() < job.options.drawn_ahead) {
@@ -52,7 +53,7 @@ void MakeRound(JobParts& job) {
   }
 }
 
-// Groups that begin beside the trainer's work, while a rollout has room for them.
+// Begins groups during the trainer's work, while a rollout has room for them.
 void BeginGroups(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   if (job.versions.served() == 0) return;
@@ -99,7 +100,7 @@ void BeginRound(JobParts& job) {
 
 void Dispatch(JobParts& job) {
   GiveOut(job);
-  // Draws that an earlier controller began come first: their tasks may run.
+  // Groups that an earlier controller began come first, because their tasks may be running.
   if (!job.work.begun() || !job.data.loaded()) return;
   DrawEvaluation(job);
   job.plan.rounds ? MakeRound(job) : BeginGroups(job);

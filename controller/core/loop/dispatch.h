@@ -1,4 +1,4 @@
-// What begins next: prompts of the evaluation, prompt groups, and their tasks.
+// Starts of new work: evaluation prompts, prompt groups, and their tasks.
 #ifndef BATON_CONTROLLER_CORE_LOOP_DISPATCH_H_
 #define BATON_CONTROLLER_CORE_LOOP_DISPATCH_H_
 

@@ -17,11 +17,12 @@ namespace {
 
 uint32_t SamplesOf(const JobParts& job) { return job.responses().Samples(v1::PURPOSE_EVAL); }
 
-// Rewards of an evaluation that blocks are judged as its own.
+// If the evaluation blocks the steps, its failed rewards are counted by themselves.
 void BeginJudging(uint64_t responses, JobParts& job) {
   if (!job.plan.evaluation_blocks) return;
   job.scheduler.BeginWork(/*evaluates=*/true, responses);
-  // Few of them are queued at a time, and a rollout's fair share is one of all.
+  // Few of the responses are queued at a time, but a rollout's fair share is a share of all of
+  // them.
   job.rollouts().SetMostOpen(static_cast<int>(responses));
 }
 
@@ -44,8 +45,8 @@ void TellEvaluation(int64_t step, absl::Time began,
   job.out.Do(PutJob{});
 }
 
-// Some response from the id `from` on is not READY. One before it may be again: its payload was
-// lost.
+// True if some response from the id `from` on is not READY. One before it may need generation
+// again, because its payload was lost.
 bool WaitsForResponse(uint64_t from, JobParts& job) {
   const auto& all = job.scheduler.table().all();
   const uint64_t first = TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1);
@@ -65,7 +66,7 @@ void DrawPrompt(JobParts& job) {
       v1::PURPOSE_EVAL, prompt, prompt, birth, job.scheduler.table(), job.Work());
   for (TrajectoryInfo& trajectory : made) trajectory.pin = job.evaluation.pin();
   job.scheduler.AddDraw(std::move(made));
-  // What was stored before a restart may be all of it.
+  // All responses may have been stored before a restart.
   FinishEvaluationIfDone(job);
 }
 
@@ -96,7 +97,7 @@ void CheckEvaluationPrompts(JobParts& job) {
 }
 
 void DrawEvaluation(JobParts& job) {
-  // A response that waits for a rollout of its version makes that rollout load it first.
+  // A response that waits for its version makes a rollout load that version first.
   while (job.evaluation.left(SamplesOf(job)) > 0 && job.rollouts().PinnedVersion() == 0) {
     DrawPrompt(job);
     LoadWeights(job);

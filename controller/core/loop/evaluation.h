@@ -1,10 +1,10 @@
-// Evaluations: validation prompts are asked of one version of the weights, and the answers are
+// Evaluations: one version of the weights responds to the validation prompts, and the responses are
 // scored.
 //
-// PinnedEvaluation has what the evaluation under way is, and Milestones which step was evaluated
-// last. One runs at a time; its responses are of one version, which one rollout keeps, or loads
-// again, until they are made. A job of kind sft evaluates nothing by itself; its trainer measures
-// held-out examples in the update, and the step tells so.
+// PinnedEvaluation has the evaluation under way, and Milestones the step that was evaluated last.
+// One evaluation runs at a time; its responses are of one version, which one rollout keeps, or
+// loads again, until they are made. A job of kind sft has no separate evaluation: its trainer
+// measures held-out examples in the update, and the step reports the result.
 #ifndef BATON_CONTROLLER_CORE_LOOP_EVALUATION_H_
 #define BATON_CONTROLLER_CORE_LOOP_EVALUATION_H_
 
@@ -17,17 +17,17 @@ namespace baton::controller {
 
 /// An evaluation of the weights after the steps so far is due.
 bool EvaluationDue(const JobParts& job);
-/// It begins, with the newest weights that rollouts can get.
+/// Begins an evaluation of the newest weights that rollouts can get.
 void BeginEvaluation(JobParts& job);
-/// After a restart: makes the trajectories of all its prompts, as far as they are stored.
+/// After a restart: makes the trajectories of all evaluation prompts, as far as they are stored.
 void RestoreEvaluation(JobParts& job);
-/// The data are read: gives it up if they have another number of prompts than it had.
+/// The data are read: gives the evaluation up if the number of prompts has changed.
 void CheckEvaluationPrompts(JobParts& job);
-/// Draws prompts until one of them waits for a rollout of its version.
+/// Begins prompts until one of them waits for a rollout with its version.
 void DrawEvaluation(JobParts& job);
-/// All prompts are drawn, and all responses READY: tells what they add up to.
+/// Once all prompts are begun and all responses READY: reports the evaluation's metrics.
 void FinishEvaluationIfDone(JobParts& job);
-/// Tells watchers what the trainer measured on held-out examples. False: nothing.
+/// Tells watchers what the trainer measured on held-out examples. False: it measured nothing.
 bool EmitHeldOut(const std::map<std::string, double>& metrics, EffectSink& out);
 
 }  // namespace baton::controller

@@ -11,16 +11,16 @@
 namespace baton::controller {
 namespace {
 
-// Recalls all responses of the worker, if that pays.
+// Recalls all responses of the worker, if that saves time.
 void RecallOutdated(const std::string& worker, uint64_t updates, JobParts& job) {
   OutdatedReplica replica;
   std::vector<uint64_t> responses;
   for (const auto& [id, running] : job.rollouts().running()) {
     if (running.worker != worker) continue;
     const TrajectoryInfo& trajectory = job.scheduler.table().At(id);
-    // The evaluation asks these very weights.
+    // The evaluation needs exactly these weights.
     if (trajectory.pin.version != 0 || running.recalled != absl::InfinitePast()) return;
-    // It would never end if each version took back as much as it had drawn.
+    // If each new version took back all the tokens, the response would never end.
     const bool grown = trajectory.tokens >= 2 * trajectory.drafted;
     if (!grown && !Mutant("refreshed-without-end")) return;
     responses.push_back(id);
@@ -40,7 +40,7 @@ void RecallOutdated(const std::string& worker, uint64_t updates, JobParts& job) 
 void RecallOutdated(JobParts& job) {
   const uint64_t served = job.versions.served();
   if (!job.outdated.refreshes || served == 0 || !job.work.begun()) return;
-  // A rollout that may not begin anything afterwards gives up nothing when it waits.
+  // A rollout that may begin nothing afterwards loses no time by waiting.
   if (!MayBeginGroup(job)) return;
   for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
@@ -60,10 +60,10 @@ void RecallOutdated(JobParts& job) {
 
 void LoadWeights(JobParts& job) {
   if (!job.plan.many_versions && !job.versions.published()) return;
-  // A rollout may still make responses that an earlier controller asked for. Until they are taken
-  // in, it seems idle, and no response may be of two versions.
+  // A rollout may still make responses that an earlier controller asked for. Until they are
+  // restored it looks idle, but no response may be of two versions.
   if (!job.work.begun() && !Mutant("weights-before-early-work")) return;
-  // Loading needs the rollouts' turn, which may be free by now.
+  // Loading needs the rollouts' turn, which may have come by now.
   job.pools.TakeTurns(job.View(), job.scheduler.queues(), job.out.now());
   RecallOutdated(job);
   job.slots.LoadWeights(job.pools.HasTurn(roles::kRollout, job.View()), job.versions,
@@ -75,7 +75,7 @@ void GiveOut(JobParts& job) {
   if (job.pools.TakeTurns(job.View(), job.scheduler.queues(), job.out.now())) LoadWeights(job);
   // Without shared pools no command ever waits.
   if (!job.pools.empty()) SendWaitingCommands(job.Commands());
-  // A job that goes on after a pause has responses to make, whose prompts it must know.
+  // A job that goes on after a pause has responses to make, and must know their prompts.
   if (job.data.loaded() || Mutant("tasks-before-data")) job.scheduler.Dispatch(job.Work());
 }
 
@@ -92,8 +92,9 @@ bool MayBeginWithin(uint64_t staleness, JobParts& job) {
   const uint64_t batch = job.GroupsPerBatch();
   const auto steps_left =
       static_cast<uint64_t>(std::max<int64_t>(0, job.life.job().total_steps() - job.out.step()));
-  // A draw that is made again, after a rollback, comes before those that are open, and in_order the
-  // next batch waits for it. They would wait for each other if they were ahead of it.
+  // A group that is made again after a rollback comes before the open ones, and with in_order the
+  // next batch waits for it. So the open groups do not count as ahead of it; otherwise they would
+  // wait for each other.
   const uint64_t ahead =
       job.schedule.in_order ? draws.OpenBefore(draws.Next()) : draws.open().size();
   if (ahead >= steps_left * batch || job.milestones.AtEnd(job.out.step())) return false;

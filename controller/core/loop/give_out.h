@@ -1,5 +1,5 @@
-// Giving workers what they may do: weights to rollouts, turns on shared workers, commands, tasks;
-// and how many prompt groups may be ahead of the trainer.
+// Distribution of work: weights to rollouts, turns on shared workers, commands and tasks; and the
+// limit on prompt groups ahead of the trainer.
 #ifndef BATON_CONTROLLER_CORE_LOOP_GIVE_OUT_H_
 #define BATON_CONTROLLER_CORE_LOOP_GIVE_OUT_H_
 
@@ -9,14 +9,14 @@
 
 namespace baton::controller {
 
-/// Lets rollouts with the newest weights generate, and the others load these. Responses of replicas
-/// that had better make them again with newer weights are stopped.
+/// Lets rollouts with the newest weights generate, and the others load them. Stops responses that
+/// are better made again with newer weights.
 void LoadWeights(JobParts& job);
-/// Gives out what can begin: turns on shared workers, then commands, then tasks.
+/// Gives workers all that can begin: turns on shared workers, then commands, then tasks.
 void GiveOut(JobParts& job);
 
-/// One more group may begin beside the trainer's work: it can be consumed within the bound, and
-/// before the job ends.
+/// True if one more group may begin during the trainer's work: it can be consumed within the bound,
+/// and before the job ends.
 bool MayBeginGroup(JobParts& job);
 /// The same with `staleness` in place of schedule.max_staleness.
 bool MayBeginWithin(uint64_t staleness, JobParts& job);

@@ -48,7 +48,7 @@ void DropStaleGroup(uint64_t draw, JobParts& job) {
     groups.stale_tokens += member->tokens;
   }
   DropGroup(draw, "its weights are too old to learn from", job);
-  groups.draws.Reopen(draw);  // drawn anew
+  groups.draws.Reopen(draw);  // it begins anew
   job.out.Do(PutJob{});
   job.Then(FollowUp::kAdvance);
 }
@@ -56,7 +56,7 @@ void DropStaleGroup(uint64_t draw, JobParts& job) {
 // A reward that fails on every prompt would use up the data without a single step.
 void TellLostGroup(const std::string& error, uint32_t least, JobParts& job) {
   const uint64_t lost = job.prompt_groups.lost;
-  // As many as a first round and further ones in its place.
+  // A first round, and as many replacements of it as there are further attempts.
   const uint64_t most = (job.options.max_attempts + 1) * job.GroupsPerBatch();
   const std::string what =
       absl::StrCat(" fewer than ", least, least == 1 ? " response" : " responses",
@@ -80,7 +80,7 @@ void JudgeGroup(uint64_t draw, JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   job.Then(FollowUp::kAdvance);
   const auto members = job.scheduler.table().DrawMembers(draw);
-  // It may have begun late, on a rollout that could not get newer weights.
+  // The response may have begun late, on a rollout that could not get newer weights.
   const auto is_stale = [&](const TrajectoryInfo* member) { return job.IsStale(*member); };
   if (absl::c_any_of(members, is_stale) && !Mutant("stale-group-trained")) {
     return DropStaleGroup(draw, job);
@@ -109,7 +109,7 @@ std::vector<uint64_t> LateDraws(JobParts& job) {
   if (timeout == absl::InfiniteDuration() || !generates || !knows_prompts) return {};
   PromptGroups& groups = job.prompt_groups;
   groups.late.Look(job.out.now());
-  // What an update has begun with is made again as it was.
+  // The groups of an update that has begun must be made again exactly as they were.
   const std::set<uint64_t> in_batch = job.batch.Draws();
   std::vector<uint64_t> late;
   for (const auto& [draw, birth] : groups.draws.open()) {
@@ -119,8 +119,7 @@ std::vector<uint64_t> LateDraws(JobParts& job) {
   return late;
 }
 
-// The group goes on without the responses that are not there, if it has enough of them. False: it
-// waits on.
+// Lets the group go on without its missing responses, if it has enough others. False: it waits on.
 bool GoesOnWithout(uint64_t draw, JobParts& job) {
   std::vector<TrajectoryInfo*> stragglers, others;
   for (TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
@@ -141,14 +140,14 @@ bool GoesOnWithout(uint64_t draw, JobParts& job) {
   }
   job.scheduler.DropAll(stragglers, "its group goes on without it", job.Work());
   job.out.Do(PutJob{});
-  // A score over the group has waited for them.
+  // A score over the group has waited for the missing responses.
   for (TrajectoryInfo* member : others) {
     job.scheduler.scores().EnqueueNext(*member, job.scheduler.Work());
   }
   return true;
 }
 
-// Every bar of the histogram, or it would seem as high as in the last step that had it.
+// Sets every bar of the histogram; a missing bar would keep the value of an earlier step.
 void AddStaleness(const JobParts& job, std::map<std::string, double>& metrics) {
   double sum = 0, least = 0, most = 0, count = 0;
   std::map<uint64_t, double> at;  // responses, by staleness
@@ -193,7 +192,7 @@ absl::Status CheckFilteredGroups(const JobParts& job) {
   const uint64_t complete = groups.complete.size();
   const uint64_t drawn = groups.filtered + complete;
   const bool enough = complete + job.batch.drawn.size() + job.batch.taken.size() >=
-                      job.GroupsPerBatch();  // those that the next step needs, or this one has
+                      job.GroupsPerBatch();  // of the next step, or of this one
   if (groups.filtered == 0 || enough || drawn < batches * GenBatchSize(job.spec())) {
     return absl::OkStatus();
   }
@@ -242,8 +241,8 @@ std::vector<uint64_t> SampleGroups(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   const uint64_t batch = job.GroupsPerBatch();
   if (groups.complete.size() < batch) return {};
-  // All of a round are judged before its first ones are taken: which these are depends on no order
-  // in which groups come.
+  // All groups of a round are judged before the first ones are taken, so the choice does not depend
+  // on the order in which groups complete.
   const bool judged = groups.complete.size() == groups.draws.open().size();
   if (job.plan.rounds && !judged && !Mutant("round-taken-in-part")) return {};
   if (!job.schedule.in_order && !job.plan.rounds) return groups.complete.First(batch);
@@ -253,7 +252,7 @@ std::vector<uint64_t> SampleGroups(JobParts& job) {
     if (!groups.complete.Has(draw)) return {};  // the batch waits for it
     chosen.push_back(draw);
   }
-  // An older draw may be about to be made again.
+  // A group with a smaller prompt index may be about to be made again.
   if (!job.plan.rounds && !chosen.empty() && groups.draws.Next() < chosen.back()) return {};
   return chosen;
 }

@@ -1,5 +1,5 @@
-// What happens to prompt groups between their draw and a batch: complete groups are judged, and
-// those that no batch may consume are dropped.
+// Flow of prompt groups from their beginning to a batch: complete groups are judged, and groups
+// that no batch may consume are dropped.
 #ifndef BATON_CONTROLLER_CORE_LOOP_GROUP_FLOW_H_
 #define BATON_CONTROLLER_CORE_LOOP_GROUP_FLOW_H_
 
@@ -13,14 +13,14 @@
 
 namespace baton::controller {
 
-/// A response of an open draw is READY. Once all of them are, the group is judged: it waits for a
+/// A response of an open group is READY. Once all of them are, the group is judged: it waits for a
 /// batch, or is given up.
 void NoteGroupReady(uint64_t draw, JobParts& job);
-/// After a restart: judges the groups that are whole, in the order of their draws. In which order
-/// they were complete is not stored.
+/// After a restart: judges the complete groups by prompt index. The order in which they were
+/// completed is not stored.
 void JudgeRestoredGroups(JobParts& job);
-/// FAILED_PRECONDITION: so many groups have nothing to learn from that the step would never have
-/// enough others (algorithm.max_num_gen_batches).
+/// FAILED_PRECONDITION: so many groups were zero-advantage that the step would never have enough
+/// others (algorithm.max_num_gen_batches).
 absl::Status CheckFilteredGroups(const JobParts& job);
 /// Drops groups that no batch may consume any more.
 void DropStaleGroups(JobParts& job);
@@ -29,8 +29,8 @@ void DropStaleGroups(JobParts& job);
 void GiveUpStragglers(JobParts& job);
 /// The groups of the next batch, by the job's sampler; empty: there are not enough.
 std::vector<uint64_t> SampleGroups(JobParts& job);
-/// Adds staleness/* of the batch, buffer/* and refresh/* where the job's groups may be of older
-/// weights, and what was given up since the last step.
+/// Adds staleness/* of the batch; buffer/* and refresh/* if the job's groups may be of older
+/// weights; and the work given up since the last step.
 void AddGroupMetrics(const JobParts& job, std::map<std::string, double>& metrics);
 
 }  // namespace baton::controller

@@ -6,7 +6,7 @@
 namespace baton::controller {
 namespace {
 
-// A job whose batch has two groups, after ten batches of groups that had nothing to learn from.
+// A job whose batch has two groups, after ten batches of zero-advantage groups.
 JobParts Filtered() {
   store::v1::JobRow row;
   *row.mutable_job() = *SubmittedJob(

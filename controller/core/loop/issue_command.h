@@ -1,4 +1,4 @@
-// A command to all ranks of a group.
+// Issue of a command to all ranks of a group.
 #ifndef BATON_CONTROLLER_CORE_LOOP_ISSUE_COMMAND_H_
 #define BATON_CONTROLLER_CORE_LOOP_ISSUE_COMMAND_H_
 
@@ -6,11 +6,13 @@
 
 namespace baton::controller {
 
-/// Commands the group, as pools and workers let it. The job is busy with `as` from here on.
+/// Issues the command; it is sent when pools and workers allow. The job's activity is `as` from
+/// here on.
 inline void IssueCommand(TaskKind kind, const Group& group, Activity as, JobParts& job) {
   job.commands.Issue(kind, group, job.out);
   job.Switch(as);
-  // The row has the command before a rank does, so a restart waits for its answer.
+  // The row is stored before a rank gets the command, so a restarted controller waits for its
+  // answer.
   job.out.Do(PutJob{});
   SendCommand(group, job.Commands());
 }

@@ -29,13 +29,13 @@ using Job = v1::Job;
 
 namespace {
 
-// Deadlines of what the controller itself has to do: read data, build a batch, complete a
-// checkpoint. All of it depends on the disk of the data root alone, so another try would not help.
+// Deadlines of the controller's own work: reading data, building a batch, completing a checkpoint.
+// All of these depend only on the disk of the data root, so another try would not help.
 void CheckOwnDeadlines(JobParts& job) {
   const absl::Time now = job.out.now();
   const absl::Duration limit = job.options.setup_deadline;
   job.data.Retry(job.out);
-  // A job that pauses gives its workers back already; then it forgets its data.
+  // A job that pauses is already giving its workers back; then it forgets its data.
   if (const std::string room = job.data.HasWaitedFor(now, limit);
       !room.empty() && job.life.state() != Job::STATE_PAUSING) {
     return Yield({absl::StrCat("it waited for ", room)}, job);
@@ -46,7 +46,8 @@ void CheckOwnDeadlines(JobParts& job) {
   if (!late.ok()) Fail(late, job);
 }
 
-// A job that went on after a pause has responses to prompts of the files as they were before it.
+// A job resumed after a pause has responses to prompts of the data files as they were before the
+// pause.
 absl::Status KnowsPrompts(const JobParts& job) {
   for (const auto& [id, trajectory] : job.scheduler.table().all()) {
     const bool evaluates = trajectory.purpose == v1::PURPOSE_EVAL;
@@ -61,7 +62,7 @@ absl::Status KnowsPrompts(const JobParts& job) {
   return absl::OkStatus();
 }
 
-// What each event concerns.
+// Routes each event to the functions that it concerns.
 struct EventRouter {
   JobParts& job;
   ProgressFeed& progress;
@@ -149,9 +150,9 @@ struct EventRouter {
     CheckResponseDeadlines(job);
     if (IsActive(job.life.state())) {
       CheckCommandDeadlines(job);
-      // A rollout that has nothing left to do may lack the newest weights.
+      // A rollout that became idle may lack the newest weights.
       LoadWeights(job);
-      // What was taken back from workers is given to others.
+      // Tasks that were taken back from workers go to others.
       job.Then(FollowUp::kGiveOut);
     }
     progress.Tell(job.doing.current(), ProgressOf(job), job.out);
@@ -182,7 +183,7 @@ JobCore::JobCore(store::v1::JobRow row,
                  const JobCoreOptions& options)
     : job_(std::move(row), epoch, options) {
   for (const auto& [serial, trajectory] : trajectories) {
-    // Rows of earlier steps are kept for readers. The work goes on with its own alone.
+    // Rows of earlier steps are kept for readers. The work in progress uses only its own rows.
     const bool open = IsOfOpenWork(trajectory, job_);
     if (!open) RecallGivenUp(trajectory, job_);
     job_.buffer.NoteFound(serial, trajectory, open);
@@ -197,7 +198,7 @@ Effects JobCore::Start(absl::Time now) {
   job_.Switch(Activity::kNone);
   job_.slots.Begin(now);
   if (job_.commands.Any(TaskKind::kSaveCheckpoint)) {
-    // The answers of a group that was done are not kept, so all groups save again, together.
+    // The answers of groups that were done are not stored, so all groups save again, together.
     for (const Group& group : job_.groups.all()) {
       if (group.trains && job_.commands.Of(group) == nullptr) {
         IssueCommand(TaskKind::kSaveCheckpoint, group, Activity::kSave, job_);
@@ -225,26 +226,26 @@ Effects JobCore::Handle(const Event& event, absl::Time now) {
   job_.out.Begin(now);
   job_.idle.Advance(now);
   std::visit(EventRouter{job_, progress_}, event);
-  // Tokens come often, and neither begin nor end anything.
+  // Progress comes often, and neither begins nor ends anything.
   if (std::holds_alternative<TaskProgressed>(event)) return job_.out.Take();
   return EndTurn();
 }
 
 Effects JobCore::EndTurn() {
-  // What begins may be done at once: of a restarted job, all of it may be stored.
+  // A step's work may be done as soon as it begins: after a restart, all of it may be stored.
   while (job_.next != FollowUp::kNothing) {
     const bool advances = std::exchange(job_.next, FollowUp::kNothing) == FollowUp::kAdvance;
     advances ? Advance(job_) : Dispatch(job_);
   }
-  // To those that got nothing in all of this turn. Before the work stands, a rollout may have
-  // responses of an earlier controller.
+  // Rollouts that got nothing in this turn run ahead. Not before the work is restored: until then a
+  // rollout may have responses of an earlier controller.
   if (job_.life.state() == Job::STATE_RUNNING && job_.work.begun())
     job_.ahead.GiveOut(job_.Ahead());
   job_.idle.Note(job_.Load());
   return job_.out.Take();
 }
 
-// ---- What is kept and seen of it ----------------------------------------------------------------
+// ---- Rows and status views ----------------------------------------------------------------------
 
 store::v1::JobRow JobCore::BriefRow() const { return RowOf(job_); }
 

@@ -1,13 +1,13 @@
-// One job: events and the time go in, effects come out.
+// The core of one job: events and the time go in, effects come out.
 //
-// Pure. The runtime carries effects out only after the rows of the same turn are committed, so the
-// world never knows more than the store.
+// Pure. The runtime carries effects out only after the rows of the same turn are committed, so
+// nothing outside the controller ever knows more than the store.
 //
-// Owns the job's parts (job_parts.h), and routes each event to what it concerns. What follows from
-// an event is said there, not here: results.h for tasks, worker_changes.h for workers,
-// life_changes.h for requests of users, batch_flow.h and checkpoint_flow.h for what the runtime
-// did. At the end of a turn what has become due begins (step_loop.h). docs/design/core.md lists the
-// parts, docs/state-machines.md has the table of states.
+// Owns the job's parts (job_parts.h), and routes each event to the functions that handle it:
+// results.h for tasks, worker_changes.h for workers, life_changes.h for requests of users,
+// batch_flow.h and checkpoint_flow.h for what the runtime did. At the end of a turn, the activity
+// that has become due begins (step_loop.h). docs/design/core.md lists the parts,
+// docs/state-machines.md has the table of states.
 #ifndef BATON_CONTROLLER_CORE_LOOP_JOB_CORE_H_
 #define BATON_CONTROLLER_CORE_LOOP_JOB_CORE_H_
 
@@ -46,10 +46,11 @@ class JobCore {
   store::v1::JobRow Row() const;
   store::v1::JobRow BriefRow() const;
   const std::vector<v1::Checkpoint>& checkpoints() const { return job_.milestones.checkpoints(); }
-  /// The public status; brief: without what submitted() has.
+  /// The public status; brief: without the fields of submitted().
   v1::Job Describe() const;
   v1::Job Brief() const;
-  /// Brief in two parts: what changes with the job's row alone, and workers and phase.
+  /// The brief status in two parts: the fields that change only with the job's row, and workers and
+  /// phase.
   v1::Job Durable() const;
   v1::Job Progress() const;
   /// spec, effective_spec and dataflow, which never change.
@@ -62,22 +63,23 @@ class JobCore {
   uint64_t incarnation() const { return job_.out.incarnation(); }
   const v1::JobSpec& effective_spec() const { return job_.spec(); }
   const v1::Dataflow& dataflow() const { return job_.dataflow(); }
-  /// A trajectory of the phase in progress; null: there is none of that id.
+  /// A trajectory of the phase in progress; null: there is none with that id.
   const TrajectoryInfo* Find(uint64_t trajectory) const {
     return job_.scheduler.table().Find(trajectory);
   }
-  /// Whether that trajectory's payload is of use: it is of the phase in progress, or of its batch.
+  /// True if that trajectory's payload is needed: it belongs to the phase in progress, or to its
+  /// batch.
   bool NeedsPayload(uint64_t trajectory) const {
     return Find(trajectory) != nullptr || job_.buffer.taken().count(trajectory) > 0;
   }
-  /// Kept responses by prompt. A restarted controller has those of the step in progress and later
-  /// ones; a job that was resumed has later ones.
+  /// Kept responses by prompt. After a restart: those of the step in progress and later ones; after
+  /// a resume: later ones only.
   const PromptHistory& history() const { return job_.buffer.history(); }
   /// False from a restart until the trajectories of its step are known again.
   bool knows_trajectories() const { return job_.work.begun(); }
   /// The role that a task is for; "": there is no such task.
   std::string RoleOf(const TaskRef& ref) const { return job_.RoleOf(ref); }
-  /// True when that task is still wanted of that worker.
+  /// True if the job still wants that task from that worker.
   bool Wants(const std::string& worker, const TaskRef& ref) const {
     return job_.Wants(worker, ref);
   }
@@ -89,7 +91,7 @@ class JobCore {
   std::map<std::string, std::string> HeldWorkers() const { return job_.roster().Held(); }
 
  private:
-  /// The turn ends: begins what follows from it.
+  /// Ends the turn: begins the activities that follow from it.
   Effects EndTurn();
 
   JobParts job_;

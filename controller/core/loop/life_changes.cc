@@ -18,7 +18,7 @@ bool Trigger(JobTrigger trigger, JobParts& job) {
   const auto next = NextJobState(state, trigger, job.life.stopping_as());
   if (!next.has_value()) return false;
   if (*next == state) return true;
-  // The hours until here count as those of the state that ends.
+  // The time until here counts for the state that ends.
   job.milestones.Count(IsActive(state), job.out.now());
   job.life.Enter(*next, job.out);
   if (IsTerminal(*next)) {
@@ -44,10 +44,10 @@ namespace {
 void Stop(Job::State as, JobTrigger trigger, JobParts& job) {
   const Job::State before = job.life.StopAs(as);
   if (!Trigger(trigger, job)) {
-    job.life.StopAs(before);  // it stops already, and as something else
+    job.life.StopAs(before);  // it stops already, with another final state
     return;
   }
-  // A job without workers has ended in that very call.
+  // A job without workers has already ended in that call.
   if (job.life.state() != Job::STATE_STOPPING) return;
   for (const std::string& line :
        LearningSummary(job.spec(), job.out.step(), job.milestones.learning())) {
@@ -63,7 +63,7 @@ void Stop(Job::State as, JobTrigger trigger, JobParts& job) {
 }  // namespace
 
 void Fail(const absl::Status& status, JobParts& job) {
-  // The first error counts: what fails after it follows from it.
+  // The first error counts, because later ones follow from it.
   if (IsTerminal(job.life.state()) || job.life.state() == Job::STATE_STOPPING) return;
   job.life.NoteError(status);
   Stop(Job::STATE_FAILED, JobTrigger::kFail, job);
@@ -89,10 +89,10 @@ void RecoverTrainer(const std::string& role, const std::string& reason, JobParts
       what, "; it restarts from step ", job.out.step(),
       lost_steps > 0 ? absl::StrCat(", ", lost_steps, " steps are redone") : std::string()));
   Trigger(JobTrigger::kTrainerLost, job);
-  // A job that pauses stands at its checkpoint now, which is all that the pause waited for.
+  // A pausing job is back at its checkpoint now, and the pause waited only for that.
   if (job.life.state() == v1::Job::STATE_PAUSING) return ReleaseAll(job);
   job.Switch(Activity::kSetUp);
-  // What trains with it goes back to the same checkpoint.
+  // All groups that train go back to the same checkpoint.
   for (const Group& group : job.groups.all()) {
     if (group.trains && job.roster().AnyIn(group.role, SlotState::kReady)) {
       FormAnew(group, job.Roles());
@@ -106,13 +106,14 @@ void Cancel(JobParts& job) { Stop(Job::STATE_CANCELLED, JobTrigger::kCancel, job
 
 void Pause(JobParts& job) {
   if (job.life.state() == Job::STATE_PAUSING) {
-    // It was to be resumed as soon as it rests. The newest request counts: it stays at rest.
+    // The job was to be resumed as soon as it was paused. The newest request counts: it stays
+    // paused.
     job.life.StopAs(Job::STATE_CANCELLED);
     job.out.Do(PutJob{});
   }
   const bool set_up = job.life.state() == Job::STATE_RUNNING;
   if (!Trigger(JobTrigger::kPause, job) || job.life.state() != Job::STATE_PAUSING) return;
-  if (!set_up) return ReleaseAll(job);  // nothing is ahead of the checkpoint
+  if (!set_up) return ReleaseAll(job);  // nothing was done since the checkpoint
   job.Then(FollowUp::kAdvance);
 }
 
@@ -123,13 +124,13 @@ void Resume(JobParts& job) {
   }
   if (NextJobState(job.life.state(), JobTrigger::kResume, job.life.stopping_as()).has_value() &&
       IsTerminal(job.life.state())) {
-    // It failed or was cancelled, and goes on as after the loss of its trainer. What stopped it may
-    // have been any part of it, so all of them begin anew.
+    // The job failed or was cancelled, and goes on as after the loss of its trainer. Any part of it
+    // may have caused the stop, so all of them begin anew.
     job.life.ForgetEnd();
     job.life.StopAs(Job::STATE_CANCELLED);
     job.data.Forget();
     RollBack(job);
-    job.versions.Unpublish();  // what the rollouts can get may be what failed
+    job.versions.Unpublish();  // the published version may be the one that failed
     job.slots.ForgetAllFailures();
     job.groups.ForgetAllFailures();
   }
@@ -145,13 +146,13 @@ void Yield(const YieldRequested& event, JobParts& job) {
   if (!job.life.runs() || job.roster().AnyIn(SlotState::kReleasing)) return;
   const bool set_up =
       job.life.state() == Job::STATE_RUNNING || job.life.state() == Job::STATE_PAUSING;
-  // A job that its user pauses rests afterwards; any other one queues.
+  // A job that its user pauses stays paused afterwards; any other job queues.
   if (job.life.state() != Job::STATE_PAUSING) {
     Trigger(JobTrigger::kPause, job);
     job.life.StopAs(Job::STATE_QUEUED);  // CheckReleased resumes it
   }
   const std::string reason = absl::StrCat("the job gives its workers back: ", event.reason);
-  // The workers take the weights with them, so what came after the checkpoint is lost.
+  // The weights leave with the workers, so the work after the checkpoint is lost.
   if (set_up) return RecoverTrainer("", reason, job);
   job.out.Warn(absl::StrCat(reason, "; it waits for workers again"));
   ReleaseAll(job);
@@ -162,8 +163,8 @@ void Yield(const YieldRequested& event, JobParts& job) {
 void ReleaseAll(JobParts& job) {
   job.Switch(Activity::kNone);
   job.out.Do(NeedWorkers{});  // or what it gives back would be granted to it again
-  // Something may run while the job pauses. It is begun anew when the job is resumed: what runs of
-  // each role of a worker, before the worker leaves them all.
+  // Tasks may run while the job pauses, and begin anew when it is resumed. So each role's tasks are
+  // taken back before the worker leaves its roles.
   for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.state == SlotState::kEmpty) continue;
     TakeTasksBack(job.scheduler, slot.role, slot.worker, "the job pauses", job.out);
@@ -174,7 +175,7 @@ void ReleaseAll(JobParts& job) {
   }
   job.ahead.Clear();
   job.slots.ReleaseAll(job.out);
-  // The job gives its ranks back, so no rank waits for another.
+  // The job gives all ranks back, so no rank waits for another.
   for (const Group& group : job.groups.all()) job.groups.ForgetBroken(group);
   job.out.Do(PutJob{});
   CheckReleased(job);
@@ -183,7 +184,7 @@ void ReleaseAll(JobParts& job) {
 void CheckReleased(JobParts& job) {
   if (job.life.state() != Job::STATE_STOPPING && job.life.state() != Job::STATE_PAUSING) return;
   if (!job.roster().Held().empty()) return;
-  // Its user, or the queue, wanted it to go on while it still gave its workers back.
+  // The user or the queue wanted the job to go on while it was still giving its workers back.
   const bool resume =
       job.life.state() == Job::STATE_PAUSING && job.life.stopping_as() == Job::STATE_QUEUED;
   Trigger(JobTrigger::kReleased, job);

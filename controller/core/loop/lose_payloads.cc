@@ -13,9 +13,10 @@
 namespace baton::controller {
 namespace {
 
-// A rank may have made the step already: no rank then holds the weights that the batch was for.
+// A rank may have made the update already; then the ranks no longer all hold the weights that the
+// batch was for.
 void LoseUpdate(const PayloadLost& event, JobParts& job) {
-  // A disk that loses each batch would send the job back for ever.
+  // A disk that loses every batch would send the job back for ever.
   if (job.work.LoseBatch(job.out.step() + 1) > job.options.max_attempts &&
       !Mutant("lost-batches-without-end")) {
     return Fail(absl::DataLossError(absl::StrCat(
@@ -27,8 +28,8 @@ void LoseUpdate(const PayloadLost& event, JobParts& job) {
   RecoverTrainer("", "the batch of the trainer's update is lost", job);
 }
 
-// The trajectories whose payloads are lost; of another serial: it was generated again meanwhile. An
-// error: one is lost too often.
+// The trajectories whose payloads are lost. One with another serial was generated again meanwhile.
+// An error: one was lost too often.
 absl::StatusOr<std::vector<TrajectoryInfo*>> LostTrajectories(const PayloadLost& event,
                                                               JobParts& job) {
   std::vector<TrajectoryInfo*> lost;
@@ -45,7 +46,7 @@ absl::StatusOr<std::vector<TrajectoryInfo*>> LostTrajectories(const PayloadLost&
   return lost;
 }
 
-// Its group is not complete any more.
+// The trajectory's group is not complete any more.
 void LeaveGroup(const TrajectoryInfo& trajectory, JobParts& job) {
   if (trajectory.purpose == v1::PURPOSE_EVAL) return;
   if (trajectory.drawn) UndrawBatch("its batch lacks a response", job);
@@ -62,14 +63,14 @@ void LosePayloads(const PayloadLost& event, JobParts& job) {
   }
   const bool loses_batch = LosesBatch(event, job);
   if (loses_batch) {
-    // What is lost is generated again as part of the work.
+    // The lost responses are generated again as part of the work.
     if (job.commands.Any(TaskKind::kUpdate)) {
       LoseUpdate(event, job);
     } else {
       GiveBatchBack("its batch lacks a response", job);
     }
   }
-  // The ranks of an update read payloads too; of kind sft the data files are the payloads.
+  // The ranks of an update read payloads too. In a job of kind sft the data files are the payloads.
   if (!job.work.begun() || !job.is_rl() || !IsActive(job.life.state())) return;
   const absl::StatusOr<std::vector<TrajectoryInfo*>> lost = LostTrajectories(event, job);
   if (!lost.ok()) return Fail(lost.status(), job);
@@ -82,7 +83,7 @@ void LosePayloads(const PayloadLost& event, JobParts& job) {
     LeaveGroup(*trajectory, job);
     job.scheduler.GenerateAnew(*trajectory, job.Work());
   }
-  // Another batch will be built.
+  // The batch will be built again.
   if (loses_batch && job.doing.Is(Activity::kBatch)) job.Switch(Activity::kGenerate);
   job.out.Do(PutJob{});
   job.Then(FollowUp::kAdvance);

@@ -1,4 +1,4 @@
-// What follows when the experience log cannot give payloads back.
+// Recovery from payloads that the experience log cannot give back.
 #ifndef BATON_CONTROLLER_CORE_LOOP_LOSE_PAYLOADS_H_
 #define BATON_CONTROLLER_CORE_LOOP_LOSE_PAYLOADS_H_
 
@@ -7,7 +7,8 @@
 
 namespace baton::controller {
 
-/// They are generated again, with the same draws. An update that needs one is lost.
+/// The lost payloads are generated again, for the same prompt indices. An update that needs one is
+/// lost.
 void LosePayloads(const PayloadLost& event, JobParts& job);
 
 }  // namespace baton::controller

@@ -35,14 +35,15 @@ uint64_t OldestSerial(const JobParts& job) {
   return oldest;
 }
 
-// What workers named beyond the limits is dropped; all other metrics are the controller's own.
+// Drops metrics with names from workers beyond the limits; all other metrics are the controller's
+// own.
 void DropSurplusOf(Metrics* metrics, JobParts& job) {
   const size_t dropped = DropSurplus(job.life.job().metrics(), metrics) +
                          job.scheduler.scores().TakeDroppedNames() +
                          std::exchange(job.reports.dropped_names, 0);
   if (dropped == 0) return;
   (*metrics)["training/dropped_metrics"] = static_cast<double>(dropped);
-  // Once per job is enough: the count goes on as a metric.
+  // One warning per job is enough: a metric keeps the count.
   if (job.life.job().metrics().contains("training/dropped_metrics")) return;
   job.out.Warn(absl::StrCat("workers reported ", dropped,
                             " metrics too many in one step; a job "
@@ -64,13 +65,13 @@ void AddTimes(JobParts& job, Metrics& metrics) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }
   if (!job.plan.many_versions || seconds <= 0) return;
-  // The trainer's wait for its batch says nothing of how fast rollouts are.
+  // The trainer's wait for its batch does not measure the speed of rollouts.
   double tokens = 0;
   for (const auto& [id, trajectory] : job.buffer.taken()) tokens += trajectory.tokens;
   metrics["perf/rollout_tokens_per_second"] = tokens / seconds;
 }
 
-// What was generated and scored for the step counts, whether its batch has it or not.
+// Responses that were generated and scored for the step count, whether or not its batch has them.
 void AddGivenUp(const GivenUp& given_up, Metrics& metrics) {
   const auto tokens = static_cast<double>(given_up.tokens);
   metrics["reward/errors"] += static_cast<double>(given_up.errors);
@@ -96,7 +97,7 @@ Metrics StepMetrics(JobParts& job) {
   return metrics;
 }
 
-// Groups of the batch's round that it had no place for are spent with it.
+// Groups of the round that did not fit into the batch are spent with it.
 void SpendSurplus(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   if (!job.plan.rounds) return;
@@ -121,7 +122,7 @@ void SpendBatch(JobParts& job) {
   }
 }
 
-// The next step begins.
+// Begins the next step.
 void BeginNextStep(const Metrics& metrics, JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   const auto took = metrics.find("timing_s/step"), idle = metrics.find("idle/trainer");
@@ -149,7 +150,7 @@ void FinishStep(bool updated, JobParts& job) {
     metrics["train/num_gen_batches"] = static_cast<double>(rounds);
   }
   job.idle.BeginStep();
-  // From here on the step counts: it has its number, its prompts and its algorithm's state.
+  // From here on the step counts as done: its number, prompts and algorithm state are final.
   job.out.StepDone();
   SpendBatch(job);
   job.buffer.Consume();
@@ -177,14 +178,14 @@ void FinishStep(bool updated, JobParts& job) {
 }  // namespace
 
 void BeginKeptStep(JobParts& job) {
-  if (job.replays()) return;  // its batches were there before it
+  if (job.replays()) return;  // its batches were stored before it began
   job.buffer.BeginStep(job.options.kept_steps, KeepsAllExperience(job.spec()), OldestSerial(job),
                        job.out);
 }
 
 void BeginUpdate(JobParts& job) {
   job.reports.metrics.clear();
-  // Also of a batch that filters left nothing of: the step is done, and the algorithm goes on.
+  // Also for a batch that filters left empty: the step is done, and the algorithm's state moves on.
   if (job.is_rl() && !job.replays()) {
     const absl::Status put =
         job.buffer.PutRow(job.buffer.taken(), LeastResponses(job.spec(), job.dataflow()),
@@ -192,7 +193,7 @@ void BeginUpdate(JobParts& job) {
     if (!put.ok()) return Fail(put, job);
   }
   if (job.buffer.batch().size() == 0) return FinishStep(/*updated=*/false, job);
-  // A critic that knows nothing yet would mislead the actor, so it learns alone for a while.
+  // An untrained critic would mislead the actor, so the critic learns alone for a while.
   const bool warms_up = job.out.step() < job.spec().algorithm().critic_warmup();
   for (const Group& group : job.groups.all()) {
     if (!group.trains || (warms_up && group.role == roles::kActor)) continue;
@@ -207,7 +208,7 @@ void OnGroupUpdated(const Group& group, Metrics metrics, JobParts& job) {
   for (const auto& [name, value] : metrics) job.reports.metrics[name] = value;
   job.reports.metrics["timing_s/update_" + group.role] =
       absl::ToDoubleSeconds(job.out.now() - job.doing.since());
-  if (job.commands.Any()) return job.out.Do(PutJob{});  // another group is still at it
+  if (job.commands.Any()) return job.out.Do(PutJob{});  // another group still works on the update
   FinishStep(job.out.step() >= job.spec().algorithm().critic_warmup(), job);
 }
 

@@ -1,4 +1,4 @@
-// Giving the rollouts the newest weights.
+// Publication of the newest weights to the rollouts.
 //
 // Owns nothing: PolicyVersions knows which version is newest, whether it is published, and who
 // holds it. The actor publishes to the relay, from which each rollout loads; where rollouts are the
@@ -10,10 +10,10 @@
 
 namespace baton::controller {
 
-/// Rollouts cannot get the newest weights yet.
+/// True while rollouts cannot get the newest weights.
 bool PublishDue(const JobParts& job);
 void Publish(JobParts& job);
-/// All ranks of the actor have done it. `kind`: kPublish or kToGeneration.
+/// All ranks of the actor have done the command. `kind`: kPublish or kToGeneration.
 void OnPublished(TaskKind kind, JobParts& job);
 
 }  // namespace baton::controller

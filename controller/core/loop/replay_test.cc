@@ -58,7 +58,7 @@ TEST(ChooseReplay, BeginsWhereAllThatFollowsIsKept) {
   EXPECT_THAT(Chosen(newest, 0, {}), HasSubstr("the weights after step 0 are not kept"));
   EXPECT_THAT(Chosen(newest, {}, 3), HasSubstr("no weights are kept from which step 3"));
   EXPECT_THAT(Chosen(newest, {}, 3), HasSubstr("batches and responses of steps 4-9"));
-  // A gap: what lies before it cannot be reached from there.
+  // A gap: steps after it cannot be replayed from a checkpoint before it.
   const Kept gap = {9, {1, 2, 4, 5}, {2, 3, 5}};
   EXPECT_EQ(Chosen(gap, {}, {}), "3-5 compared");
   EXPECT_EQ(Chosen(gap, {}, 2), "0-2 compared");

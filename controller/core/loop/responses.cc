@@ -19,7 +19,7 @@ namespace {
 
 using Verdict = TrajectoryScheduler::Verdict;
 
-// What its length and its draft say of later ones.
+// Notes the response's length and draft, which help to predict later ones.
 void NoteGenerated(const TaskDone& event, JobParts& job) {
   TrajectoryInfo& trajectory = job.scheduler.table().At(event.ref.subject);
   if (trajectory.purpose == v1::PURPOSE_TRAIN) {
@@ -27,14 +27,14 @@ void NoteGenerated(const TaskDone& event, JobParts& job) {
     job.prompt_groups.lengths.Note(trajectory.prompt_id, trajectory.tokens);
   }
   const uint32_t drafted = std::exchange(trajectory.drafted, 0);
-  // Of one that went on after some of its draft it is not known how much of it was judged before.
+  // If the response was resumed, it is not known how much of its draft had been judged before.
   if (drafted == 0 || trajectory.resumed > 0) return;
-  // A worker that uses no drafts accepts none, and soon nothing is refreshed.
+  // A worker that uses no drafts accepts none; then soon nothing is refreshed.
   const auto told = event.output.metrics.find(kDraftAccepted);
   const double accepted = told == event.output.metrics.end() ? 0 : told->second;
   const auto updates =
       Staleness(job.versions.known(), trajectory.draft_version, trajectory.policy_version);
-  // Whatever number a worker says, NaN as well.
+  // A worker may report any number, even NaN.
   const bool some = accepted > 0;
   job.outdated.refresh.NoteJudged(
       drafted, some ? static_cast<uint32_t>(std::min<double>(drafted, accepted)) : 0,
@@ -52,13 +52,14 @@ void NoteProgress(const TaskDone& event, JobParts& job) {
   NoteGroupReady(found->draw, job);
 }
 
-// The rollout holds another version after all; it loads the right one.
+// The rollout holds another version than expected; it loads the right one.
 Verdict OnWrongVersion(const TaskDone& event, JobParts& job) {
   const RoleSlot& slot = *job.roster().Find(event.worker, roles::kRollout);
   job.versions.replicas().Hold(job.slots.IndexOf(slot), 0);
   job.rollouts().SetEnabled(event.worker, false);
   job.rollouts().SetVersion(event.worker, 0);
-  // The ranks gather it anew: of all that one gathering fails, the first counts.
+  // The ranks gather the weights anew. If one gathering fails many responses, only the first
+  // counts.
   if (job.roster().hybrid() && job.versions.Unpublish() &&
       job.slots.CountFailure(slot) >= job.options.max_attempts) {
     return {Verdict::Next::kFails,
@@ -107,7 +108,7 @@ void OnGenerated(const TaskDone& event, JobParts& job) {
   if (job.roster().hybrid()) {
     job.slots.ForgetFailures(*job.roster().Find(event.worker, roles::kRollout));
   }
-  // An idle rollout loads the weights that came while it worked.
+  // An idle rollout loads weights that came while it worked.
   if (job.rollouts().load(event.worker) == 0) LoadWeights(job);
   NoteProgress(event, job);
 }
@@ -124,12 +125,13 @@ void OnScored(const TaskDone& event, bool late, JobParts& job) {
 
 void CheckResponseDeadlines(JobParts& job) {
   const absl::Duration stall = job.options.generate_stall;
-  // Asked before the stalled ones are taken back: afterwards such a worker runs nothing.
+  // Asked before the stalled responses are taken back, because afterwards such a worker runs
+  // nothing.
   const std::vector<std::string> silent = job.rollouts().watch().SilentSince(job.out.now() - stall);
   const absl::Status status =
       job.scheduler.generations().CheckStalls(job.scheduler.Work(), job.Work());
   if (!status.ok()) return Fail(status, job);
-  // A worker that let all its generations stall hangs itself, and would take new ones in vain.
+  // A worker whose generations all stalled hangs itself, and would take new ones in vain.
   for (const std::string& worker : silent) {
     Evict(worker, absl::StrCat("it did not answer for ", absl::FormatDuration(stall)), job);
   }

@@ -1,7 +1,6 @@
-// What follows from each response of the work: from its generation, its scores, and from those that
-// do not come.
+// Handling of responses: of their generation and their scores, and of results that do not come.
 //
-// The trajectories are the scheduler's; this says what follows for the rest of the job.
+// The scheduler owns the trajectories; the functions here say what follows for the rest of the job.
 #ifndef BATON_CONTROLLER_CORE_LOOP_RESPONSES_H_
 #define BATON_CONTROLLER_CORE_LOOP_RESPONSES_H_
 
@@ -10,8 +9,8 @@
 
 namespace baton::controller {
 
-/// The result of a generation or a score that the job waits for. `late`: no worker answered,
-/// and the attempt is given up.
+/// The result of a generation or a score that the job waits for. `late`: no worker answered, so the
+/// attempt is given up.
 void OnGenerated(const TaskDone& event, JobParts& job);
 void OnScored(const TaskDone& event, bool late, JobParts& job);
 /// Generations that do not move, and scores that are due, go to other workers.

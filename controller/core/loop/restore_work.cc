@@ -62,7 +62,7 @@ void RestoreWork(JobParts& job) {
   job.buffer.found().Clear();
   BeginKeptStep(job);
   JudgeRestoredGroups(job);
-  // Before anything is given out: a task that a worker still runs is not begun a second time.
+  // Before tasks are given out, so that a task that a worker still runs is not begun a second time.
   AdoptRunning(job);
   job.work.early().Replay(/*commands=*/false,
                           [&](const TaskDone& early) { RouteResult(early, job); });

@@ -1,4 +1,4 @@
-// The work that a restarted controller goes on with.
+// Restoration of the work in progress after a restart.
 #ifndef BATON_CONTROLLER_CORE_LOOP_RESTORE_WORK_H_
 #define BATON_CONTROLLER_CORE_LOOP_RESTORE_WORK_H_
 
@@ -7,12 +7,12 @@
 
 namespace baton::controller {
 
-/// A trajectory row of an earlier controller belongs to what is open.
+/// True if a trajectory row of an earlier controller belongs to an open group or evaluation.
 bool IsOfOpenWork(const store::v1::TrajectoryRow& row, const JobParts& job);
 /// A row of a group that the step in progress has given up: its errors still count.
 void RecallGivenUp(const store::v1::TrajectoryRow& row, JobParts& job);
-/// The data are read: makes the trajectories of all that is open, as far as they are stored. What
-/// workers still run or have just finished finds its place.
+/// The data are read: makes the trajectories of all open groups and evaluations, with their stored
+/// state, and assigns to them what workers still run or have just finished.
 void RestoreWork(JobParts& job);
 
 }  // namespace baton::controller

@@ -8,11 +8,11 @@
 
 namespace baton::controller {
 
-// Acknowledges a result even if the job does not wait for it. Otherwise its worker would send it
+// Acknowledges a result even if the job does not wait for it. Otherwise the worker would send it
 // again each time it attaches.
 void RouteResult(const TaskDone& event, JobParts& job) {
   if (event.role_lost && event.ref.kind != TaskKind::kReleaseRole) {
-    // Whatever it was asked, the answer is about the worker: what it held for the job is gone.
+    // Whatever the task was, this answer says that the worker lost what it held for the job.
     job.out.Do(AckResult{event.worker, event.ref});
     if (!job.Wants(event.worker, event.ref)) return;
     return Evict(event.worker,
@@ -37,7 +37,8 @@ void RouteResult(const TaskDone& event, JobParts& job) {
     case TaskKind::kGenerate:
     case TaskKind::kScore:
       if (!job.Wants(event.worker, event.ref)) break;
-      // Not acknowledged: a controller that restarts before the trajectories stand hears it again.
+      // Not acknowledged, so a controller that restarts before the trajectories are restored gets
+      // it again.
       if (!job.work.begun()) return job.work.early().NoteResult(event);
       if (event.ref.kind == TaskKind::kGenerate) {
         OnGenerated(event, job);
@@ -55,7 +56,8 @@ void RouteResult(const TaskDone& event, JobParts& job) {
     case TaskKind::kToGeneration:
     case TaskKind::kSaveCheckpoint:
       if (!job.Wants(event.worker, event.ref)) break;
-      // A restored update counts once its batch is rebuilt: the step's metrics come from both.
+      // The result of a restored update counts once its batch is rebuilt, because the step's
+      // metrics come from both.
       if (event.ref.kind == TaskKind::kUpdate && !job.doing.Is(Activity::kUpdate)) {
         return job.work.early().NoteResult(event);
       }

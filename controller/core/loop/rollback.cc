@@ -29,7 +29,8 @@ void GiveBatchBack(const std::string& reason, JobParts& job) {
     job.scheduler.table().Add(std::move(trajectory));
     job.scheduler.table().CountReady();
   }
-  // Of a batch that a restart has not taken yet, what was made at its draw is of no use either.
+  // For a restored batch that was not taken yet, the scores made when it drew its groups are
+  // dropped too.
   StepBatch& batch = job.batch;
   batch.drawn.insert(batch.drawn.end(), batch.taken.begin(), batch.taken.end());
   batch.taken.clear();
@@ -62,7 +63,7 @@ void CloseWork(const std::string& reason, JobParts& job) {
 
 int64_t RollBack(JobParts& job) {
   const std::string reason = "the trainer restarts from its checkpoint";
-  // Tasks and commands name the old step, so they are stopped before the step changes.
+  // Tasks and commands name the step, so they are stopped before the step changes.
   if (job.plan.keeps_groups || Mutant("work-outlives-rollback")) {
     GiveBatchBack(reason, job);
     const bool undone = job.evaluation.pin().step > job.milestones.way_back();
@@ -82,7 +83,8 @@ int64_t RollBack(JobParts& job) {
   job.prompt_groups.draws.RollBack();
   job.buffer.RollBack(job.scheduler.table().all(), job.plan.keeps_groups,
                       job.milestones.RollBack().algorithm, KeepsAllExperience(job.spec()), job.out);
-  // Rollouts go on meanwhile with the weights that they have, where these may be learned from.
+  // Meanwhile rollouts go on with the weights that they have, if responses of these may be learned
+  // from.
   if (!job.plan.many_versions) job.versions.Unpublish();
   return lost_steps;
 }

@@ -24,32 +24,33 @@ bool SetUpDone(const JobParts& job) {
   return job.data.loaded() && AreSetUp(job.roster(), job.groups, goes_on);
 }
 
-// What the next step may depend on: whether the job ends, and which checkpoint is its best.
+// True if the next step may depend on an evaluation: it may end the job, or choose the best
+// checkpoint.
 bool AwaitsEvaluations(const v1::TrainerSpec& trainer) {
   return absl::StartsWith(trainer.keep_best(), "val") ||
          absl::StartsWith(trainer.early_stop().metric(), "val");
 }
 
-// The trainer waits, and goes on with what it waits for since.
+// The trainer waits in this activity; its time counts from the beginning of the wait.
 void Wait(Activity activity, JobParts& job) {
   if (!job.doing.Is(activity)) job.Switch(activity);
 }
 
-// The trainer is free. True: it waits for the evaluation that is under way.
+// Called when the trainer is free. True: it waits for the evaluation under way.
 bool TendEvaluation(bool pausing, JobParts& job) {
   const int64_t step = job.out.step();
   const auto evaluates_this = [&] {
     return job.evaluation.active() && job.evaluation.pin().step == step;
   };
   const bool due = EvaluationDue(job) && !evaluates_this();
-  // One at a time: a second one would need a second version that rollouts keep.
+  // One evaluation at a time, because a second one would need rollouts to keep a second version.
   if (due && !job.evaluation.active() && !pausing) BeginEvaluation(job);
   if (!job.evaluation.active()) return false;
   return job.plan.evaluation_blocks || (due && !evaluates_this()) || pausing ||
          job.milestones.AtEnd(step) || AwaitsEvaluations(job.spec().trainer());
 }
 
-// Between two steps. True: the trainer is busy, or the job is over.
+// Called between two steps. True: the trainer is busy, or the job is over.
 bool TendMilestones(JobParts& job) {
   const int64_t step = job.out.step();
   if (!job.milestones.AtEnd(step)) job.milestones.EndWhenOutOfTime();
@@ -58,7 +59,7 @@ bool TendMilestones(JobParts& job) {
     Wait(Activity::kEvaluate, job);
     return true;
   }
-  // After the evaluation: whether a step is the best one is known by then.
+  // After the evaluation, because only then it is known whether the step is the best one.
   if (job.milestones.SaveDue(step, pausing)) {
     job.Switch(Activity::kNone);
     BeginSave(job);
@@ -110,7 +111,7 @@ void Advance(JobParts& job) {
   if (!SetUpDone(job)) {
     if (!TrainerWorks(job)) Wait(Activity::kSetUp, job);
   } else if (update_restored) {
-    // A restart in the middle of an update: its batch is made of the same responses.
+    // After a restart in the middle of an update, its batch is built from the same responses.
     if (TakeRestoredBatch(job)) BuildBatchOf(job);
   } else if (!TrainerWorks(job)) {
     TendTrainer(job);

@@ -1,15 +1,15 @@
-// What a job does next.
+// Choice of a job's next activity.
 //
-// Plans nothing. `Advance` looks at what is true (which version is published, which step was
-// evaluated, which was saved) and begins the first activity that is due:
+// There is no stored plan. `Advance` looks at the job's state (which version is published, which
+// step was evaluated, which was saved) and begins the first activity that is due:
 //
 //   trainer:  set up? -> publish? -> evaluate? -> save? -> at the end? -> pausing? -> a batch?
 //   rollouts: take the newest weights when idle; begin prompt groups as StepPlan says
 //
-// It is called whenever something may have become true. So a restart and a rollback need no paths
-// of their own: what they left undone is due. Of a synchronous job the trainer waits for an
-// evaluation and for the responses of its step; of an asynchronous one rollouts go on beside it,
-// and it waits for them only while no batch is complete.
+// It is called whenever an activity may have become due. So a restart and a rollback need no code
+// paths of their own: unfinished activities are due again. In a synchronous job the trainer waits
+// for an evaluation and for the responses of its step; in an asynchronous job rollouts go on during
+// training, and the trainer waits for them only while no batch is complete.
 #ifndef BATON_CONTROLLER_CORE_LOOP_STEP_LOOP_H_
 #define BATON_CONTROLLER_CORE_LOOP_STEP_LOOP_H_
 

@@ -29,7 +29,7 @@ void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running
   }
 }
 
-// A worker came back that plays a role of the work. `first_time`: since a controller began.
+// A worker that plays a role of the work came back. `first_time`: since this controller started.
 void ResumeResponses(const WorkerBack& event, bool first_time, JobParts& job) {
   if (first_time) {
     job.work.early().NoteTasks(event);
@@ -54,15 +54,15 @@ void PlaceWorker(const WorkerGranted& event, JobParts& job) {
   const bool wanted = state == Job::STATE_QUEUED || state == Job::STATE_STARTING ||
                       state == Job::STATE_RUNNING || state == Job::STATE_RECOVERING ||
                       (state == Job::STATE_PAUSING && !job.roster().AnyIn(SlotState::kReleasing));
-  // The queue may answer a need that the job no longer has.
+  // The grant may answer a need that the job no longer has.
   if (!wanted) return job.out.Do(ReturnWorker{event.worker});
   const std::vector<const RoleSlot*> worker_slot = job.slots.Place(event, job.out.now());
   if (worker_slot.empty()) return job.out.Do(ReturnWorker{event.worker});
   if (state == Job::STATE_QUEUED) {
-    // The first worker: from here on the job holds something, so it reads its data.
+    // With its first worker the job reads its data.
     job.life.NoteStart(job.out.now());
     Trigger(JobTrigger::kWorkersGranted, job);
-    // A job that goes on has responses, whose prompts it needs at once.
+    // A job that goes on has responses, and needs their prompts at once.
     const bool goes_on =
         job.out.step() > 0 || !job.prompt_groups.draws.open().empty() || job.evaluation.active();
     if (!job.data.loaded() && !job.data.loading()) job.data.Load(goes_on, job.out);
@@ -93,7 +93,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
   }
   if (!ready) return;
   if (works) ResumeResponses(event, first_time, job);
-  // Now it is known what it runs: a command of a shared pool waits for that.
+  // Now it is known what the worker runs; a command of a shared pool waits for that.
   for (const RoleSlot* slot : job.roster().Of(event.worker)) {
     SendMissedCommand(*slot, job.Commands());
   }
@@ -105,7 +105,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
 
 void OnRoleTask(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   if (event.ref.kind == TaskKind::kReleaseRole) {
-    // Whatever it answers: there is no second way to leave a role.
+    // Whatever the answer: the worker counts as having left the role.
     job.slots.Leave(slot, job.versions, job.out);
     job.out.Do(PutJob{});
     return CheckReleased(job);
@@ -120,7 +120,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   if (event.status.ok()) {
     job.slots.ForgetFailures(slot);
     job.versions.replicas().Loaded(index);
-    // A newer version may have been published while it loaded this one.
+    // A newer version may have been published while the worker loaded this one.
     LoadWeights(job);
     job.versions.NoteWhenAllHold(job.roster(), job.out.now());
     return job.Then(FollowUp::kGiveOut);
@@ -136,7 +136,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
           absl::StrCat(job.evaluation.name(), " is given up: the relay no longer has its weights"));
       DropEvaluation("the relay no longer has its weights", job);
     }
-    // It is not wanted any more: a newer one came meanwhile.
+    // This version is not wanted any more: a newer one came meanwhile.
     const uint64_t served = job.versions.served();
     if (served != 0 && version != served) return job.Then(FollowUp::kAdvance);
     job.versions.Unpublish();  // the actor publishes it again
@@ -159,7 +159,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
   job.scheduler.queues().ForgetSamples(worker);
   job.work.early().Forget(worker);
   job.ahead.Forget(worker);
-  // A job that gives its workers back has nothing left that the loss could harm.
+  // The loss does no harm to a job that is giving its workers back.
   if (loss->releasing || job.life.state() == Job::STATE_STOPPING) {
     job.out.Do(PutJob{});
     return CheckReleased(job);
@@ -168,12 +168,12 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
   for (const std::string& role : loss->roles) {
     TakeTasksBack(job.scheduler, role, worker, /*stop=*/"", job.out);
   }
-  // First the way back, which changes the step; then groups meet for the step that is next.
+  // First the rollback, which changes the step; then groups meet for the step that is next.
   if (!loss->trained.empty()) RecoverTrainer(loss->trained, reason, job);
   for (const std::string& role : loss->roles) {  // without it: the ranks that are left wait
     if (const Group* group = job.groups.Find(role)) FormAnew(*group, job.Roles());
   }
-  // For a worker that moves the queue has found a replacement.
+  // If the worker moves, the queue has already found a replacement.
   if (IsActive(job.life.state()) && !job.roster().AnyIn(SlotState::kReleasing) && !moves) {
     job.out.Do(NeedOf(job.roster(), job.groups));
   }
@@ -182,7 +182,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
 }
 
 void Evict(const std::string& worker, const std::string& reason, JobParts& job) {
-  // The queue thinks of it as silent: it gets no new work at once.
+  // The queue counts the worker as silent, so it gets no new work at once.
   job.out.Do(ReturnWorker{worker, ReturnReason::kSilent});
   LoseWorker(worker, reason, /*moves=*/false, job);
 }
@@ -192,7 +192,7 @@ void DrainSlow(StragglerDetector& stragglers, const std::string& role, const std
   const auto slow = stragglers.EndPhase(job.out.now());
   if (!slow.has_value() || job.roster().Find(slow->worker, role) == nullptr) return;
   for (const RoleSlot* slot : job.roster().Of(slow->worker)) {
-    // A rank is not drained: its group would go back to the checkpoint, which costs more.
+    // A rank is not drained, because its group would go back to the checkpoint, which costs more.
     if (job.groups.Find(slot->role) != nullptr) return;
   }
   job.out.Do(ReturnWorker{slow->worker, ReturnReason::kSlow});
@@ -211,15 +211,15 @@ void OnGroupBroken(const Group& group, const TaskDone& event, JobParts& job) {
   if (!status.ok()) Fail(status, job);
 }
 
-// A rank may notice the loss of another one before the lease of that one ends. By now the lease has
+// A rank may notice the loss of another rank before that rank's lease ends. By now the lease has
 // ended, or no rank is lost.
 void CheckGroups(JobParts& job) {
   for (const Group& group : job.groups.all()) {
     const auto reason = job.groups.TakeBroken(group, job.options.regroup_delay, job.out.now());
     if (!reason.has_value()) continue;
     if (group.trains && job.roster().AnyIn(group.role, SlotState::kReady)) {
-      // Some ranks may have made the update and others not: only the checkpoint is common ground.
-      RecoverTrainer(group.role, *reason, job);  // which forms it anew, and what trains with it
+      // Some ranks may have made the update and others not, so all go back to the checkpoint.
+      RecoverTrainer(group.role, *reason, job);  // forms all groups that train anew
     } else {
       FormAnew(group, job.Roles());
     }
@@ -229,15 +229,15 @@ void CheckGroups(JobParts& job) {
 // ---- Deadlines ----------------------------------------------------------------------------------
 
 void CheckSlotDeadlines(JobParts& job) {
-  // An eviction may change any slot, so each one is looked at when its turn comes.
+  // An eviction may change any slot, so each slot is looked up when its turn comes.
   const auto next = [&](size_t from) {
     return NextLate(job.roster(), from, job.versions, job.options, job.out.now());
   };
   for (auto late = next(0); late.has_value(); late = next(late->slot + 1)) {
     const RoleSlot& slot = job.roster().slots()[late->slot];
     if (late->kind == TaskKind::kReleaseRole) {
-      // The job waits for nobody when it ends. The queue does: no other job gets the worker before
-      // it has left.
+      // A job that ends does not wait for its workers. The queue does: no other job gets the worker
+      // before it has left.
       job.out.Warn(absl::StrCat("worker ", slot.worker, " did not release the role ", slot.role,
                                 " within ", absl::FormatDuration(job.options.release_deadline),
                                 "; the job gives it back anyway"));

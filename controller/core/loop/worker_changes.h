@@ -1,9 +1,9 @@
-// What follows when a worker of a job comes, answers for its role, comes back, or is lost.
+// Changes of a job's workers: one comes, answers for its role, comes back, or is lost.
 //
-// Owns nothing: what is true of a slot stands in WorkerSlots, of a group in RankGroups. A worker
-// leaves in one of four ways. It is lost (its lease ran out), it is evicted (it lives, but let a
-// deadline pass or does not hold its role), it is drained (it is slower than its peers), or it
-// moves to another worker slot. All of them end in LoseWorker.
+// Owns nothing: WorkerSlots has the state of slots, RankGroups that of groups. A worker leaves in
+// one of four ways. It is lost (its lease ran out), it is evicted (it lives, but let a deadline
+// pass or does not hold its role), it is drained (it is slower than its peers), or it moves to
+// another worker slot. All of them end in LoseWorker.
 #ifndef BATON_CONTROLLER_CORE_LOOP_WORKER_CHANGES_H_
 #define BATON_CONTROLLER_CORE_LOOP_WORKER_CHANGES_H_
 
@@ -14,12 +14,13 @@
 
 namespace baton::controller {
 
-/// The queue gives the job a worker. One that it does not need goes back.
+/// The queue gives the job a worker. A worker that the job does not need goes back.
 void PlaceWorker(const WorkerGranted& event, JobParts& job);
 /// A worker attaches again within its lease.
 void TakeBackWorker(const WorkerBack& event, JobParts& job);
 
-/// Workers that came back before the work stood told what they run; it stays with them.
+/// Workers that came back before the work was restored reported what they run; they keep these
+/// tasks.
 void AdoptRunning(JobParts& job);
 /// The answer to assign_role or release_role, which the slot awaits.
 void OnRoleTask(const TaskDone& event, const RoleSlot& slot, JobParts& job);
@@ -28,10 +29,10 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job);
 
 /// The worker is gone. `moves`: to another worker slot of this job.
 void LoseWorker(const std::string& worker, const std::string& reason, bool moves, JobParts& job);
-/// A worker that lives but let a deadline pass, or does not hold what it took on.
+/// Evicts a worker that is alive but let a deadline pass, or does not hold a role that it took on.
 void Evict(const std::string& worker, const std::string& reason, JobParts& job);
-/// A step is done: a worker of `role` that has been slower than its peers for
-/// long has to go. `unit`: what `pace` is measured by, for people.
+/// After a step: drains a worker of `role` that has been slower than its peers for long. `unit`:
+/// the unit of `pace`, for people.
 void DrainSlow(StragglerDetector& stragglers, const std::string& role, const std::string& unit,
                JobParts& job);
 

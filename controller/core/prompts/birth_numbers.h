@@ -1,10 +1,11 @@
-// Numbers that name the trajectories of a job, so that no task of one is taken for another's.
+// Trajectory uids: numbers that name the trajectories of a job, so that a task of one is never
+// mistaken for a task of another.
 //
-// Owns the next number. A draw that is opened gets one number for each of its trajectories, and an
-// evaluation for each of its responses; the job's row says which. So a restarted controller gives
-// each trajectory the number that it had, and tasks that workers still run stay known. Numbers are
-// taken before they leave: the turn that takes some puts the job's row. So none is given twice,
-// whatever dies.
+// Owns the next uid. A prompt group that is opened gets one uid for each of its trajectories, and
+// an evaluation one for each of its responses; the job's row says which. So a restarted controller
+// gives each trajectory the uid that it had, and tasks that workers still run stay known. The turn
+// that takes uids puts the job's row, which is stored before the uids are sent to workers. So no
+// uid is given twice, even after a crash.
 #ifndef BATON_CONTROLLER_CORE_PROMPTS_BIRTH_NUMBERS_H_
 #define BATON_CONTROLLER_CORE_PROMPTS_BIRTH_NUMBERS_H_
 
@@ -20,12 +21,12 @@ namespace baton::controller {
 
 class BirthNumbers {
  public:
-  /// A job that goes on from a checkpoint has given none yet; 0 names nothing.
+  /// A job that goes on from a checkpoint has given no uid yet; 0 is not a uid.
   void Restore(const store::v1::JobRow& row) { next_ = std::max<uint64_t>(row.next_birth(), 1); }
   /// Sets next_birth.
   void Save(store::v1::JobRow* row) const { row->set_next_birth(next_); }
 
-  /// Takes `count` numbers; returns the first.
+  /// Takes `count` uids; returns the first.
   uint64_t Take(uint64_t count, EffectSink& out) {
     out.Do(PutJob{});
     return std::exchange(next_, Mutant("births-named-twice") ? next_ : next_ + count);

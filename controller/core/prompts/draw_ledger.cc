@@ -60,7 +60,8 @@ void DrawLedger::Restore(const store::v1::JobRow& row) {
   }
 }
 
-// The row is written for every group that begins, so it says what is regular in few words.
+// The row is written for every group that begins, so runs of regular groups are stored as one
+// entry.
 void DrawLedger::Save(uint32_t per_draw, const std::set<uint64_t>& in_batch,
                       store::v1::JobRow* row) const {
   spent_.Save(row->mutable_spent());

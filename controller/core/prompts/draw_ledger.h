@@ -1,20 +1,21 @@
-// Which draws of a job are open, and which are spent.
+// The ledger of a job's prompt groups: which are open, and which are spent.
 //
-// Owns both sets. A draw is a prompt's group of responses (prompt_source.h says which prompt).
-// Groups may be complete in any order, so a cursor does not say what was trained on; the set of
-// spent draws does.
+// Owns both sets. A draw is a prompt index: it counts the prompts in the order in which the job
+// draws them (prompt_mix.h), and names the prompt's group of responses. Groups may be complete in
+// any order, so a cursor does not say what was trained on; the set of spent groups does.
 //
 // clang-format off
-//   never drawn --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good
-//      ^                   |                |
-//      +----- Reopen ------+                |
-//      +----- RollBack, if the checkpoint has not spent it
+//   not begun --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good
+//     ^                  |                |
+//     +---- Reopen ------+                |
+//     +---- RollBack, unless the ---------+
+//           checkpoint has spent it
 // clang-format on
 //
-// An open draw is under way, complete, or in a batch.
+// An open group is under way, complete, or in a batch.
 //
-// Next is the smallest draw that is neither. So after a way back the draws that are made again come
-// first, and no prompt is skipped or trained on twice.
+// Next is the smallest prompt index that is neither open nor spent. So after a rollback the groups
+// that are made again come first, and no prompt is skipped or trained on twice.
 #ifndef BATON_CONTROLLER_CORE_PROMPTS_DRAW_LEDGER_H_
 #define BATON_CONTROLLER_CORE_PROMPTS_DRAW_LEDGER_H_
 
@@ -27,14 +28,14 @@
 
 namespace baton::controller {
 
-/// A set of draws, as ranges.
+/// A set of prompt indices, as ranges.
 class DrawSet {
  public:
   void Add(uint64_t draw);
   bool Contains(uint64_t draw) const { return Skip(draw) != draw; }
-  /// The smallest draw from `draw` on that is not in the set.
+  /// The smallest prompt index from `draw` on that is not in the set.
   uint64_t Skip(uint64_t draw) const;
-  /// Draws in it.
+  /// Number of prompt indices in the set.
   uint64_t size() const { return size_; }
 
   void Restore(const google::protobuf::RepeatedPtrField<store::v1::DrawRange>& rows);
@@ -48,59 +49,59 @@ class DrawSet {
 class DrawLedger {
  public:
   void Restore(const store::v1::JobRow& row);
-  /// Sets spent, saved_spent and open_draws. `per_draw`: trajectories of a draw; `in_batch`: the
-  /// draws that the update under way learns from.
+  /// Sets spent, saved_spent and open_draws. `per_draw`: trajectories of a group; `in_batch`: the
+  /// groups that the update under way learns from.
   void Save(uint32_t per_draw, const std::set<uint64_t>& in_batch, store::v1::JobRow* row) const;
 
-  /// The draw to begin next.
+  /// The group to begin next.
   uint64_t Next();
-  /// It is begun; its trajectories have the birth numbers from `first_birth` on.
+  /// The group is begun; its trajectories have the uids from `first_birth` on.
   void Open(uint64_t draw, uint64_t first_birth) {
     open_[draw] = first_birth;
     ++changes_;
   }
-  /// It is begun anew later, under other birth numbers.
+  /// The group will be begun again later, with other trajectory uids.
   void Reopen(uint64_t draw);
-  /// It is done with.
+  /// The group is not needed any more.
   void Spend(uint64_t draw);
-  /// A response of an open draw is given up: the draw goes on without.
+  /// A response of an open group is given up: the group goes on without it.
   void GiveUp(uint64_t draw, uint32_t sample) { given_up_[draw].insert(sample); }
   /// Nothing is open any more.
   void CloseAll();
 
-  /// By draw: the first birth number of its trajectories.
+  /// The first trajectory uid of each open group.
   const std::map<uint64_t, uint64_t>& open() const { return open_; }
-  /// The samples of an open draw that were given up.
+  /// The samples of an open group that were given up.
   std::set<uint32_t> given_up(uint64_t draw) const {
     const auto found = given_up_.find(draw);
     return found == given_up_.end() ? std::set<uint32_t>() : found->second;
   }
-  /// The draws that may be begun next: those from Next on that are neither open nor spent, up to
-  /// the end of its window. Windows have `window` draws each, at least 1.
+  /// The groups that may be begun next: those from Next on that are neither open nor spent, up to
+  /// the end of Next's window. Windows have `window` prompt indices each, at least 1.
   std::vector<uint64_t> Window(uint64_t window);
-  /// The first `count` draws that are neither open nor spent.
+  /// The first `count` groups that are neither open nor spent.
   std::vector<uint64_t> Upcoming(uint64_t count);
-  /// Open draws before `draw`.
+  /// Number of open groups before `draw`.
   uint64_t OpenBefore(uint64_t draw) const;
   uint64_t spent() const { return spent_.size(); }
-  /// Grows with each change of what is open or spent.
+  /// Grows with each change of the open or spent groups.
   uint64_t changes() const { return changes_; }
-  /// The draw is open, and that number is one of the `per_draw` of its trajectories.
+  /// True if the group is open, and one of its `per_draw` trajectories has this uid.
   bool Has(uint64_t draw, uint64_t birth, uint32_t per_draw) const;
-  /// Some open draw has that number.
+  /// True if some open group has a trajectory with this uid.
   bool HasBirth(uint64_t birth, uint32_t per_draw) const;
 
-  /// A checkpoint is being completed; it is complete.
+  /// Cut: a checkpoint is being completed. Saved: it is complete.
   void Cut() { cut_ = spent_; }
   void Saved() { saved_ = cut_; }
-  /// The job goes back to its newest checkpoint. What is open stays so.
+  /// The job goes back to its newest checkpoint. Open groups stay open.
   void RollBack();
 
  private:
   DrawSet spent_, saved_, cut_;
   std::map<uint64_t, uint64_t> open_;
-  std::map<uint64_t, std::set<uint32_t>> given_up_;  // by open draw
-  uint64_t next_ = 0;                                // no smaller draw is Next
+  std::map<uint64_t, std::set<uint32_t>> given_up_;  // by open group
+  uint64_t next_ = 0;                                // Next is not smaller than this
   uint64_t changes_ = 0;
 };
 

@@ -19,7 +19,7 @@ FileTurns::FileTurns(const std::vector<double>& weights) : files_(weights.size()
     add({static_cast<uint64_t>(std::max<int64_t>(1, std::llround(weight * 1e6))), 0, 0});
   }
   while (roots.size() > 1) {
-    // The heavier one has the first turn; of equal ones, the first.
+    // The heavier child has the first turn; if both are equal, the first child.
     auto [right_weight, right] = *roots.begin();
     roots.erase(roots.begin());
     auto [left_weight, left] = *roots.begin();

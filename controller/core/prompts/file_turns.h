@@ -1,5 +1,5 @@
-// Which of several files the next prompt comes from. Each file gets a share of the draws that is
-// proportional to its weight.
+// Choice of the file that the next prompt comes from. Each file gets a share of the prompt indices
+// that is proportional to its weight.
 //
 // The files are the leaves of a Huffman tree. Each inner node divides its turns between its two
 // children: of its first k turns the left child gets k · (weight of the left) / (weight of both),
@@ -8,7 +8,7 @@
 //
 // The number of a file's turns among the first k is less than 2 away from its exact share, and less
 // than 1 where there are up to three files: each node rounds by 1/2 at most, and its children get
-// only their shares of that error. Heavy files are near the root, so few roundings reach them.
+// only their shares of that error. Heavy files are near the root, so few roundings affect them.
 #ifndef BATON_CONTROLLER_CORE_PROMPTS_FILE_TURNS_H_
 #define BATON_CONTROLLER_CORE_PROMPTS_FILE_TURNS_H_
 
@@ -30,7 +30,7 @@ class FileTurns {
 
   /// Turn number `turn`, from 0.
   Turn At(uint64_t turn) const;
-  /// How many of the first `turns` turns each file has.
+  /// The number of turns that each file has among the first `turns`.
   std::vector<uint64_t> Among(uint64_t turns) const;
 
  private:

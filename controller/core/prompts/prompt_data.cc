@@ -7,10 +7,11 @@
 namespace baton::controller {
 namespace {
 
-// A job that ends makes room at any time. A try that finds none reads no file, as a rule.
+// A job may end and make room at any time. A try that finds no room usually reads no file, so it is
+// cheap.
 constexpr absl::Duration kRoomRetry = absl::Seconds(2);
 
-// They are read anew after each restart, and may have changed meanwhile.
+// The files are read anew after each restart, and may have changed meanwhile.
 absl::Status FitsMix(const DataLoaded& event, const v1::DataSpec& spec) {
   const std::vector<uint64_t>& sizes = event.train_file_sizes;
   if (spec.train_mix().empty()) return absl::OkStatus();

@@ -1,6 +1,7 @@
 // The data files of one job.
 //
-// Owns whether they are read, which prompt a draw is, and the sources of the validation prompts.
+// Owns whether the files are read, the map from prompt indices to prompts, and the sources of the
+// validation prompts.
 //
 //   unread --Load--> loading --Loaded--> loaded
 //      ^             |     ^               |
@@ -9,7 +10,7 @@
 //      |            waits--+               |
 //      +--- a failure, or Forget ----------+
 //
-// The files are read anew after every restart of the controller, for the core keeps no text.
+// The files are read anew after every restart of the controller, because the core keeps no text.
 #ifndef BATON_CONTROLLER_CORE_PROMPTS_PROMPT_DATA_H_
 #define BATON_CONTROLLER_CORE_PROMPTS_PROMPT_DATA_H_
 
@@ -31,7 +32,7 @@ class PromptData {
  public:
   /// Asks for the files. `held`: as LoadData says.
   void Load(bool held, EffectSink& out);
-  /// How many prompts they had when they were read last.
+  /// Restores the number of prompts that the files had when they were read last.
   void Restore(const store::v1::JobRow& row) { train_size_ = row.train_size(); }
   /// The answer. Returns its status; INVALID_ARGUMENT: the files do not fit data.train_mix.
   absl::Status Loaded(const DataLoaded& event, const v1::DataSpec& spec);
@@ -39,7 +40,7 @@ class PromptData {
   void Waits(const DataWaits& event, absl::Time now);
   /// At each tick.
   void Retry(EffectSink& out);
-  /// What was read counts no more.
+  /// Forgets what was read.
   void Forget() {
     loaded_ = loading_ = false;
     wait_.clear();
@@ -48,25 +49,25 @@ class PromptData {
   bool loaded() const { return loaded_; }
   bool loading() const { return loading_; }
 
-  /// What it has waited for longer than `limit`, "room for …"; "": for nothing. The job holds
-  /// workers meanwhile, which the jobs that leave no room may need.
+  /// "room for …" if the job has waited for room longer than `limit`; "" if not. Meanwhile the job
+  /// holds workers that the jobs that use up the room may need.
   std::string HasWaitedFor(absl::Time now, absl::Duration limit) const;
   /// DEADLINE_EXCEEDED once loading has taken longer than `limit`; then it is given up.
   absl::Status CheckDeadline(absl::Time now, absl::Duration limit);
-  /// Nothing could move for so long; it counts towards no deadline.
+  /// Nothing could move for `duration`, so that time counts towards no deadline.
   void Delay(absl::Duration duration, absl::Time now);
   void Explain(const std::string& job, absl::Duration limit, WaitList& waits) const;
 
-  /// The prompt of a draw. Data must be loaded.
+  /// The prompt of a prompt index. Data must be loaded.
   uint64_t PromptOf(uint64_t draw) { return prompts_.At(draw); }
   /// 0: they were never read.
   uint64_t train_size() const { return train_size_; }
-  /// What PromptOf asks; it knows the files of data.train_mix.
+  /// The map behind PromptOf; it knows the files of data.train_mix.
   const PromptMix& prompts() const { return prompts_; }
-  /// Prompts that an evaluation asks; 0 before data is loaded.
+  /// Number of prompts of an evaluation; 0 before data is loaded.
   uint64_t ValSize(const v1::DataSpec& spec) const;
   bool validates() const { return !val_sources_.empty(); }
-  /// One per validation prompt.
+  /// One source per validation prompt.
   const std::vector<std::string>& val_sources() const { return val_sources_; }
 
  private:

@@ -1,11 +1,11 @@
-// Which kept rows are responses to which prompt.
+// Index of kept rows by the prompt that they respond to.
 //
-// A rollout guesses from what was said to a prompt before. One that does not have it, such as a
-// worker that replaced another, asks for it (ExperienceService.FetchHistory), and this says where
-// it stands in the experience log.
+// A rollout drafts a response from earlier responses to the same prompt. A rollout that lacks them,
+// such as a worker that replaced another, fetches them (ExperienceService.FetchHistory), and this
+// class says where they are in the experience log.
 //
-// Derived from rows: those that the core puts and finds (ExperienceBuffer), or those of the store
-// (controller/runtime/rows/stored_history.h).
+// Derived from rows: the rows that the core puts and finds (ExperienceBuffer), or those of the
+// store (controller/runtime/rows/stored_history.h).
 #ifndef BATON_CONTROLLER_CORE_PROMPTS_PROMPT_HISTORY_H_
 #define BATON_CONTROLLER_CORE_PROMPTS_PROMPT_HISTORY_H_
 
@@ -23,7 +23,7 @@ namespace baton::controller {
 struct SaidBefore {
   uint64_t id = 0;
   uint64_t serial = 0;
-  uint64_t policy_version = 0;  ///< That made it.
+  uint64_t policy_version = 0;  ///< The version that made it.
   uint32_t tokens = 0;
   PayloadLocation location;
 };
@@ -33,8 +33,7 @@ struct SaidBefore {
 class PromptHistory {
  public:
   /// The row of a response to the prompt of that key (PromptKey), whose payload is in the log. Rows
-  /// come in the order of their serials. A row without a payload, or of no tokens, counts for
-  /// nothing.
+  /// come in the order of their serials. A row without a payload or without tokens is ignored.
   void Note(uint64_t prompt, const SaidBefore& said);
   void Note(const TrajectoryInfo& trajectory);
   /// Rows below `serial` are not kept any more.
@@ -42,12 +41,12 @@ class PromptHistory {
   /// Responses to the prompt of that key, the newest first; `most` at most.
   std::vector<SaidBefore> Of(uint64_t prompt, size_t most) const;
   size_t rows() const { return rows_.size(); }
-  /// Of the oldest row; 0: there is none.
+  /// The serial of the oldest row; 0: there is none.
   uint64_t first_serial() const { return rows_.empty() ? 0 : rows_.front().said.serial; }
 
  private:
-  // Rows of one prompt are a chain from the newest to the oldest. A place is counted from the first
-  // row of all, from 1 on; one below first_ is gone.
+  // Rows of one prompt are a chain from the newest to the oldest. Places count from 1, beginning
+  // with the first row ever; a row at a place below first_ is gone.
   struct Row {
     SaidBefore said;
     uint64_t prompt = 0;

@@ -1,6 +1,6 @@
-// How long the responses to each prompt were.
+// Mean lengths of the responses to each prompt.
 //
-// Owns a mean for each prompt, over its last responses. A restarted controller begins without.
+// Owns a mean for each prompt, over its last responses. A restarted controller begins without them.
 #ifndef BATON_CONTROLLER_CORE_PROMPTS_PROMPT_LENGTHS_H_
 #define BATON_CONTROLLER_CORE_PROMPTS_PROMPT_LENGTHS_H_
 
@@ -12,16 +12,16 @@ namespace baton::controller {
 
 class PromptLengths {
  public:
-  /// `most`: prompts that it remembers; with one more it begins anew.
+  /// `most`: the number of prompts that it remembers; with one more it begins anew.
   explicit PromptLengths(size_t most = size_t{1} << 20) : most_(most) {}
 
-  /// A response to the prompt had so many tokens, or more.
+  /// A response to the prompt had `tokens` tokens, or more.
   void Note(uint64_t prompt, uint32_t tokens) {
     if (prompts_.size() >= most_ && prompts_.count(prompt) == 0) prompts_.clear();
     prompts_[prompt].Add(tokens);
     all_.Add(tokens);
   }
-  /// Tokens of the next response to the prompt, expected. Of a prompt without responses: the mean
+  /// Expected tokens of the next response to the prompt. For a prompt without responses: the mean
   /// of the others.
   double Expected(uint64_t prompt) const {
     const auto found = prompts_.find(prompt);

@@ -10,7 +10,8 @@
 namespace baton::controller {
 namespace {
 
-// Keys of orders that are independent of each other; number 0 is that of a step's places.
+// Keys of random orders that are independent of each other; number 0 is the order of a step's
+// places.
 uint64_t OrderKey(uint64_t seed, uint64_t number) {
   return seed * 0x9e3779b97f4a7c15ull + (number + 1) * 0xbf58476d1ce4e5b9ull;
 }
@@ -38,8 +39,8 @@ PromptMix::PromptMix(const v1::DataSpec& data, const std::vector<uint64_t>& size
 void PromptMix::MakePhases(const v1::DataSpec& data) {
   std::vector<uint64_t> used(files_.size());
   for (const MixPhase& of : PhasesOf(data)) {
-    // Steps that no entry names go on with the files before them: dynamic sampling may draw more
-    // than the job's steps name. Nothing else is left of them at submit.
+    // Steps that no entry names go on with the files before them, because dynamic sampling may draw
+    // more than the named steps need. Other such steps are refused at submit.
     if (of.files.empty()) continue;
     const uint64_t first_draw =
         phases_.empty() ? 0 : static_cast<uint64_t>(of.from_step - 1) * per_step_;
@@ -63,7 +64,7 @@ void PromptMix::Fill(uint64_t step) {
   const auto next =
       std::upper_bound(phases_.begin(), phases_.end(), first,
                        [](uint64_t draw, const Phase& phase) { return draw < phase.first_draw; });
-  const Phase& phase = *std::prev(next);  // the first one begins with draw 0
+  const Phase& phase = *std::prev(next);  // the first one begins with index 0
   prompts_.resize(per_step_);
   for (uint64_t i = 0; i < per_step_; ++i) {
     const FileTurns::Turn turn = phase.turns.At(first + i - phase.first_draw);

@@ -53,7 +53,7 @@ TEST(PromptMixTest, WithoutAMixTheFilesAreOneList) {
 }
 
 TEST(PromptMixTest, InOrderByHand) {
-  // Of the first file 3 of 4 prompts, "aaba".
+  // The first file has 3 of every 4 prompts: "aaba".
   PromptMix mix(Data(4, {{3}, {1}}, /*shuffle=*/false), {5, 2});
   EXPECT_EQ(mix.size(), 7u);
   EXPECT_THAT(Draws(mix, 0, 12), ElementsAre(0, 1, 5, 2, 3, 4, 6, 0, 1, 2, 5, 3));
@@ -82,7 +82,8 @@ TEST(PromptMixTest, EachStepHasItsShares) {
   }
 }
 
-// What an obvious implementation would do: at each draw the file that is furthest behind its share.
+// Compared with an obvious implementation, which always takes the file that is furthest behind its
+// share.
 TEST(PromptMixTest, WindowsOfStepsHaveTheSharesOfTheSlowWay) {
   const std::vector<double> weights = {0.5, 1.7, 3, 0.05};
   const double total = 5.25;
@@ -166,7 +167,8 @@ TEST(PromptMixTest, AfterTheLastStepTheLastFilesGoOn) {
                            open = {{1, 1, 2}, {3, 2}, {1}};
   PromptMix mix(Data(3, ended), {5, 6, 7}), same(Data(3, open), {5, 6, 7});
   EXPECT_EQ(Draws(mix, 0, 600), Draws(same, 0, 600));
-  // Steps without a file, which no spec has, are those before them, or after.
+  // Steps without a file, which no spec has, use the files of the steps before them, or else after
+  // them.
   PromptMix gap(Data(2, {{1, 3, 4}, {1, 7}}, /*shuffle=*/false), {100, 100});
   EXPECT_THAT(Draws(gap, 0, 14), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 100, 101));
 }

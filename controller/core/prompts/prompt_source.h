@@ -1,8 +1,8 @@
-// Which prompt of one list a draw is. prompt_mix.h says it of all files of a job.
+// Map from indices to the prompts of one list. prompt_mix.h does this for all files of a job.
 //
-// Draws are counted from the first one of the list. Epoch e = draw / size draws every prompt once,
-// in the order of a permutation that the seed and e alone decide; so a cursor restored from a
-// checkpoint draws exactly what it would have drawn.
+// Indices are counted from the first prompt that is drawn from the list. Epoch e = index / size has
+// every prompt once, in a permutation that depends only on the seed and e; so a cursor restored
+// from a checkpoint goes on exactly as it would have without a restart.
 #ifndef BATON_CONTROLLER_CORE_PROMPTS_PROMPT_SOURCE_H_
 #define BATON_CONTROLLER_CORE_PROMPTS_PROMPT_SOURCE_H_
 
@@ -17,7 +17,7 @@ class PromptSource {
   /// `size` > 0 prompts.
   PromptSource(uint64_t size, uint64_t seed, bool shuffle);
 
-  /// The prompt of draw `ordinal`: a number in [0, size).
+  /// The prompt of index `ordinal`: a number in [0, size).
   uint64_t At(uint64_t ordinal);
 
   uint64_t size() const { return size_; }

@@ -11,7 +11,7 @@ constexpr double kKeepStep = 0.8;    // half as much after about 3 steps
 constexpr double kIdle = 0.05;       // of a step: the trainer had to wait
 constexpr double kMarginStep = 0.5;
 constexpr double kKeepMargin = 0.98;
-// A step that takes longer than both says that the trainer is held up.
+// If a step takes longer than both limits, the trainer is held up.
 constexpr absl::Duration kHeldUp = absl::Seconds(2);
 constexpr double kHeldUpSteps = 3;
 

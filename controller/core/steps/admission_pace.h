@@ -1,8 +1,9 @@
-// How far ahead of the trainer rollouts may begin prompt groups, and how far they need to.
+// Pace of admission: the distance ahead of the trainer at which rollouts need to begin prompt
+// groups.
 //
-// Owns what was measured: a group takes G seconds from its draw until it is complete, and the
+// Owns two measurements: a group takes G seconds from its beginning until it is complete, and the
 // trainer takes U seconds for a step, without its wait for the batch. A group that is begun G / U
-// updates before its batch is complete in time. One that is begun earlier only gets older.
+// updates before its batch is complete in time. A group that is begun earlier only gets older.
 //
 //   updates = ceil((mean of G + 2 standard deviations) / U + margin), at least 1
 //
@@ -21,7 +22,7 @@
 
 namespace baton::controller {
 
-/// What decides whether one more group may begin.
+/// The numbers that decide whether one more group may begin.
 struct AdmissionBound {
   uint64_t max_staleness = 0;      ///< Updates that a response may be behind when it is consumed.
   uint64_t batch = 1;              ///< Groups that an update consumes; at least 1.
@@ -44,19 +45,19 @@ class AdmissionPace {
   /// More than any bound of staleness.
   static constexpr uint64_t kUnbounded = uint64_t{1} << 32;
 
-  /// A group was complete so long after its draw.
+  /// A group was complete `took` after its beginning.
   void NoteGroup(absl::Duration took);
   /// A step ended. It took `took`; `idle` is the share of that time in which the trainer had
   /// nothing to do, from 0 to 1.
   void NoteStep(absl::Duration took, double idle, absl::Time now);
-  /// Rollouts had room, and Updates alone held them back.
+  /// Rollouts had room, and only Updates held them back.
   void NoteHeldBack() { held_back_ = true; }
 
-  /// A group may be begun so many updates before the batch that consumes it.
+  /// The number of updates before its batch at which a group may begin.
   uint64_t Updates(absl::Time now) const;
 
  private:
-  // Of groups; older ones count less and less.
+  // Sums over groups; older groups count less and less.
   double groups_ = 0, seconds_ = 0, squares_ = 0;
   double update_ = 0;  // U; 0: it is not known
   double margin_ = 0;  // in updates

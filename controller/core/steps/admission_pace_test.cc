@@ -62,7 +62,7 @@ TEST(AdmissionPaceTest, ATrainerThatIsHeldUpHoldsNobodyBack) {
   pace.NoteStep(absl::Seconds(2), 0, kNow);
   EXPECT_EQ(pace.Updates(kNow + absl::Seconds(5)), 1u);
   EXPECT_EQ(pace.Updates(kNow + absl::Seconds(7)), AdmissionPace::kUnbounded);
-  // Nor is a step of milliseconds held up by one of a second.
+  // A step of one second after steps of milliseconds is not held up either.
   AdmissionPace fast;
   fast.NoteGroup(absl::Milliseconds(1));
   fast.NoteStep(absl::Milliseconds(20), 0, kNow);

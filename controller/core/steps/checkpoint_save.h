@@ -1,4 +1,4 @@
-// Whether a checkpoint is being completed on disk, and since when.
+// State of a checkpoint's completion on disk: whether it is under way, and since when.
 #ifndef BATON_CONTROLLER_CORE_STEPS_CHECKPOINT_SAVE_H_
 #define BATON_CONTROLLER_CORE_STEPS_CHECKPOINT_SAVE_H_
 
@@ -19,7 +19,7 @@ class CheckpointSave {
     committing_ = true;
     since_ = now;
   }
-  /// It is complete; or the job goes back, and it is of no use.
+  /// The checkpoint is complete, or useless because the job goes back.
   void End() { committing_ = false; }
 
   /// DEADLINE_EXCEEDED once completing takes longer than `limit`; then it is given up.
@@ -30,7 +30,7 @@ class CheckpointSave {
         absl::StrCat("the checkpoint of step ", step, " was not completed within ",
                      absl::FormatDuration(limit), "; check the disk of the data root"));
   }
-  /// Nothing could move for so long; it counts towards no deadline.
+  /// Nothing could move for `duration`, so that time counts towards no deadline.
   void Delay(absl::Duration duration, absl::Time now) { DelayTime(duration, now, since_); }
   void Explain(int64_t step, absl::Duration limit, WaitList& waits) const {
     if (!committing_) return;

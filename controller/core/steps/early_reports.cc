@@ -10,8 +10,8 @@ namespace baton::controller {
 void EarlyReports::NoteTasks(const WorkerBack& event) {
   for (const auto* refs : {&event.running, &event.unacked}) {
     for (const TaskRef& ref : *refs) {
-      // Role tasks and commands belong to WorkerSlots and GroupCommands, whose rows have their
-      // names.
+      // Role tasks and commands belong to WorkerSlots and GroupCommands, which restore them from
+      // rows.
       const bool noted = IsTrajectoryTask(ref.kind) || Mutant("early-role-tasks-noted");
       if (noted) running_.push_back({event.worker, ref});
     }

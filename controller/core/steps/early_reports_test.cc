@@ -41,7 +41,7 @@ TEST(EarlyReportsTest, AWorkerThatCameBackHasWhatItRunsAndWhatItIsAboutToSend) {
   EXPECT_TRUE(early.empty());
 }
 
-// A worker may be about to take on a role that has nothing to do with the work that ends.
+// A worker may be taking on a role, which has nothing to do with the work that ends.
 TEST(EarlyReportsTest, RoleTasksAreNoneOfTheWorkThatEnds) {
   EarlyReports early;
   const TaskRef generates = RefOf(TaskKind::kGenerate, 1);

@@ -1,8 +1,7 @@
-// How long the trainer and the rollouts of a job had nothing to do since the last step.
+// Idle times of a job's trainer and rollouts since the last step.
 //
-// Owns the sums since the last step was done, and what holds since the last turn of the core:
-// between two turns nothing begins and nothing ends. Derived state: it begins anew when a
-// controller does.
+// Owns the sums since the last step was done, and the load since the last turn of the core: between
+// two turns nothing begins and nothing ends. Derived state: it begins anew after a restart.
 #ifndef BATON_CONTROLLER_CORE_STEPS_IDLE_CLOCK_H_
 #define BATON_CONTROLLER_CORE_STEPS_IDLE_CLOCK_H_
 
@@ -15,24 +14,24 @@ namespace baton::controller {
 
 class IdleClock {
  public:
-  /// Who has work. Rollouts that share their workers with other roles are left out: while those
-  /// work, the worker is not idle.
+  /// The parts of the job that have work. Rollouts that share their workers with other roles are
+  /// left out: while those roles work, the worker is not idle.
   struct Load {
-    bool runs = false;          ///< The job does; the time of a queue or a pause is no one's.
-    bool trainer_idle = false;  ///< It waits for responses, and scores none.
-    int rollouts = 0;           ///< That took on their role and are attached.
+    bool runs = false;          ///< The job runs; time in a queue or a pause does not count.
+    bool trainer_idle = false;  ///< The trainer waits for responses, and scores none.
+    int rollouts = 0;           ///< Attached rollouts that have taken on their role.
     int loading = 0;            ///< Of these: load weights, and run no response.
     int resting = 0;            ///< Of these: run no response for any other reason.
   };
 
   /// Adds the time from the last call until `now`, in which the load was the one last noted.
   void Advance(absl::Time now);
-  /// Such is the load from the last Advance on.
+  /// Sets the load from the last Advance on.
   void Note(const Load& load) { load_ = load; }
   /// A step is done: the sums begin anew.
   void BeginStep();
   /// idle/trainer, idle/rollouts (for any reason), idle/rollouts_loading, each from 0 to 1; those
-  /// of rollouts are of all their time together. What had no time is left out.
+  /// of rollouts are shares of the time of all rollouts together. Shares of no time are left out.
   std::map<std::string, double> Shares() const;
 
  private:

@@ -54,7 +54,7 @@ void JobLife::EmitState(EffectSink& out) const {
 }
 
 void JobLife::NoteStart(absl::Time now) {
-  // A job that was paused got workers before: it started then.
+  // A job that was paused got workers before, so it started then.
   if (!job_.has_start_time()) job_.mutable_start_time()->set_seconds(absl::ToUnixSeconds(now));
 }
 

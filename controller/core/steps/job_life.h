@@ -1,8 +1,8 @@
-// Whether a job runs: its state, what its user asked for, and how it ends.
+// Life of a job: its state, its user's requests, and its end.
 //
 // Owns the status of the job as the row keeps it (state, error, times, the newest value of each
-// metric), its place in the queue, and what it becomes once its workers are given back. The table
-// of states is in job_state.h; life_changes.h goes by it:
+// metric), its place in the queue, and its state once its workers are given back. The table of
+// states is in job_state.h; life_changes.h uses it:
 //
 //   QUEUED -> STARTING -> RUNNING <-> RECOVERING
 //                 |          |
@@ -36,31 +36,31 @@ class JobLife {
   void Save(store::v1::JobRow* row) const;
 
   v1::Job::State state() const { return job_.state(); }
-  /// It does something, or is about to, and does not end.
+  /// True if the job is active and is not stopping.
   bool runs() const { return IsActive(state()) && state() != v1::Job::STATE_STOPPING; }
   /// Without spec, effective_spec and dataflow.
   const v1::Job& job() const { return job_; }
-  /// What it becomes once its workers are given back. Of one that pauses, QUEUED: it was resumed
+  /// The state once the job's workers are given back. QUEUED in a pausing job: it was resumed
   /// meanwhile.
   v1::Job::State stopping_as() const { return stopping_as_; }
   v1::Job::State StopAs(v1::Job::State as) { return std::exchange(stopping_as_, as); }
-  /// Since when it waits for workers, or rests.
+  /// When the job began to wait for workers, or was paused.
   absl::Time queued_since() const { return queued_since_; }
   void Queue(absl::Time now) { queued_since_ = now; }
 
-  /// Shows these values, and the older ones of other metrics.
+  /// Shows these values; other metrics keep their older ones.
   void ShowMetrics(const std::map<std::string, double>& metrics);
-  /// Forgets the newest evaluation: its sources may be others than those of the next one.
+  /// Forgets the metrics of the newest evaluation, because the next one may have other sources.
   void HideEvaluation();
 
   /// Goes to a state, and tells watchers.
   void Enter(v1::Job::State state, EffectSink& out);
   /// Tells watchers the state.
   void EmitState(EffectSink& out) const;
-  /// It got its first worker.
+  /// The job got its first worker.
   void NoteStart(absl::Time now);
   void NoteError(const absl::Status& status);
-  /// It goes on after its end.
+  /// The job goes on after its end.
   void ForgetEnd();
 
  private:

@@ -94,7 +94,7 @@ bool JobParts::HasRestoredBatch() const {
   });
 }
 
-// ---- What several parts need together -----------------------------------------------------------
+// ---- Contexts of several parts ------------------------------------------------------------------
 
 PoolView JobParts::View() const {
   const bool updating = doing.Is(Activity::kUpdate);
@@ -142,7 +142,8 @@ IdleClock::Load JobParts::Load() const {
     const RoleQueue* const queue = scheduler.queues().Find(role);
     return queue != nullptr && !queue->tasks.running().empty();
   };
-  // Its workers may score responses while it waits for them, in this role or in another one.
+  // While the trainer waits for responses, its workers may score some, in this role or in another
+  // one.
   const SharedPool* const pool = pools.Of(roles::kActor);
   load.trainer_idle =
       doing.OnResponses() && !works(roles::kActor) &&
@@ -179,8 +180,8 @@ bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
   if (ref.kind == TaskKind::kRunAhead) return ahead.Wants(worker, ref);
   if (IsTrajectoryTask(ref.kind)) {
     if (work.begun()) return IsWanted(scheduler, worker, ref);
-    // The attempts are unknown until the trajectories stand. What a worker that came back said
-    // it has was asked of it by an earlier controller; anything else is of no task.
+    // The attempts are unknown until the trajectories are restored. A task that a returning worker
+    // reported was given to it by an earlier controller; anything else belongs to no task.
     return HasBirth(ref.birth) && work.early().Told(worker, ref) && IsActive(life.state()) &&
            life.state() != v1::Job::STATE_STOPPING;
   }

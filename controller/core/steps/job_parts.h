@@ -1,11 +1,11 @@
 // The parts of one job.
 //
 // Each part owns its fields and its share of the job's row, and has its tests. No part knows this
-// struct: a part is handed the other parts that it needs. What follows from an event is said by
-// functions on all parts (controller/core/loop), and what people see of them by views
-// (controller/core/views).
+// struct: a part gets the other parts that it needs as arguments. Functions on all parts handle
+// events (controller/core/loop), and views show them to people (controller/core/views).
 //
-// Nothing here decides. What several parts need together in a turn is made here: the contexts.
+// No decisions are made here. This struct makes the contexts, which pass several parts together in
+// a turn.
 #ifndef BATON_CONTROLLER_CORE_STEPS_JOB_PARTS_H_
 #define BATON_CONTROLLER_CORE_STEPS_JOB_PARTS_H_
 
@@ -48,7 +48,7 @@
 
 namespace baton::controller {
 
-/// What follows from an event, at the end of its turn.
+/// The follow-up to an event, at the end of its turn.
 enum class FollowUp {
   kNothing,
   kGiveOut,  ///< A worker may have room, or new tasks may wait: tasks are given to workers.
@@ -64,7 +64,7 @@ struct JobParts {
   const v1::JobSpec& spec() const { return submitted->effective_spec(); }
   const v1::Dataflow& dataflow() const { return submitted->dataflow(); }
   bool is_rl() const { return spec().kind() == v1::JOB_KIND_RL; }
-  /// It trains on recorded batches (replay.h).
+  /// True if the job trains on recorded batches (replay.h).
   bool replays() const { return Replays(dataflow()); }
   const Roster& roster() const { return slots.roster(); }
   const ResponsePlan& responses() const { return scheduler.table().plan(); }
@@ -78,27 +78,27 @@ struct JobParts {
   }
   /// Groups that the steps to come may still open.
   uint64_t GroupsLeft() const;
-  /// The trajectories of an open draw are all READY, but for those that were given up.
+  /// True if the trajectories of an open group are all READY, except those that were given up.
   bool IsWhole(uint64_t draw) const {
     return scheduler.table().DrawReady(draw, prompt_groups.draws.given_up(draw).size());
   }
-  /// How many updates behind the newest weights those are that made the response, or are making it;
-  /// nothing: that is not known. One that is not begun takes newer weights when it begins: 0.
+  /// Updates between the weights that make or made the response and the newest weights; nullopt:
+  /// not known. 0 for a response that is not begun, because it begins with newer weights.
   std::optional<uint64_t> StalenessOf(const TrajectoryInfo& trajectory) const;
-  /// No batch may consume the response any more.
+  /// True if no batch may consume the response any more.
   bool IsStale(const TrajectoryInfo& trajectory) const;
-  /// The step in progress has begun, and is finished before anything else is.
+  /// True if the step in progress has begun, and must be finished before anything else begins.
   bool StepUnderWay() const { return !plan.keeps_groups && prompt_groups.any(); }
-  /// All groups of the update that a restart interrupted are complete, or taken.
+  /// True if all groups of the update that a restart interrupted are complete or taken.
   bool HasRestoredBatch() const;
 
-  // ---- What several parts need together.
+  // ---- Contexts of several parts.
   PoolView View() const;
   CommandContext Commands();
   TrajectoryScheduler::Context Work();
   RoleContext Roles();
   AheadContext Ahead();
-  /// Who has work at this moment.
+  /// The parts that have work at this moment.
   IdleClock::Load Load() const;
 
   // ---- In a turn.
@@ -108,14 +108,14 @@ struct JobParts {
   // ---- Tasks.
   /// The role that a task is for; "": there is no such task.
   std::string RoleOf(const TaskRef& ref) const;
-  /// True when that task is still wanted of that worker.
+  /// True if the job still wants that task from that worker.
   bool Wants(const std::string& worker, const TaskRef& ref) const;
-  /// That number is one of a trajectory that is open.
+  /// True if an open trajectory has this uid.
   bool HasBirth(uint64_t birth) const;
 
   // Constant after construction.
   JobCoreOptions options;
-  bool restored = false;                     ///< From a row.
+  bool restored = false;                     ///< True if made from a row.
   std::shared_ptr<const v1::Job> submitted;  ///< spec, effective_spec, dataflow.
   StepPlan plan;
   Schedule schedule;
@@ -133,7 +133,7 @@ struct JobParts {
   PromptData data;
   WorkerSlots slots;
 
-  // What the job is doing.
+  // The state of the job and its work.
   JobLife life;
   Milestones milestones;
   Activities doing;
@@ -149,7 +149,7 @@ struct JobParts {
   FollowUp next = FollowUp::kNothing;  ///< Of this turn.
 
  private:
-  /// A rollout's fair share is one of the responses that may be open.
+  /// Makes a rollout's fair share a share of the responses that may be open.
   void BoundOpenResponses();
 };
 

@@ -33,7 +33,7 @@ void Milestones::Save(store::v1::JobRow* row) const {
 }
 
 bool Milestones::EvaluationDue(int64_t step, bool validates) const {
-  // Of kind sft the trainer measures held-out examples itself, in the step's update.
+  // In a job of kind sft the trainer measures held-out examples itself, in the step's update.
   return spec().kind() == v1::JOB_KIND_RL && evaluated_step_ != step &&
          EvaluatesAfter(step, step, validates);
 }
@@ -52,9 +52,9 @@ bool Milestones::AtEnd(int64_t step) const {
 
 bool Milestones::SaveDue(int64_t step, bool pausing) const {
   if (saved_step_ == step) return false;
-  // A job that rests or ends gives its workers away, and what they hold with them.
+  // A job that pauses or ends gives its workers away, and the weights with them.
   if (pausing || AtEnd(step)) return true;
-  // The best step so far is worth a checkpoint whatever its number.
+  // The best step so far is worth a checkpoint even if its number is not due for one.
   if (learning_.has_best() && learning_.best_step() == step) return true;
   const int freq = spec().trainer().save_freq();
   return freq > 0 && step > 0 && step % freq == 0;
@@ -77,14 +77,14 @@ LearningNews Milestones::NoteValues(int64_t step, const std::map<std::string, do
 
 void Milestones::KeepEvaluation(int64_t step, const std::map<std::string, double>& metrics,
                                 EffectSink& out) {
-  // A way back to a step that was saved before its evaluation does not evaluate it again: the job
-  // paused in between, or it is the first step. So what was learned goes to the saved state.
+  // A rollback to a step that was saved before its evaluation does not evaluate it again: the job
+  // paused in between, or it is the first step. So the results go into the saved state.
   if (step != way_back()) return;
   if (step == out.step()) {
     saved_.learning = learning_;
   } else {
-    // Steps were made since, and what they taught goes back with them. What the evaluation tells
-    // the user was told already.
+    // Later steps were done meanwhile, and a rollback must undo what was learned from them. The
+    // user was already told the news of the evaluation.
     controller::NoteValues(spec(), step, metrics, /*evaluation=*/true, &saved_.learning);
   }
   KeepCheckpoints(out);
@@ -107,12 +107,13 @@ const SavedState& Milestones::RollBack() {
   return saved_;
 }
 
-// Marks the best checkpoint, and deletes those that are neither it nor among the newest.
+// Marks the best checkpoint, and deletes those that are neither the best nor among the newest.
 void Milestones::KeepCheckpoints(EffectSink& out) {
   const auto is_best = [this](const v1::Checkpoint& checkpoint) {
     return learning_.has_best() && checkpoint.step() == learning_.best_step();
   };
-  // The mark moves only once the new best is on disk: there is always one to go back to.
+  // The mark moves only once the new best checkpoint is on disk, so there is always one to go back
+  // to.
   if (std::any_of(checkpoints_.begin(), checkpoints_.end(), is_best)) {
     for (v1::Checkpoint& checkpoint : checkpoints_) {
       if (checkpoint.best() == is_best(checkpoint)) continue;

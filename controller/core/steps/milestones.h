@@ -1,13 +1,13 @@
-// What is due after a step: an evaluation, a checkpoint, the end of the job.
+// Milestones after a step: an evaluation, a checkpoint, the end of the job.
 //
-// Owns which step was evaluated and which was saved, what a way back to the newest checkpoint
-// restores, the checkpoints that are kept, what the job learned (LearningRow), and the time that
-// it held workers. Of a step:
+// Owns which step was evaluated and which was saved, the state that a rollback to the newest
+// checkpoint restores, the checkpoints that are kept, what the job learned (LearningRow), and the
+// time that it held workers. For each step:
 //
 //   done --> evaluated? --> saved? --> at the end? --> the next step
 //
-// Nothing of this is remembered as a plan. What is due follows from the step, from what was done
-// last, and from the spec; so a restart and a recovery come to the same answer.
+// No plan is stored. What is due follows from the step, from what was done last, and from the spec;
+// so a restart and a recovery come to the same answer.
 #ifndef BATON_CONTROLLER_CORE_STEPS_MILESTONES_H_
 #define BATON_CONTROLLER_CORE_STEPS_MILESTONES_H_
 
@@ -25,9 +25,9 @@
 
 namespace baton::controller {
 
-/// What goes back with the step when a job returns to its newest checkpoint.
+/// State that is restored together with the step when a job returns to its newest checkpoint.
 struct SavedState {
-  std::map<std::string, double> algorithm;  ///< What the algorithm carries from step to step.
+  std::map<std::string, double> algorithm;  ///< The algorithm's state between steps.
   store::v1::LearningRow learning;
 };
 
@@ -37,28 +37,29 @@ class Milestones {
   Milestones(std::shared_ptr<const v1::Job> submitted, int64_t total_steps);
 
   void Restore(const store::v1::JobRow& row);
-  /// All but the checkpoints, which have rows of their own.
+  /// Sets all fields except the checkpoints, which have rows of their own.
   void Save(store::v1::JobRow* row) const;
 
   // ---- Due. `step`: steps done. `validates`: there are validation prompts.
   bool EvaluationDue(int64_t step, bool validates) const;
-  /// Whether an evaluation belongs to the end of the step `after`, which may not be done yet.
+  /// True if an evaluation follows the step `after`, which may not be done yet.
   bool EvaluatesAfter(int64_t after, int64_t step, bool validates) const;
   bool SaveDue(int64_t step, bool pausing) const;
-  /// No step follows.
+  /// True if no step follows.
   bool AtEnd(int64_t step) const;
   /// Ends the job after its step in progress if it has worked for trainer.max_hours.
   void EndWhenOutOfTime();
 
   // ---- Done.
   LearningNews NoteStep(const StepOutcome& outcome);
-  /// What was measured after `step`: by an evaluation, or by the step itself.
+  /// Notes the metrics measured after `step`, by an evaluation or by the step itself.
   LearningNews NoteValues(int64_t step, const std::map<std::string, double>& metrics,
                           bool evaluation);
   void Evaluated(int64_t step) { evaluated_step_ = step; }
-  /// The news of the evaluation after `step` are noted. If a way back leads here, it finds them.
+  /// Stores the results of the evaluation after `step`, so that a rollback to this step restores
+  /// them.
   void KeepEvaluation(int64_t step, const std::map<std::string, double>& metrics, EffectSink& out);
-  /// The checkpoint is complete, and lists among those that are kept.
+  /// The checkpoint is complete, and is listed among those that are kept.
   void Saved(const v1::Checkpoint& checkpoint, SavedState saved, EffectSink& out);
   /// The job goes back to its newest checkpoint.
   const SavedState& RollBack();
@@ -71,8 +72,8 @@ class Milestones {
   const std::vector<v1::Checkpoint>& checkpoints() const { return checkpoints_; }
 
   // ---- Time.
-  /// `works`: the job held workers since the last call. What it worked does not go back with the
-  /// step: the workers were busy for it.
+  /// `works`: the job held workers since the last call. A rollback does not undo this time, because
+  /// the workers were busy during it.
   void Count(bool works, absl::Time now);
   void Delay(absl::Duration duration, absl::Time now);
 

@@ -85,7 +85,7 @@ TEST(MilestonesTest, OnlyTimeWithWorkersCountsAgainstMaxHours) {
   milestones.Count(/*works=*/true, kStart + absl::Hours(9) + absl::Minutes(59));
   milestones.EndWhenOutOfTime();
   EXPECT_FALSE(milestones.AtEnd(1));
-  // For ten minutes the store took no writes, so no worker got a task.
+  // For ten minutes the store accepted no writes, so no worker got a task.
   milestones.Delay(absl::Minutes(10), kStart + absl::Hours(10) + absl::Minutes(9));
   milestones.Count(/*works=*/true, kStart + absl::Hours(10) + absl::Minutes(9));
   milestones.EndWhenOutOfTime();
@@ -145,7 +145,8 @@ TEST(PromptDataTest, DataWithoutRoomAreAskedForAgain) {
   data.Explain("j", limit, waits);
   ASSERT_EQ(told.waits_size(), 1);
   EXPECT_EQ(told.waits(0).cause(), "room for 7 bytes");
-  // The wait counts from the beginning, and ends in giving workers back, not in failing.
+  // The wait counts from its beginning; at its limit the job gives its workers back and does not
+  // fail.
   data.Waits({"room for 8 bytes"}, kStart + limit);
   EXPECT_EQ(data.HasWaitedFor(kStart + limit, limit), "");
   EXPECT_EQ(data.HasWaitedFor(kStart + limit + absl::Seconds(1), limit), "room for 8 bytes");

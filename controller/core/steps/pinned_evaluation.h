@@ -1,11 +1,14 @@
-// The evaluation under way: validation prompts are asked of one version of the weights.
+// The evaluation under way: one version of the weights responds to the validation prompts.
 //
-// Owns which weights it asks, and how far it has drawn its prompts. It is pinned: its responses are
-// of one version, even while the trainer makes newer ones.
+// Owns which weights are evaluated, and how many prompts are begun. The evaluation is pinned: its
+// responses are of one version, even while the trainer makes newer ones.
 //
-//   none --Begin--> prompts are drawn as rollouts have room --all READY--> none
+// clang-format off
+//   none --Begin--> prompts are begun as rollouts have room --all READY--> none
 //     ^                               |
-//     +-- the version is lost, or the job goes back before it: it is due again
+//     +-------------------------------+ the version is lost, or the job goes back before it:
+//                                       the evaluation is due again
+// clang-format on
 #ifndef BATON_CONTROLLER_CORE_STEPS_PINNED_EVALUATION_H_
 #define BATON_CONTROLLER_CORE_STEPS_PINNED_EVALUATION_H_
 
@@ -44,21 +47,21 @@ class PinnedEvaluation {
     return birth >= row_.first_birth() && birth - row_.first_birth() < row_.births();
   }
 
-  /// How many prompts are not drawn yet. Each prompt gets `samples` responses.
+  /// Number of prompts that are not begun yet. Each prompt gets `samples` responses.
   uint64_t left(uint32_t samples) const { return active() ? prompts(samples) - next_ : 0; }
-  /// How many it has in all.
+  /// Number of prompts in all.
   uint64_t prompts(uint32_t samples) const { return row_.births() / samples; }
-  /// The next prompt; left() is not 0. Sets the first birth number of its responses.
+  /// The next prompt; left() is not 0. Sets the first trajectory uid of its responses.
   uint64_t Draw(uint32_t samples, uint64_t* birth) {
     *birth = row_.first_birth() + next_ * samples;
     return next_++;
   }
 
-  /// A response that was not READY when it was last looked; all before it were. 0: none is known.
+  /// The first response that was not READY at the last check. 0: none is known.
   uint64_t waits_for() const { return waits_for_; }
   void WaitFor(uint64_t trajectory) { waits_for_ = trajectory; }
 
-  /// When it began, or when a controller went on with it.
+  /// When the evaluation began, or when a restarted controller went on with it.
   absl::Time began() const { return began_; }
   void GoOn(absl::Time now) { began_ = now; }
   std::string name() const { return absl::StrCat("the evaluation of step ", row_.step()); }

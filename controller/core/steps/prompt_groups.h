@@ -1,16 +1,18 @@
-// The prompt groups of a job: the responses to one draw of a prompt, from their draw until a batch
+// The prompt groups of a job: the responses to one prompt index, from their beginning until a batch
 // takes them.
 //
-// Owns which draws are open and spent (DrawLedger), which groups are complete and in which order,
-// how many were given up since the last step, and how fast groups and steps are. The trajectories
-// are the scheduler's. group_flow.h says what happens to groups:
+// Owns which groups are open and spent (DrawLedger), which are complete and in which order, how
+// many were given up since the last step, and how fast groups and steps are. The trajectories are
+// the scheduler's. group_flow.h says what happens to groups:
 //
 // clang-format off
-//   a round begins, or a rollout has room --> open --all READY--> complete --> a batch (StepBatch)
-//        ^                                     |  (of those that     |
-//        |                                     |  are not given up)  |
-//        +-- stale: drawn anew ----------------+---------------------+
-//                                              +-- too few rewards, or nothing to learn --> spent
+//   a round begins, or     all responses READY,
+//   a rollout has room     except those given up
+//        -------> open -----------------------> judged --> complete --> a batch (StepBatch)
+//                  ^                               |          |
+//                  +---- stale: begun anew --------+----------+
+//                                                  |
+//                                                  +--> spent: too few rewards, or zero-advantage
 // clang-format on
 #ifndef BATON_CONTROLLER_CORE_STEPS_PROMPT_GROUPS_H_
 #define BATON_CONTROLLER_CORE_STEPS_PROMPT_GROUPS_H_
@@ -33,15 +35,15 @@
 
 namespace baton::controller {
 
-/// Groups are named by their draws. Every call takes O(log n).
+/// Complete groups in order, named by their prompt indices. Every call takes O(log n).
 class CompleteGroups {
  public:
   void Add(uint64_t draw) { Put(draw, last_++); }
-  /// Before all others, in this order: they were complete before.
+  /// Puts groups that were complete before ahead of all others, in this order.
   void AddFirst(const std::vector<uint64_t>& draws) {
     for (auto draw = draws.rbegin(); draw != draws.rend(); ++draw) Put(*draw, --first_);
   }
-  /// Nothing, if it is not among them.
+  /// Does nothing if the group is not complete.
   void Remove(uint64_t draw) {
     const auto found = places_.find(draw);
     if (found == places_.end()) return;
@@ -76,18 +78,18 @@ class CompleteGroups {
   std::map<uint64_t, int64_t> places_;  // draw -> place
 };
 
-/// Since when each open prompt group has been under way, and how many responses were given up since
-/// the last step, for schedule.group_timeout_seconds (group_flow.h).
+/// The time at which each open prompt group began, and the responses given up since the last step,
+/// for schedule.group_timeout_seconds (group_flow.h).
 class LateGroups {
  public:
-  /// After a restart: when the groups that are open began is not stored, so they begin now.
+  /// After a restart: the times at which open groups began are not stored, so they count from now.
   void Stand(absl::Time now) { stood_ = now; }
   void NoteBegun(uint64_t draw, absl::Time now) { begun_[draw] = now; }
   absl::Time BegunAt(uint64_t draw) const {
     const auto begun = begun_.find(draw);
     return begun == begun_.end() ? stood_ : begun->second;
   }
-  /// The group is complete, or dropped. Returns when it began; nothing: that is not known.
+  /// The group is complete, or dropped. Returns when it began; nullopt: not known.
   std::optional<absl::Time> End(uint64_t draw) {
     const auto found = begun_.find(draw);
     if (found == begun_.end()) return std::nullopt;
@@ -96,8 +98,9 @@ class LateGroups {
     return begun;
   }
   void Clear() { begun_.clear(); }
-  /// Responses can come, and stragglers are looked for. While the job has no rollouts or reads its
-  /// data, is paused, or its machine is suspended, none can; that time counts for no group.
+  /// Call this while responses can come. While the job has no rollouts, reads its data or is
+  /// paused, or its machine is suspended, no response can come; such a gap between calls counts for
+  /// no group.
   void Look(absl::Time now) {
     const absl::Duration gap = now - std::exchange(looked_, now);
     if (gap <= kLongestLook || gap == absl::InfiniteDuration()) return;
@@ -105,7 +108,7 @@ class LateGroups {
     stood_ += gap;
   }
 
-  /// So many responses were given up since the last step, with so many tokens.
+  /// Responses that were given up since the last step, and their tokens.
   uint64_t given_up() const { return given_up_; }
   uint64_t given_up_tokens() const { return given_up_tokens_; }
   void NoteGivenUp(uint64_t tokens) {
@@ -117,13 +120,13 @@ class LateGroups {
  private:
   static constexpr absl::Duration kLongestLook = absl::Seconds(10);  // from one to the next
 
-  std::map<uint64_t, absl::Time> begun_;  // by draw; of groups that this controller began …
+  std::map<uint64_t, absl::Time> begun_;  // of groups that this controller began …
   absl::Time stood_;                      // … and when it took over the others
   absl::Time looked_ = absl::InfinitePast();
   uint64_t given_up_ = 0, given_up_tokens_ = 0;
 };
 
-/// Responses that no batch consumes, though they were made for one.
+/// Responses that were made for a batch but are consumed by none.
 struct GivenUp {
   void Add(const TrajectoryInfo& response) {
     tokens += response.tokens;
@@ -143,13 +146,13 @@ struct PromptGroups {
     filtered = row.filtered_groups();
   }
   /// Sets spent, saved_spent, open_draws, lost_groups and filtered_groups. `per_draw`: trajectories
-  /// of a draw; `in_batch`: the draws that an update may be learning from.
+  /// of a group; `in_batch`: the groups that an update may be learning from.
   void Save(uint32_t per_draw, const std::set<uint64_t>& in_batch, store::v1::JobRow* row) const {
     draws.Save(per_draw, in_batch, row);
     row->set_lost_groups(lost);
     row->set_filtered_groups(filtered);
   }
-  /// Some are open, or were given up since the last step.
+  /// True if some groups are open, or were given up since the last step.
   bool any() const { return !draws.open().empty() || lost > 0 || filtered > 0; }
   /// The next step begins.
   void EndStep() {
@@ -166,23 +169,23 @@ struct PromptGroups {
   }
 
   DrawLedger draws;
-  /// Open draws of a round whose trajectories are made as rollouts take those before them.
+  /// Open groups of a round whose trajectories are made once rollouts have taken the earlier ones.
   std::deque<uint64_t> unmade;
   CompleteGroups complete;
   AdmissionPace pace;
-  /// How long the responses to each prompt were, for schedule.begin_order.
+  /// Lengths of the responses to each prompt, for schedule.begin_order.
   PromptLengths lengths;
   LateGroups late;
   uint64_t judged_version = 0;  ///< Stale groups were dropped since this version was made.
   // Groups since the last step.
-  uint64_t lost = 0;      ///< Given up for want of rewards.
-  uint64_t filtered = 0;  ///< Given up since all their responses are worth the same.
-  GivenUp given_up;    ///< Their responses, and those of a round that its batch had no place for.
-  uint64_t stale = 0;  ///< Dropped, and their draws made again …
-  uint64_t stale_tokens = 0;  ///< … with so many tokens.
-  // Rollouts have room, and the bound of staleness has none.
+  uint64_t lost = 0;          ///< Given up for lack of rewards.
+  uint64_t filtered = 0;      ///< Given up because they are zero-advantage.
+  GivenUp given_up;           ///< Responses of these and of a round's surplus.
+  uint64_t stale = 0;         ///< Dropped, and begun anew …
+  uint64_t stale_tokens = 0;  ///< … and the tokens that were dropped.
+  // When the bound on staleness began to hold back rollouts that have room.
   absl::Time bounded_since = absl::InfinitePast();
-  bool paced = false;  ///< It is the pace that holds them back.
+  bool paced = false;  ///< The pace holds them back.
 };
 
 }  // namespace baton::controller

@@ -1,12 +1,12 @@
-// Whether the trajectories of the work stand, and what workers told a restarted controller before
-// that (EarlyReports).
+// Restoration of the work's trajectories after a restart, and results received before recovery
+// (EarlyReports).
 //
-//   a restart --the data are read: trajectories are made of what is open--> stands
-//       ^                                                                     |
-//       +-- the job ends: all work is given up -------------------------------+
+//   a restart --the data are read: trajectories of open work are made--> restored
+//       ^                                                                   |
+//       +-- the job ends: all work is given up -----------------------------+
 //
-// Responses that are stored are taken as they are, and what workers still run or have just finished
-// finds its place.
+// Stored responses are taken as they are. Tasks that workers still run or have just finished are
+// assigned to their trajectories.
 #ifndef BATON_CONTROLLER_CORE_STEPS_RESPONSE_WORK_H_
 #define BATON_CONTROLLER_CORE_STEPS_RESPONSE_WORK_H_
 
@@ -19,14 +19,15 @@ namespace baton::controller {
 
 class ResponseWork {
  public:
-  /// The trajectories of all that is open stand.
+  /// True once the trajectories of all open work are restored.
   bool begun() const { return begun_; }
   void Begin() { begun_ = true; }
   void End() { begun_ = false; }
   EarlyReports& early() { return early_; }
   const EarlyReports& early() const { return early_; }
 
-  /// The batch of the update to `step` is lost: how often that happened without getting past it.
+  /// The batch of the update to `step` is lost. Returns how often batches were lost without getting
+  /// past this step.
   uint32_t LoseBatch(int64_t step) {
     if (step > lost_at_) lost_batches_ = 0;
     lost_at_ = std::max(lost_at_, step);

@@ -10,7 +10,7 @@
 namespace baton::controller {
 namespace {
 
-constexpr uint64_t kMostUpcoming = 256;  // draws
+constexpr uint64_t kMostUpcoming = 256;  // prompts
 constexpr int kMostAtOnce = 16;          // tasks that a worker gets in one turn
 constexpr absl::Duration kFirstRest = absl::Seconds(1);
 constexpr int kMostDoublings = 6;  // of a rest
@@ -42,8 +42,8 @@ std::vector<uint64_t> RunAhead::DrawsToCome(const AheadContext& job) const {
   return draws;
 }
 
-// Keeps of each draw what was begun, as long as it is to come. Where its prompt was last is asked
-// here alone: what is given out meanwhile moves only other prompts.
+// Keeps what was begun for each upcoming prompt index. Prompt affinity is looked up only here,
+// because work that is given out meanwhile changes it only for other prompts.
 void RunAhead::Look(const AheadContext& job) {
   const auto now = std::make_pair(job.groups_left, job.draws.changes());
   if (looked_ == now) return;
@@ -72,8 +72,8 @@ void RunAhead::Look(const AheadContext& job) {
 
 // ---- Giving out ---------------------------------------------------------------------------------
 
-// The first response that the worker may be given. A prompt stays where it was last, and of the
-// others a worker gets its share: it will get no more of those that are made in earnest.
+// The first response that the worker may get. A prompt stays with its affine worker; of the others
+// a worker gets only its share, because it will get no more of them as foreground work either.
 std::optional<AheadResponse> RunAhead::Pick(const std::string& worker) {
   for (auto& [draw, of_draw] : upcoming_) {
     if (of_draw.again.empty() && of_draw.next >= samples_) continue;
@@ -145,9 +145,9 @@ bool RunAhead::Wants(const std::string& worker, const TaskRef& ref) const {
   return found != running_.end() && found->second.ref == ref && found->second.worker == worker;
 }
 
-// ---- What becomes of it -------------------------------------------------------------------------
+// ---- Results and failures -----------------------------------------------------------------------
 
-// `whole`: it came; otherwise it is given out again.
+// `whole`: the response came; otherwise it is given out again.
 void RunAhead::End(std::map<uint64_t, Running>::iterator it, bool whole) {
   const Running& running = it->second;
   --workers_[running.worker].load;
@@ -172,7 +172,7 @@ void RunAhead::NoteFailure(const TaskDone& event, absl::Time now) {
 void RunAhead::OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl::Time now) {
   const auto found = running_.find(event.ref.subject);
   const auto told = event.output.metrics.find(kAheadTokens);
-  // Whatever number a worker says, NaN as well.
+  // A worker may report any number, even NaN.
   if (told != event.output.metrics.end() && told->second > 0) {
     tokens_ += std::min<double>(told->second, longest_);
   }
@@ -183,7 +183,7 @@ void RunAhead::OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl
     workers_[event.worker].failures = 0;
   } else if (absl::IsUnimplemented(event.status) ||
              (rollouts.load(event.worker) == 0 && rollouts.version(event.worker) == version)) {
-    NoteFailure(event, now);  // nothing better came to it, as far as is known
+    NoteFailure(event, now);  // it stopped without foreground work, as it seems
   }
 }
 

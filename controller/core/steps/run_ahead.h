@@ -1,18 +1,19 @@
-// Responses that rollouts sample ahead of need while they have nothing else to do
+// Run-ahead responses, which rollouts sample ahead of need while they have nothing else to do
 // (rollout.speculation.run_ahead).
 //
-// Owns which draws come next, which of their responses were begun ahead, and which of these run. A
-// response of a draw to come is sampled with its own key and the weights of today, and goes into
-// the trees of its rollout alone (docs/speculation.md): a good guess at the response that is made
-// in earnest. It is an AheadResponse and never a trajectory. So it has no row and no payload, and
-// no batch can have it.
+// Owns which prompt indices come next, which of their responses were begun ahead, and which of
+// these run. A response to an upcoming prompt is sampled with its own key and the current weights,
+// and goes only into the trees of its rollout (docs/speculation.md), as a good guess at the
+// response that foreground work will make later. It is an AheadResponse and never a trajectory. So
+// it has no row and no payload, and no batch can have it.
 //
 //   to come --a rollout is idle--> running --it came--> done
 //      ^                              |
 //      +--- it was stopped -----------+
 //
-// A rollout stops it by itself when it gets real work or other weights, so nothing ever waits for
-// one. A rollout that fails, or stops for no reason, rests for a while, longer each time.
+// A rollout stops a run-ahead response by itself when it gets foreground work or other weights, so
+// nothing ever waits for one. A rollout that fails, or stops for no reason, rests for a while,
+// longer each time.
 //
 // Derived: a restarted controller begins anew.
 #ifndef BATON_CONTROLLER_CORE_STEPS_RUN_AHEAD_H_
@@ -38,14 +39,14 @@
 
 namespace baton::controller {
 
-/// What the responses ahead are given out by, in a turn.
+/// The parts that decide which run-ahead responses are given out in a turn.
 struct AheadContext {
   EffectSink& out;
   TaskScheduler& rollouts;
   const Roster& roster;
   PromptData& data;
   DrawLedger& draws;
-  /// Groups that the job may still open; 0: it draws nothing more, as far as is known.
+  /// Groups that the job may still open; 0: none, as far as is known.
   uint64_t groups_left = 0;
 };
 
@@ -53,17 +54,18 @@ class RunAhead {
  public:
   explicit RunAhead(const v1::JobSpec& spec);
 
-  /// Gives idle rollouts responses of the next draws: of the next step, or of as many groups as a
-  /// batch has. At the end of a turn, and a few at a time.
+  /// Gives idle rollouts responses to the next prompts: those of the next step, or of as many
+  /// groups as a batch has. Call it at the end of a turn; it gives a few at a time.
   void GiveOut(const AheadContext& job);
-  /// Time goes on: a rest ends at a tick, so that no other event begins anything by its time alone.
+  /// Time has passed. A rest ends only at a tick, so that no other event begins work merely because
+  /// of its time.
   void Tick(absl::Time now) { ticked_ = now; }
-  /// That task runs on that worker.
+  /// True if that task runs on that worker.
   bool Wants(const std::string& worker, const TaskRef& ref) const;
   /// The result of a task that is wanted.
   void OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl::Time now);
-  /// The worker is attached again. What it does not know any more was lost on the way; what is not
-  /// known of it, an earlier controller wanted.
+  /// The worker is attached again. Tasks that it does not know were lost on the way; tasks that
+  /// this class does not know were given by an earlier controller.
   void OnWorkerBack(const WorkerBack& event, EffectSink& out);
   /// The worker left the job.
   void Forget(const std::string& worker);
@@ -75,7 +77,7 @@ class RunAhead {
   std::map<std::string, double> TakeMetrics();
 
  private:
-  // A draw to come, and which of its responses were not begun.
+  // An upcoming prompt index, and which of its responses were not begun.
   struct Upcoming {
     uint64_t prompt_id = 0;
     uint32_t next = 0;            // sample
@@ -91,8 +93,8 @@ class RunAhead {
   struct Worker {
     int load = 0;
     bool sated = false;  // there is nothing that it may be given
-    // It failed: how often in a row, until when it rests, and the last task that it had by then. A
-    // whole wave of tasks fails at once.
+    // Failures in a row, the end of the rest, and the newest task at the last failure. A whole wave
+    // of tasks fails at once and counts as one failure.
     int failures = 0;
     absl::Time rests_until = absl::InfinitePast();
     uint64_t wave = 0;
@@ -106,18 +108,18 @@ class RunAhead {
   void NoteFailure(const TaskDone& event, absl::Time now);
 
   const bool on_;
-  const uint32_t samples_;  // of a draw
-  const uint64_t window_;   // draws
+  const uint32_t samples_;  // per prompt
+  const uint64_t window_;   // prompts
   const int places_;        // of a rollout
   const uint32_t longest_;  // response, in tokens
-  // Says whether other draws come next than when it was looked last.
+  // Tells whether the upcoming prompt indices have changed since the last look.
   std::optional<std::pair<uint64_t, uint64_t>> looked_;
-  std::map<uint64_t, Upcoming> upcoming_;    // by draw
+  std::map<uint64_t, Upcoming> upcoming_;    // by prompt index
   std::map<std::string, uint64_t> at_home_;  // of those, by worker
   uint64_t share_ = 0;                       // of those, for one worker
   std::map<uint64_t, Running> running_;      // by the subject of its task
   std::map<std::string, Worker>
-      workers_;  // those that were given something, or have nothing to get
+      workers_;  // workers that got responses, or for which there are none
   absl::Time ticked_ = absl::InfinitePast();
   uint64_t begun_ = 0;      // tasks
   uint64_t responses_ = 0;  // whole ones, since the last step …

@@ -1,13 +1,17 @@
 // The prompt groups of a step's batch: drawn from complete groups, scored where the dataflow asks
 // for it, and taken out of the work.
 //
-// Owns which groups are in it. Its trajectories are the scheduler's until they are taken, and the
-// buffer's after that. batch_flow.h says what happens to it:
+// Owns which groups are in the batch. The scheduler owns their trajectories until they are taken,
+// and the buffer after that. batch_flow.h says what happens to the batch:
 //
-//   complete groups --drawn: scores of the draw are made--> taken: the update learns --> spent
-//        ^                               |                      |
-//        +---- given back: the job goes back, or a payload is lost
+// clang-format off
+//   complete groups --> drawn: scores of the draw are made --> taken: the update learns --> spent
+//        ^                |                                      |
+//        +----------------+--------------------------------------+
+//          given back: the job goes back, or a payload is lost
+//
 //   restored: of an update that a restart interrupted, until its responses are there --> taken
+// clang-format on
 #ifndef BATON_CONTROLLER_CORE_STEPS_STEP_BATCH_H_
 #define BATON_CONTROLLER_CORE_STEPS_STEP_BATCH_H_
 
@@ -29,7 +33,7 @@ struct StepBatch {
       }
     }
   }
-  /// The draws that an update may be learning from.
+  /// The groups that an update may be learning from.
   std::set<uint64_t> Draws() const {
     std::set<uint64_t> draws(restored.begin(), restored.end());
     draws.insert(taken.begin(), taken.end());
@@ -41,14 +45,15 @@ struct StepBatch {
     restored.clear();
   }
 
-  /// Groups of the next batch, while scores of the draw are made; the first `scored` have them.
+  /// Groups drawn for the next batch, while the scores of this draw are made; the first `scored`
+  /// have them.
   std::vector<uint64_t> drawn;
   size_t scored = 0;
   /// Groups of the batch that left the work.
   std::vector<uint64_t> taken;
-  /// Those of the update that a restart interrupted, not yet taken; ascending.
+  /// Groups of the update that a restart interrupted, not yet taken; ascending.
   std::vector<uint64_t> restored;
-  /// Of the step: when it began, and when its batch was complete.
+  /// Times of the step: its beginning, and the completion of its batch.
   StepTimes times;
 };
 

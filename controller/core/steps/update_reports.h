@@ -1,5 +1,5 @@
-// What the groups of ranks have reported of the update under way, and how many metrics of theirs
-// were too many.
+// Reports of the groups of ranks about the update under way, and the number of their surplus
+// metrics.
 #ifndef BATON_CONTROLLER_CORE_STEPS_UPDATE_REPORTS_H_
 #define BATON_CONTROLLER_CORE_STEPS_UPDATE_REPORTS_H_
 
@@ -21,7 +21,7 @@ struct UpdateReports {
   }
 
   std::map<std::string, double> metrics;  ///< Of the groups that have made the update.
-  size_t dropped_names = 0;               ///< Of metrics that updates reported since the last step.
+  size_t dropped_names = 0;               ///< Dropped names of metrics since the last step.
 };
 
 }  // namespace baton::controller

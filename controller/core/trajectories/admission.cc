@@ -58,7 +58,7 @@ TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t samp
   const bool fresh = kept.has_value();
   if (fresh) {
     trajectory = *std::move(kept);
-    // A score of a response that was lost may still be under way.
+    // A score for a lost response may still be under way.
     trajectory.restored = trajectory.losses == 0;
   }
   const bool drafts = submitted_->effective_spec().rollout().speculation().mode() != "off";

@@ -1,7 +1,7 @@
-// The trajectories of a draw: new, or as an earlier controller stored them.
+// Construction of a group's trajectories: new, or as an earlier controller stored them.
 //
-// Owns what the responses in progress are counted as: those of a step, or of an evaluation that the
-// trainer waits for.
+// Owns whether the responses in progress are counted as a step's, or as those of an evaluation that
+// the trainer waits for.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_ADMISSION_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_ADMISSION_H_
 
@@ -26,14 +26,15 @@ class Admission {
     evaluates_ = evaluates;
     responses_ = responses;
   }
-  /// The trajectories of a draw whose numbers begin with `birth`: training responses with their
-  /// baseline, those of a prompt of an evaluation, or an example of kind sft, which is READY.
+  /// The trajectories of a prompt index, with uids from `birth` on: training responses with their
+  /// baseline, responses to an evaluation prompt, or an example of kind sft, which is READY.
   std::vector<TrajectoryInfo> MakeDraw(v1::Purpose purpose, uint64_t draw, uint64_t prompt,
                                        uint64_t birth, const TrajectoryTable& table,
                                        const WorkContext& context) const;
 
   /// The number that reward.max_error_rate is a share of: all responses of the step or the
-  /// evaluation. At first few are begun, and one that fails would be a large share of them.
+  /// evaluation. Not only the begun ones: at first these are few, and one failure would be a large
+  /// share.
   uint64_t Judged(const TrajectoryTable& table) const;
   /// "step 3" or "the evaluation of step 2".
   std::string WorkName(const EffectSink& out) const;

@@ -12,10 +12,10 @@
 namespace baton::controller {
 namespace {
 
-// What a batch is made of.
+// The parts of a batch.
 struct BatchMembers {
   std::vector<const TrajectoryInfo*> trajectories;  // in order
-  std::map<uint64_t, double> baselines;             // by draw
+  std::map<uint64_t, double> baselines;             // by prompt index
 };
 
 BatchMembers MembersOf(const ExperienceBuffer::Trajectories& trajectories, uint32_t least) {
@@ -69,7 +69,7 @@ void ExperienceBuffer::Save(store::v1::JobRow* row) const {
 
 void ExperienceBuffer::NoteFound(uint64_t serial, const store::v1::TrajectoryRow& row,
                                  bool current) {
-  // Rows written after the job's last row have larger serials than it knows.
+  // Rows written after the job's last row have larger serials than that row says.
   next_serial_ = std::max(next_serial_, serial + 1);
   Need(row.file());
   for (const store::v1::ColumnsRow& columns : row.columns()) Need(columns.file());
@@ -139,9 +139,10 @@ void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, uint64_t oldest, E
     if (!Mutant("history-never-ends")) history_.Retire(kept_.front().first_serial);
     evaluations_.erase(evaluations_.begin(), evaluations_.lower_bound(kept_.front().first_serial));
   }
-  // What is put from here on has a larger serial, so this holds until the next step begins.
+  // Rows that are put from here on have larger serials, so this holds until the next step begins.
   oldest_serial_ = std::min(oldest, next_serial_);
-  // At every step: a controller may have died before it deleted what its rows let go.
+  // At every step, because a controller may have died before it deleted files that its rows no
+  // longer need.
   if (!keeps_all) DropFiles(out);
   out.Do(PutJob{});
 }
@@ -171,8 +172,8 @@ void ExperienceBuffer::DropFiles(EffectSink& out) const {
   if (drop.end > 1) out.Do(std::move(drop));
 }
 
-// What the steps that are redone put stays with the step in progress: the rows of the work are
-// among it, and the files that hold their payloads.
+// Rows that the redone steps had put stay with the step in progress, because some belong to the
+// work, with the files of their payloads.
 void ExperienceBuffer::RollBack(const Trajectories& live, bool spans_steps, Metrics algorithm,
                                 bool keeps_all, EffectSink& out) {
   if (kept_.empty()) {  // nothing was put; a replay trains on rows that were there before it
@@ -197,14 +198,14 @@ void ExperienceBuffer::RollBack(const Trajectories& live, bool spans_steps, Metr
     if (step <= out.step() && !Mutant("rollback-drops-evaluations")) spared.insert(serial);
   }
   algorithm_ = std::move(algorithm);
-  // The step in progress may have its batch already. Steps before the kept ones have no row left: a
-  // rollback may be millions of steps long.
+  // The step in progress may have its batch already. Steps before the kept ones have no row left,
+  // so they are skipped: a rollback may be millions of steps long.
   if (kept_.back().step > out.step() && !Mutant("batch-outlives-rollback")) {
     const int64_t oldest = keeps_all ? 1 : kept_.front().step;
     out.Do(DropBatches{std::max(out.step() + 1, oldest), kept_.back().step + 1});
   }
   DropOthers(next.first_serial, spared, out);
-  // Where work spans steps, an older row may have scores that were put since.
+  // If work spans steps, an older row may have scores that were put later.
   if (!spans_steps && spared.empty()) next.files = {};
   for (auto it = evaluations_.lower_bound(next.first_serial); it != evaluations_.end();) {
     it = spared.count(it->first) > 0 ? std::next(it) : evaluations_.erase(it);
@@ -242,7 +243,7 @@ void ExperienceBuffer::EndWork(const Trajectories& trajectories, EffectSink& out
   DropPayloads drop;
   for (const auto& [id, trajectory] : trajectories) drop.trajectories.push_back(id);
   if (!drop.trajectories.empty()) out.Do(std::move(drop));
-  // What was found belonged to this work. A batch that waited is given up with it.
+  // The found rows belonged to this work. A batch that waited is given up with it.
   found_.Clear();
   EndBatch(out);
 }

@@ -1,22 +1,23 @@
-// The responses that a job keeps: from READY until no step and no call needs them.
+// The responses that a job keeps, from READY until no step and no call needs them.
 //
 // Owns the serials of trajectory rows, which steps' rows and payloads are kept, the rows that a
-// restarted controller found, and the batch that is built or trained on. Of a trajectory:
+// restarted controller found, and the batch that is built or trained on. For each trajectory:
 //
-//   READY --Build--> in a batch --Consume: a BatchRow names it--> CONSUMED --its step is old-->
-//   RETIRED
-//     ^                  |                                 |
-//     |                  +--------- a rollback ------------+--> dropped: its draws are made again
+// clang-format off
+//   READY --Build--> in a batch --Consume: in a BatchRow--> CONSUMED --step is old--> RETIRED
+//     ^                  |                                      |
+//     |                  +------------- a rollback -------------+--> dropped, and made again
 //     +-- a restart: its row is there
+// clang-format on
 //
-// The batch takes its trajectories out of the work, which may go on beside the update; when it is
-// given up they go back, and are READY again.
+// The batch takes its trajectories out of the work, which may go on during the update; when the
+// batch is given up they go back, and are READY again.
 //
 // A row outlives its trajectory: experience of the last steps can be read, and its payload lies in
 // the experience log until the step is retired. A file of the log goes when no kept step needs it:
 // a step needs the files of the rows that were put while it was the newest, and those of its batch.
-// With trainer.keep_experience `all` the payloads and the BatchRows stay for good, and the
-// trajectory rows alone go: a BatchRow has what they say.
+// With trainer.keep_experience `all` the payloads and the BatchRows stay for good, and only the
+// trajectory rows go, because a BatchRow has their contents.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_EXPERIENCE_BUFFER_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_EXPERIENCE_BUFFER_H_
 
@@ -44,7 +45,7 @@
 namespace baton::controller {
 
 /// The rows of trajectories that a restarted controller found, until the work in progress has taken
-/// them in: what is READY in the store is not generated again.
+/// them in. A response that is READY in the store is not generated again.
 class FoundRows {
  public:
   void Add(uint64_t serial, store::v1::TrajectoryRow row) {
@@ -54,13 +55,14 @@ class FoundRows {
   void Clear() { rows_.clear(); }
   bool empty() const { return rows_.empty(); }
 
-  /// The response to `drawn` that an earlier controller stored; nothing: there is none, or it was
-  /// the answer to another prompt. `wanted`: the score nodes that make it READY.
+  /// The response for `drawn` that an earlier controller stored; nullopt: there is none, or it
+  /// responds to another prompt. `wanted`: the score nodes that make it READY.
   std::optional<TrajectoryInfo> Recall(const TrajectoryInfo& drawn, uint64_t wanted) const {
     const auto found = rows_.find(drawn.id);
     if (found == rows_.end()) return std::nullopt;
     const auto& [serial, row] = found->second;
-    // The data may have changed while the controller was away: this draw is another prompt then.
+    // The data may have changed while the controller was away; then this prompt index is another
+    // prompt.
     const bool same = row.purpose() == drawn.purpose && row.draw() == drawn.draw &&
                       row.sample() == drawn.sample && row.prompt_id() == drawn.prompt_id;
     if (!same) return std::nullopt;
@@ -95,17 +97,17 @@ class FoundRows {
 
 /// The batch of the step in progress, once it is built.
 ///
-/// Owns what the runtime said of it (BatchBuilt).
+/// Owns the runtime's report of it (BatchBuilt).
 ///
-///   none --Built--> stands --the update leaves--> trained on --Clear: the step ends--> none
+///   none --Built--> built --the update leaves--> trained on --Clear: the step ends--> none
 class StandingBatch {
  public:
   void Built(BatchBuilt event, absl::Time now) {
     event_ = std::move(event);
     at_ = now;
   }
-  /// The step ends, or the batch is given up. Its size and its metrics are known until the next one
-  /// stands.
+  /// The step ends, or the batch is given up. Its size and its metrics stay known until the next
+  /// batch is built.
   void Clear() {
     event_.column_hashes.clear();
     event_.algorithm.clear();
@@ -115,11 +117,11 @@ class StandingBatch {
   uint32_t size() const { return event_.size; }
   absl::Time built_at() const { return at_; }
   const std::map<std::string, double>& metrics() const { return event_.metrics; }
-  /// Of each response in it, by id.
+  /// Column hashes of each response in the batch, by id.
   const std::map<uint64_t, std::vector<uint64_t>>& column_hashes() const {
     return event_.column_hashes;
   }
-  /// What the algorithm carries on from its step. It is taken once: the step is done.
+  /// Takes the algorithm's state after the batch's step. Called once, when the step is done.
   std::map<std::string, double> TakeAlgorithm() { return std::exchange(event_.algorithm, {}); }
 
  private:
@@ -130,11 +132,11 @@ class StandingBatch {
 /// The responses whose rows are kept, by trajectory: READY ones, those that a batch consumed, and
 /// those that were dropped.
 ///
-/// A draw may be made again: the job went back to a checkpoint, its group was dropped, or an
-/// evaluation asks the same prompts. The random numbers of a response follow from its draw and its
-/// sample, so the earlier response is a good guess at the new one: the controller sends it along as
-/// Generate.draft_tokens. As far as the weights agree, the response is made at the speed of a
-/// prefill. No token depends on the guess.
+/// A response may be made again: the job went back to a checkpoint, its group was dropped, or an
+/// evaluation uses the same prompts. The random numbers of a response depend only on its prompt
+/// index and its sample, so the earlier response is a good guess at the new one: the controller
+/// sends it along as Generate.draft_tokens. As far as both agree, the response is made at the speed
+/// of a prefill. No token depends on the guess.
 ///
 /// Derived: a restarted controller fills it from the rows that it finds.
 class EarlierResponses {
@@ -150,7 +152,7 @@ class EarlierResponses {
       it = it->second.serial < serial ? responses_.erase(it) : std::next(it);
     }
   }
-  /// What was drawn for that draw and sample before; of no tokens: nothing that is kept.
+  /// The earlier response for the same prompt index and sample; without tokens: none is kept.
   EarlierResponse Of(const TrajectoryInfo& drawn) const {
     const auto found = responses_.find(drawn.id);
     // The data may have changed while the controller was away.
@@ -172,7 +174,7 @@ class EarlierResponses {
 struct PayloadBytes {
   uint64_t scoring = 0;  ///< Some score is missing.
   uint64_t ready = 0;    ///< Nothing is missing, and no batch has it.
-  uint64_t batched = 0;  ///< The batch that stands has it.
+  uint64_t batched = 0;  ///< In the batch that is built.
   uint64_t total() const { return scoring + ready + batched; }
 };
 
@@ -189,18 +191,18 @@ class ExperienceBuffer {
   /// A row that a restarted controller found. It counts if `current`: it belongs to the step or the
   /// evaluation in progress.
   void NoteFound(uint64_t serial, const store::v1::TrajectoryRow& row, bool current);
-  /// Those that belong to the work, until it has taken them in.
+  /// The found rows that belong to the work, until it has taken them in.
   FoundRows& found() { return found_; }
   const FoundRows& found() const { return found_; }
   /// The evaluation after that step is given up: its rows are dropped.
   void DropEvaluation(int64_t step, EffectSink& out);
-  /// The work of that purpose is given up before it has taken them in.
+  /// The work of that purpose is given up before it has taken in its found rows.
   void DropFound(v1::Purpose purpose, EffectSink& out);
-  /// Responses whose rows are kept, should their draws be made again.
+  /// Responses whose rows are kept, in case they are made again.
   const EarlierResponses& earlier() const { return earlier_; }
   /// The same rows, by prompt.
   const PromptHistory& history() const { return history_; }
-  /// The job has ended: its history is in the store alone.
+  /// The job has ended; its history is only in the store.
   void ForgetHistory() { history_ = PromptHistory(); }
   /// A new response: its row gets a serial.
   void PutNew(TrajectoryInfo& trajectory, EffectSink& out);
@@ -214,13 +216,13 @@ class ExperienceBuffer {
   /// payloads and batches stay. `oldest`: the smallest serial of the trajectories in the work;
   /// steps whose rows may be among these are not retired.
   void BeginStep(size_t most, bool keeps_all, uint64_t oldest, EffectSink& out);
-  /// The job went back: rows of later steps are dropped, and `algorithm` is what it was. Rows of
-  /// the work, `live`, stay, and so do those of evaluations of steps that are not undone, as far as
-  /// this controller put them or found them. `keeps_all` as for BeginStep.
-  /// `spans_steps`: responses of the work may be older than the steps that are undone.
+  /// The job went back: rows of later steps are dropped, and `algorithm` is restored. Rows of the
+  /// work, `live`, stay, and so do those of evaluations of steps that are not undone, as far as
+  /// this controller put them or found them. `keeps_all` as for BeginStep. `spans_steps`: responses
+  /// of the work may be older than the steps that are undone.
   void RollBack(const Trajectories& live, bool spans_steps, Metrics algorithm, bool keeps_all,
                 EffectSink& out);
-  /// The work in progress ends, consumed or not: its payloads are not needed in memory any more.
+  /// The work in progress ends, consumed or not; its payloads are not needed in memory any more.
   void EndWork(const Trajectories& trajectories, EffectSink& out);
 
   // ---- What a batch takes out of the work.
@@ -232,8 +234,8 @@ class ExperienceBuffer {
   const Trajectories& taken() const { return taken_; }
 
   // ---- The batch.
-  /// Asks for the batch of these trajectories, all READY. Trajectories without a reward stay out,
-  /// and so do all of a group that has fewer than `least` with one. `held_out`: see BuildBatch.
+  /// Asks for the batch of these trajectories, all READY. Trajectories without a reward are left
+  /// out, and so are groups that have fewer than `least` with one. `held_out`: see BuildBatch.
   /// `recorded`: kNot, or kCompare.
   void Build(const Trajectories& trajectories, const v1::JobSpec& spec, uint32_t least,
              uint64_t held_out, Recorded recorded, EffectSink& out) const;
@@ -246,11 +248,11 @@ class ExperienceBuffer {
                       EffectSink& out);
   StandingBatch& batch() { return batch_; }
   const StandingBatch& batch() const { return batch_; }
-  /// Counted anew from `trajectories`, those of the work in progress: response and columns of each.
+  /// Counts the responses and columns of `trajectories`, those of the work in progress, anew.
   PayloadBytes bytes_held(const Trajectories& trajectories) const;
-  /// The update is done: what the algorithm carries on counts from now.
+  /// The update is done: the algorithm's new state counts from now on.
   void Consume() { algorithm_ = batch_.TakeAlgorithm(); }
-  /// What the algorithm carries from step to step: "kl_coef", "lambda".
+  /// The algorithm's state that is carried from step to step: "kl_coef", "lambda".
   const Metrics& algorithm() const { return algorithm_; }
 
  private:
@@ -265,7 +267,7 @@ class ExperienceBuffer {
   /// Deletes the files that no kept step needs.
   void DropFiles(EffectSink& out) const;
 
-  /// Forgets the rows from `first` on, but for those.
+  /// Forgets the rows from `first` on, except `spared`.
   void DropOthers(uint64_t first, const std::set<uint64_t>& spared, EffectSink& out) const;
 
   uint64_t next_serial_ = 1;

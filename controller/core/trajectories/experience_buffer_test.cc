@@ -131,7 +131,7 @@ TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
   EXPECT_EQ(buffer.algorithm().at("kl_coef"), 0.25);
 }
 
-// What is under way or READY goes on, with its rows and the files of its payloads.
+// Trajectories that are under way or READY go on, with their rows and the files of their payloads.
 TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
@@ -207,8 +207,8 @@ TEST(ExperienceBufferTest, StepsWhoseRowsTheWorkNeedsAreNotRetired) {
               ElementsAre(std::make_pair(1u, 2u), std::make_pair(2u, 3u), std::make_pair(3u, 4u)));
 }
 
-// Each row costs a delete in the turn's commit, so a way back over many steps must not name a row
-// again for each step before it.
+// Each row costs a delete in the turn's commit, so a rollback over many steps must name each row
+// only once.
 TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
@@ -228,7 +228,8 @@ TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
   EXPECT_EQ(rows, 30u);
 }
 
-// Such as that of a job that goes on from a checkpoint: a row with serial 0 would look like none.
+// A row without serials is, for example, that of a job that goes on from a checkpoint. A trajectory
+// row with serial 0 would look like none.
 TEST(ExperienceBufferTest, TheFirstRowOfARowWithoutSerialsIsOne) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
@@ -272,7 +273,7 @@ TEST(ExperienceBufferTest, ABatchGoesWithItsExperience) {
   }
 }
 
-// What the experience log lets go: the files below `end` that no kept step needs.
+// The files that the experience log deletes: those below `end` that no kept step needs.
 std::vector<uint32_t> FilesDroppedIn(EffectSink& out) {
   std::vector<uint32_t> dropped;
   for (const auto& drop : TakeAll<DropLogFiles>(out)) {
@@ -283,14 +284,14 @@ std::vector<uint32_t> FilesDroppedIn(EffectSink& out) {
   return dropped;
 }
 
-// One response a step, in the file of the step's number.
+// Puts one response per step, in the file with the step's number.
 void PutStep(uint32_t file, ExperienceBuffer& buffer, EffectSink& out) {
   TrajectoryInfo trajectory = ReadyOf(file, 0, 1);
   trajectory.location.file = file;
   buffer.PutNew(trajectory, out);
 }
 
-// Step 3 has a response that came late, of file 1. It keeps file 1, and no file after it.
+// Step 3 has a late response in file 1. So it keeps file 1, and no file after it.
 TEST(ExperienceBufferTest, AFileGoesWhenNoKeptStepNeedsIt) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
@@ -333,7 +334,7 @@ TEST(ExperienceBufferTest, AWayBackLetsTheFilesOfItsStepsGo) {
     out.Take();
     out.RollBack(1);
     buffer.RollBack({}, /*spans_steps=*/false, {}, keeps_all, out);
-    // File 3 is the newest that a row names: what has no row yet may lie there.
+    // File 3 is the newest that a row names; payloads without a row yet may be there.
     const std::vector<uint32_t> dropped = FilesDroppedIn(out);
     if (keeps_all) EXPECT_THAT(dropped, ::testing::IsEmpty());
     if (!keeps_all) EXPECT_THAT(dropped, ElementsAre(2));
@@ -358,7 +359,7 @@ TEST(ExperienceBufferTest, ARestartLetsTheSameFilesGo) {
     restarted.NoteFound(step, found, /*current=*/false);
     EffectSink again = SinkAt(kEpoch, step);
     restarted.BeginStep(3, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, again);
-    // Of the two newest steps, and of the one that begins, nothing goes.
+    // No file of the two newest steps, or of the step that begins, is deleted.
     std::vector<uint32_t> expected;
     for (uint32_t file = 1; file + 2 <= step; ++file) expected.push_back(file);
     EXPECT_EQ(FilesDroppedIn(again), expected) << "after step " << step;
@@ -470,7 +471,7 @@ TEST(ExperienceBufferTest, ABatchLeavesOutWhatHasNoRewardAndGroupsThatLackTooMan
   EXPECT_EQ(batch.held_out, 4u);
 }
 
-// What an algorithm carries on counts once the update is done, for a batch may be lost before.
+// The algorithm's new state counts once the update is done, because a batch may be lost before.
 TEST(ExperienceBufferTest, WhatABatchCarriesOnCountsWhenItIsConsumed) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;

@@ -6,7 +6,7 @@ namespace baton::controller {
 
 std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajectories,
                               uint32_t least) {
-  std::map<uint64_t, uint32_t> left;  // by draw
+  std::map<uint64_t, uint32_t> left;  // by prompt index
   std::set<uint64_t> lost;
   for (const auto& [id, trajectory] : trajectories) {
     const bool baseline = trajectory.purpose == v1::PURPOSE_BASELINE;

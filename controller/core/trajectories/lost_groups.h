@@ -12,8 +12,8 @@
 
 namespace baton::controller {
 
-/// The draws of `trajectories` (a step's, all READY) that have fewer than `least` training
-/// responses with a reward, or whose greedy baseline has none.
+/// The prompt indices of `trajectories` (a step's, all READY) with fewer than `least` training
+/// responses that have a reward, or whose greedy baseline has none.
 std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajectories,
                               uint32_t least);
 

@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Of one draw: two responses to train with and a greedy one.
+// Adds the group of one prompt index: two responses to train with and a greedy one.
 void AddGroup(uint64_t draw, uint64_t failed0, uint64_t failed1, uint64_t failed_baseline,
               std::map<uint64_t, TrajectoryInfo>* out) {
   for (const auto& [purpose, sample, failed] : {std::tuple{v1::PURPOSE_TRAIN, 0u, failed0},

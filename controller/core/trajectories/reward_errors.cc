@@ -23,19 +23,20 @@ void RewardErrors::Recall(const TrajectoryInfo& trajectory) {
 
 void RewardErrors::Forget(const TrajectoryInfo& trajectory) {
   if (trajectory.error.empty() || count_ == 0) return;
-  // The first error may have been another response's. It is kept while any is left.
+  // The first error may belong to another response, so it is kept while any error is left.
   if (--count_ == 0) first_.clear();
 }
 
 void RewardErrors::Tell(const std::string& message, EffectSink& out) {
-  // A reward that fails fails often. The count is in `why` and in the metrics at any time.
+  // A reward that fails usually fails often, so further warnings wait. `why` and the metrics always
+  // have the count.
   if (out.now() - told_ < tell_again_) return;
   told_ = out.now();
   out.Warn(message);
 }
 
 void RewardErrors::Retried(const std::string& what, EffectSink& out) {
-  // Tries count towards no limit, but a user who waits should see why.
+  // Failed tries count towards no limit, but a user who waits should see the reason.
   if (first_try_.empty()) first_try_ = what;
   ++tries_;
   Tell(absl::StrCat("a score failed and is computed again: ", what), out);
@@ -64,7 +65,7 @@ double RewardErrors::MaxRate() const {
   return submitted_->effective_spec().reward().max_error_rate();
 }
 
-// So many of `total` rewards may fail; 0.29 of 100 is 29, although 0.29 * 100 is less.
+// The number of `total` rewards that may fail; 0.29 of 100 is 29, although 0.29 * 100 is less.
 uint64_t RewardErrors::Most(uint64_t total) const {
   return static_cast<uint64_t>(std::floor(MaxRate() * static_cast<double>(total) + 1e-9));
 }

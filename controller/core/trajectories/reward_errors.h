@@ -1,9 +1,10 @@
-// Rewards that fail, and what their user is told of them.
+// Failed rewards, and the warnings about them.
 //
 // Owns how many responses of the step or evaluation in progress are without their own reward, how
 // many tries failed and were begun again, and the first error of each kind. A user sees the first
-// error at once and further ones at times: a watcher's list stays readable. Beyond
-// reward.max_error_rate the job fails: it would learn from what happened not to fail.
+// error at once and further ones from time to time, so a watcher's list stays readable. Beyond
+// reward.max_error_rate the job fails, because it would learn only from the responses whose rewards
+// happened to succeed.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_REWARD_ERRORS_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_REWARD_ERRORS_H_
 
@@ -22,12 +23,12 @@ namespace baton::controller {
 
 class RewardErrors {
  public:
-  /// `tell_again`: between two warnings.
+  /// `tell_again`: the time between two warnings.
   RewardErrors(std::shared_ptr<const v1::Job> submitted, absl::Duration tell_again);
 
   /// A step or an evaluation begins, or ends.
   void Begin();
-  /// One of its responses was found in the store.
+  /// A response of the step or evaluation was found in the store.
   void Recall(const TrajectoryInfo& trajectory);
   /// A response is generated again; its error counts no more.
   void Forget(const TrajectoryInfo& trajectory);
@@ -36,12 +37,12 @@ class RewardErrors {
   void Tell(const std::string& message, EffectSink& out);
   /// A try failed and another one is begun. `what`: "train-3 on worker w: why".
   void Retried(const std::string& what, EffectSink& out);
-  /// One of the `total` responses of `phase` ("step 3") has no reward of its own. An error: these
-  /// are more than the job allows.
+  /// One of the `total` responses of `phase` ("step 3") has no reward of its own. An error: there
+  /// are now more than the job allows.
   absl::Status Failed(const std::string& what, const std::string& phase, uint64_t total,
                       EffectSink& out);
 
-  /// What happens when more rewards fail, for people; "": nothing is scored now.
+  /// The limit on failed rewards, for people; "": nothing is scored now.
   std::string Limit(const std::string& phase, uint64_t total) const;
   void Explain(const std::string& phase, uint64_t total, absl::Time phase_since,
                WaitList& waits) const;

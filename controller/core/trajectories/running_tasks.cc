@@ -8,7 +8,7 @@
 namespace baton::controller {
 
 bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref) {
-  // The birth number says that it is this trajectory; the attempt, that it is this try.
+  // The uid shows that it is this trajectory; the attempt, that it is this try.
   const TrajectoryTable& table = scheduler.table();
   const TrajectoryInfo* trajectory = table.Find(ref.subject);
   if (trajectory == nullptr || trajectory->birth != ref.birth) return false;
@@ -31,7 +31,7 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
   const EffectSink& out = context.out;
   if (trajectory == nullptr || trajectory->birth != ref.birth) return;
   if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
-    // With other data files the draw may be of another prompt.
+    // With other data files the prompt index may be another prompt.
     if (ref.prompt != trajectory->prompt_id && !Mutant("adopted-for-another-prompt")) return;
     const PolicyVersions& versions = context.versions;
     const uint64_t pin = trajectory->pin.version;
@@ -48,7 +48,7 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
   if (ref.kind != TaskKind::kScore || trajectory->state != TrajectoryState::kScoring) return;
   if (ref.target >= trajectory->tries.size()) return;
   NodeTry& tried = trajectory->tries[ref.target];
-  // What an earlier controller had scored may be another response than one that came since.
+  // An earlier controller may have had another response scored than the present one.
   if (!tried.asked || !trajectory->restored || tried.attempt != out.attempt_base()) return;
   TaskScheduler& tasks = scheduler.queues().Of(scheduler.table().plan().graph().role(ref.target));
   if (!tasks.Adopt(WorkId(trajectory->id, ref.target), worker, out.now())) return;
@@ -60,7 +60,7 @@ void TakeTasksBack(TrajectoryScheduler& scheduler, const std::string& role,
   RoleQueue* const queue = scheduler.queues().Find(role);
   if (queue == nullptr) return;
   const std::vector<uint64_t> lost = queue->tasks.RemoveWorker(worker);
-  // Each goes before all others, so the last one first: they keep their order.
+  // Each goes to the front of the queue, so the last one first: then they keep their order.
   for (auto it = lost.rbegin(); it != lost.rend(); ++it) {
     if (!stop.empty()) out.Do(StopTask{worker, scheduler.table().RefOf(role, *it), stop});
     RequeueTask(scheduler, role, *it, out);

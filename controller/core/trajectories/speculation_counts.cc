@@ -40,7 +40,7 @@ void SpeculationCounts::Note(const std::map<std::string, double>& measured) {
 
 void SpeculationCounts::NoteMadeAgain(uint32_t drafted, double accepted) {
   made_again_ += drafted;
-  // Whatever number a worker says, NaN as well.
+  // A worker may report any number, even NaN.
   if (accepted > 0) made_again_accepted_ += std::min<double>(drafted, accepted);
 }
 
@@ -60,7 +60,7 @@ std::map<std::string, double> SpeculationCounts::Take() {
     set("history_tokens", sums["history_tokens"]);
   }
   if (sums["memory_short_passes"] > 0) set("memory_short_passes", sums["memory_short_passes"]);
-  // Time that was spent in vain, too.
+  // Includes time that was spent in vain.
   if (sums["draft_seconds"] > 0) set("draft_seconds", sums["draft_seconds"]);
   const double tokens = sums["draft_tokens"], passes = sums["passes"];
   if (tokens <= 0 || passes <= 0) return metrics;

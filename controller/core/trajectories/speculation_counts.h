@@ -1,7 +1,7 @@
-// What came of the drafts that rollouts verified (rollout.speculation), for the metrics of a step.
+// Counts of the drafts that rollouts verified (rollout.speculation), for the metrics of a step.
 //
-// Owns sums of what workers told with their responses (spec/* of TaskResult.metrics): numbers of a
-// replica since its response before, so each is told once.
+// Owns sums of what workers report with their responses (spec/* of TaskResult.metrics): a replica's
+// numbers since its previous response, so each is reported once.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_SPECULATION_COUNTS_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_SPECULATION_COUNTS_H_
 
@@ -17,11 +17,10 @@ class SpeculationCounts {
  public:
   /// A metric of a generation that counts here.
   static bool IsKnown(absl::string_view name);
-  /// What a generation measured. Names that are not known, and numbers that make no sense, count
-  /// for nothing.
+  /// Adds the metrics of a generation. Unknown names and nonsensical numbers are ignored.
   void Note(const std::map<std::string, double>& measured);
-  /// A response whose draw was made again had an earlier one of `drafted` tokens as its draft, and
-  /// drew `accepted` of them as well.
+  /// A response that was made again had an earlier one of `drafted` tokens as its draft, and drew
+  /// `accepted` of them as well.
   void NoteMadeAgain(uint32_t drafted, double accepted);
   /// rollout/spec/* since the last call; if no draft of the trees was verified, only the
   /// seconds that they took and the history that replicas fetched.

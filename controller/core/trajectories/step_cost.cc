@@ -6,9 +6,9 @@
 namespace baton::controller {
 namespace {
 
-// What was measured counts half as much after about 350 responses.
+// A measurement counts half as much after about 350 responses.
 constexpr double kDecay = 0.998;
-// The least variance of the rows, over their squared mean, that tells a slope.
+// The least variance of the rows, over their squared mean, that determines a slope.
 constexpr double kLeastSpread = 0.01;
 constexpr double kMost = 1e6;  // rows, and seconds
 
@@ -25,7 +25,8 @@ bool StepCost::Note(double rows, double seconds) {
   return true;
 }
 
-// A slope or a fixed cost below 0 is noise: then the other one explains it all.
+// A slope or a fixed cost below 0 is noise: then it is 0, and the other one explains all of the
+// cost.
 StepCost::Line StepCost::Fit() const {
   if (count_ == 0) return {};
   const double mean_rows = rows_ / count_, mean_seconds = seconds_ / count_;

@@ -1,9 +1,9 @@
-// What a step of the rollouts' engines costs, by the responses that it advances.
+// Cost of a step of the rollouts' engines, by the number of responses that it advances.
 //
-// Owns a line through what workers measured: a step that advances n responses takes a + b n
-// seconds. The line says how fast a replica would be with other responses beside it, so replicas
-// with different loads can be compared; and what a place costs that generates nothing: on a GPU a
-// is most of a step, on a CPU nearly nothing of it.
+// Owns a line through the workers' measurements: a step that advances n responses takes a + b n
+// seconds. The line says how fast a replica would be at another load, so replicas with different
+// loads can be compared. It also says what an empty place costs: on a GPU a is most of a step, on a
+// CPU almost none of it.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_STEP_COST_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_STEP_COST_H_
 
@@ -12,7 +12,7 @@ namespace baton::controller {
 class StepCost {
  public:
   /// A step that advanced `rows` responses took so many seconds, on average over the steps of one
-  /// response. False: that is nonsense (not positive, or above a million), and counts for nothing.
+  /// response. False: the numbers are nonsense (not positive, or above a million) and are ignored.
   bool Note(double rows, double seconds);
 
   /// Seconds of a step of `rows` responses, by the line; 0: nothing is known yet.
@@ -20,8 +20,8 @@ class StepCost {
   /// `seconds` of a step of `rows` responses, as they would be with as many as steps have on
   /// average: comparable among replicas.
   double AtMeanRows(double rows, double seconds) const;
-  /// a / b: so many responses cost as much as a step itself. Infinite: what is known does not tell
-  /// the cost of a response, as with steps that are all of one size.
+  /// a / b: the number of responses that cost as much as a step itself. Infinite: the cost of a
+  /// response is not known, for example because all steps had one size.
   double FixedRows() const;
 
  private:

@@ -19,7 +19,7 @@ TEST(StepCostTest, FindsTheLine) {
   EXPECT_NEAR(cost.FixedRows(), 15, 1e-6);
   // A replica with one response and one with sixteen, both as they should be, are as fast.
   EXPECT_NEAR(cost.AtMeanRows(1, 0.032), cost.AtMeanRows(16, 0.062), 1e-6);
-  // One that is twice as slow is seen whatever its load.
+  // A replica that is twice as slow is detected at any load.
   EXPECT_NEAR(cost.AtMeanRows(1, 0.064), 2 * cost.AtMeanRows(16, 0.062), 1e-6);
 }
 

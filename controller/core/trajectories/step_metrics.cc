@@ -24,7 +24,7 @@ std::map<std::string, double> ResponseMetrics(
   std::map<std::string, Stat> others;
   double clipped = 0, errors = 0, failed = 0, count = 0;
   for (const auto& [id, t] : trajectories) {
-    // ReMax's greedy responses are compared with and never trained on.
+    // ReMax's greedy responses are only baselines, never trained on.
     if (t.purpose == v1::PURPOSE_BASELINE) continue;
     ++count;
     failed += t.failed == 0 ? 0 : 1;
@@ -66,7 +66,7 @@ std::map<std::string, double> ResponseMetrics(
 
 std::map<std::string, double> FileShares(const std::map<uint64_t, TrajectoryInfo>& trajectories,
                                          const PromptMix& prompts) {
-  std::map<uint64_t, uint64_t> drawn;  // draw -> prompt: one for all responses to it
+  std::map<uint64_t, uint64_t> drawn;  // prompt index -> prompt: one for all responses to it
   for (const auto& [id, t] : trajectories) {
     if (t.purpose == v1::PURPOSE_TRAIN) drawn[t.draw] = t.prompt_id;
   }
@@ -114,7 +114,7 @@ std::map<std::string, double> EvaluationMetrics(
     ++source.prompts;
   }
   std::map<std::string, double> metrics;
-  // Where all rewards failed there is no accuracy: 0 would look like a policy that is wrong.
+  // If all rewards failed there is no accuracy: 0 would look like a policy that is always wrong.
   if (judged > 0) {
     metrics["val/accuracy"] = accuracy / judged;
     metrics["val/reward"] = reward / judged;

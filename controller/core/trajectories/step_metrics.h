@@ -1,4 +1,4 @@
-// What the responses of a step or an evaluation add up to. Pure functions of their records.
+// Metrics of the responses of a step or an evaluation. Pure functions of their records.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_STEP_METRICS_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_STEP_METRICS_H_
 
@@ -13,28 +13,30 @@
 
 namespace baton::controller {
 
-/// When a step or an evaluation began, and when its last response and its last score came.
+/// The times at which a step or an evaluation began, and at which its last response and its last
+/// score came.
 struct StepTimes {
   absl::Time began;
   absl::Time generated;
   absl::Time scored;
 };
 
-/// Of the training responses of a step: rewards, scores, lengths, errors and times. Greedy
-/// baselines are left out. Responses without a reward count for lengths, and for no reward or
-/// score.
+/// Metrics of a step's training responses: rewards, scores, lengths, errors and times. Greedy
+/// baselines are left out. Responses without a reward count for lengths, but not for rewards or
+/// scores.
 std::map<std::string, double> ResponseMetrics(
     const std::map<uint64_t, TrajectoryInfo>& trajectories, const StepTimes& times);
 
-/// Of a step of a job with data.train_mix: the share of its prompts that each file has, as
-/// "data/share_0" and so on.
+/// For a step of a job with data.train_mix: each file's share of its prompts, as "data/share_0" and
+/// so on.
 std::map<std::string, double> FileShares(const std::map<uint64_t, TrajectoryInfo>& trajectories,
                                          const PromptMix& prompts);
 
-/// Of an evaluation with `samples` responses a prompt: mean@N is the mean over all samples, best@N
-/// the mean over prompts of the best of N, both by source. The value of a response is its score
-/// "accuracy", without one its reward. Responses without a reward are left out, and counted as
-/// val/infra_failed. `sources`: of each prompt, of which the first `prompts` are asked.
+/// Metrics of an evaluation with `samples` responses per prompt: mean@N is the mean over all
+/// samples, best@N the mean over prompts of the best of N, both by source. The value of a response
+/// is its score "accuracy", or its reward if it has none. Responses without a reward are left out,
+/// and counted as val/infra_failed. `sources`: the source of each prompt; the first `prompts`
+/// prompts are used.
 std::map<std::string, double> EvaluationMetrics(
     const std::map<uint64_t, TrajectoryInfo>& trajectories, uint32_t samples,
     const std::vector<std::string>& sources, uint64_t prompts);

@@ -26,7 +26,7 @@ std::map<uint64_t, TrajectoryInfo> Of(std::initializer_list<TrajectoryInfo> all)
   return out;
 }
 
-// Rewards 1, 3 and one that failed; lengths 10, 20, 40. A baseline counts for nothing.
+// Rewards 1, 3 and one that failed; lengths 10, 20, 40. A baseline is left out.
 TEST(StepMetricsTest, AResponseWithoutARewardCountsForLengthsAlone) {
   TrajectoryInfo failed = Response(v1::PURPOSE_TRAIN, 1, 0, 100, 40);
   failed.failed = 1;

@@ -26,7 +26,7 @@ void TrajectoryGenerations::Enqueue(const TrajectoryInfo& trajectory, const std:
                                        trajectory.pin.version);
 }
 
-// It is made by the weights of `version` from here on.
+// The trajectory is made by the weights of `version` from here on.
 void TrajectoryGenerations::TakeVersion(TrajectoryInfo& trajectory, uint64_t version,
                                         const WorkContext& context) const {
   if (trajectory.policy_version != version && !Mutant("mixed-version-trajectory")) {
@@ -45,7 +45,7 @@ void TrajectoryGenerations::Start(const TaskScheduler::Assignment& assignment, c
                                   const WorkContext& context) const {
   TrajectoryInfo& trajectory = work.table.At(assignment.trajectory);
   trajectory.state = TrajectoryState::kGenerating;
-  // A response is of one version: tokens of other weights are not gone on with.
+  // A response is of one version, so it does not continue tokens of other weights.
   TakeVersion(trajectory, work.queues.rollouts().tasks.version(assignment.worker), context);
   StartTask task;
   task.worker = assignment.worker;
@@ -59,7 +59,8 @@ void TrajectoryGenerations::Start(const TaskScheduler::Assignment& assignment, c
 void TrajectoryGenerations::Progressed(const TaskProgressed& event, const Work& work,
                                        absl::Time now) const {
   TrajectoryInfo& trajectory = work.table.At(event.ref.subject);
-  // Nothing new is no progress: an attempt that reports it for ever would never count as stalled.
+  // A report without new tokens is no progress: otherwise an attempt that repeats it would never
+  // count as stalled.
   if (event.tokens <= trajectory.tokens && !Mutant("empty-progress-counts")) return;
   trajectory.tokens = event.tokens;
   work.queues.rollouts().tasks.watch().Progressed(event.ref.subject, now);
@@ -70,7 +71,7 @@ void TrajectoryGenerations::Retry(TrajectoryInfo& trajectory, const absl::Status
                                   const WorkContext& context) const {
   trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
   const TaskFailure failure = FailureOf(status);
-  // A rollout that holds another version loads the right one; that has a limit of its own.
+  // A rollout that holds another version loads the right one; loading has a limit of its own.
   const bool stopped = failure == TaskFailure::kCancelled && !Mutant("stopped-generation-counts");
   const bool counts = !stopped && failure != TaskFailure::kWrongVersion;
   if (counts) ++trajectory.failures;
@@ -113,7 +114,7 @@ void TrajectoryGenerations::RepeatRecalls(const std::string& worker, const Work&
   }
 }
 
-// A response that was recalled has ended.
+// A recalled response has ended.
 void TrajectoryGenerations::TakeBack(TrajectoryInfo& trajectory, const Work& work,
                                      const WorkContext& context) const {
   trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
@@ -130,7 +131,8 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
   const TaskFailure failure = FailureOf(event);
   const TaskScheduler::Running running = rollouts.tasks.running().at(trajectory.id);
   const absl::Duration took = out.now() - running.started;
-  // What was begun elsewhere, or under another controller, tells nothing of a worker's pace.
+  // A response that was begun elsewhere, or under another controller, says nothing about the
+  // worker's pace.
   const bool own = event.ref.attempt == out.attempt_base();
   if (event.status.ok() && event.output.tokens > 0 && own) NotePace(event, took, work);
   if (event.status.ok()) rollouts.tasks.watch().Progressed(trajectory.id, out.now());

@@ -1,13 +1,15 @@
-// How responses are generated: which rollout makes a response, with which weights, and what a
-// failed attempt comes to.
+// Generation of responses: which rollout makes a response, with which weights, and what follows
+// from a failed attempt.
 //
-// Owns what rollouts' engine steps cost (StepCost), and what their drafts came to
-// (SpeculationCounts). Of one response:
+// Owns the cost of the rollouts' engine steps (StepCost), and the counts of their drafts
+// (SpeculationCounts). For one response:
 //
+// clang-format off
 //   queued --Start--> GENERATING --its result came--> stored: TrajectoryScores goes on with it
 //     ^                  |
-//     +-- Retry: it failed or stalled, and may do better elsewhere
-//     +-- Recall, and it has ended: newer weights make it again
+//     +------------------+ Retry: it failed or stalled, and may do better elsewhere
+//     +------------------+ Recall, and it has ended: newer weights make it again
+// clang-format on
 //
 // A failure counts against max_attempts. These do not: a cancelled task, a worker with other
 // weights, a lost worker or rank, and a result that an earlier controller may have counted already.
@@ -36,30 +38,30 @@ class TrajectoryGenerations {
 
   TrajectoryGenerations(std::shared_ptr<const v1::Job> submitted, const JobCoreOptions& options);
 
-  /// `avoid`: a rollout that gets it only if no other one has room; "": none.
+  /// `avoid`: a rollout that gets the trajectory only if no other one has room; "": none.
   void Enqueue(const TrajectoryInfo& trajectory, const std::string& avoid, const Work& work) const;
-  /// A rollout has room for it.
+  /// A rollout has room for the response.
   void Start(const TaskScheduler::Assignment& assignment, const Work& work,
              const WorkContext& context) const;
   /// More tokens of a response are known.
   void Progressed(const TaskProgressed& event, const Work& work, absl::Time now) const;
-  /// Next::kDone: its row is put, and it is SCORING, or READY.
+  /// Next::kDone: the trajectory's row is put, and it is SCORING or READY.
   WorkVerdict OnGenerated(const TaskDone& event, const Work& work, const WorkContext& context);
   void Retry(TrajectoryInfo& trajectory, const absl::Status& status, const std::string& failed_on,
              const Work& work, const WorkContext& context) const;
   /// Stops a response that a rollout makes, for `reason`, and queues it before all others once it
-  /// has ended. What is known of it then is a draft for newer weights.
+  /// has ended. Its tokens are then a draft for newer weights.
   void Recall(uint64_t trajectory, const std::string& reason, const Work& work,
               const WorkContext& context) const;
-  /// The worker's stream broke, and what was sent may be lost: stops what was recalled once more.
+  /// The worker's stream broke, so the stop of recalled responses may be lost: sends it once more.
   void RepeatRecalls(const std::string& worker, const Work& work, const WorkContext& context) const;
-  /// Generations that do not move go to another worker. An error: one of them did not move on
-  /// max_attempts workers.
+  /// Moves stalled generations to another worker. An error: one of them stalled on max_attempts
+  /// workers.
   absl::Status CheckStalls(const Work& work, const WorkContext& context) const;
 
-  /// What came of drafts.
+  /// Counts of drafts.
   SpeculationCounts& speculation() { return speculation_; }
-  /// Of the rollouts' engines.
+  /// Cost of the steps of the rollouts' engines.
   const StepCost& step_cost() const { return step_cost_; }
 
  private:

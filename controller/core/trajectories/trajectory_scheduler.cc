@@ -65,7 +65,7 @@ void TrajectoryScheduler::Undraw(const std::vector<TrajectoryInfo*>& drawn,
       NodeTry& tried = trajectory->tries[node];
       if ((graph.at_draw() >> node & 1) == 0) continue;
       if (tried.asked) Withdraw(graph.role(node), WorkId(trajectory->id, node), reason, context);
-      // Its name is spent: a result of it may be on its way.
+      // The attempt is used up, because a result of it may be on its way.
       tried = NodeTry{context.out.NextAttempt(tried.attempt)};
     }
     table_.Undraw(*trajectory);
@@ -102,7 +102,7 @@ bool TrajectoryScheduler::AllGenerated() const {
   return rl && !table_.all().empty() && rollouts.queued() == 0 && rollouts.running().empty();
 }
 
-// Whatever can be done next with it is queued, or it is READY.
+// Queues the work that can be done next on the trajectory; if nothing is left, it is READY.
 void TrajectoryScheduler::Enqueue(TrajectoryInfo& trajectory) {
   const bool generated =
       trajectory.state == TrajectoryState::kScoring || trajectory.state == TrajectoryState::kReady;
@@ -115,7 +115,7 @@ void TrajectoryScheduler::Clear(const std::string& reason, const Context& contex
     for (const auto& [work, running] : queue.tasks.Clear()) {
       context.out.Do(StopTask{running.worker, table_.RefOf(role, work), reason});
     }
-    queue.stragglers.DropPhase();  // a phase that is broken off says nothing of paces
+    queue.stragglers.DropPhase();  // an interrupted phase does not measure paces
   });
   context.buffer.EndWork(table_.all(), context.out);
   table_.Clear();

@@ -1,16 +1,16 @@
-// The work in progress: has each response of the open prompt groups and of the evaluation generated
-// and scored.
+// The scheduler of the work in progress: it has each response of the open prompt groups and of the
+// evaluation generated and scored.
 //
-// Owns the trajectories (TrajectoryTable draws their states), the queue of each role that works on
-// them, how they are begun (Admission), made (TrajectoryGenerations) and scored (TrajectoryScores),
-// and the wait for the experience log (PayloadWait).
+// Owns the trajectories (TrajectoryTable has a diagram of their states), the queue of each role
+// that works on them, how they are begun (Admission), made (TrajectoryGenerations) and scored
+// (TrajectoryScores), and the wait for the experience log (PayloadWait).
 //
 //   admitted --> TrajectoryGenerations --> stored --> TrajectoryScores --> READY
 //
-// A failed attempt goes to another worker while there is one.
+// A failed attempt goes to another worker if there is one.
 //
-// Calls that need more than the trajectories answer what follows (WorkVerdict). running_tasks.h
-// says what happens to tasks whose workers come back or are lost.
+// Calls whose consequences go beyond the trajectories return what follows (WorkVerdict).
+// running_tasks.h says what happens to tasks whose workers come back or are lost.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCHEDULER_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCHEDULER_H_
 
@@ -44,34 +44,35 @@ class TrajectoryScheduler {
   /// A step or an evaluation begins, of at least so many responses: errors of rewards are counted
   /// anew.
   void BeginWork(bool evaluates, uint64_t responses);
-  /// Adds the trajectories of a draw: what can be done next with each is queued.
+  /// Adds the trajectories of a prompt index, and queues what can be done next with each.
   void AddDraw(std::vector<TrajectoryInfo> made);
-  /// A batch draws these, which are READY: scores that are made at the draw are queued. False:
+  /// A batch draws these READY trajectories: queues the scores that are made at this draw. False:
   /// there are none.
   bool Draw(const std::vector<TrajectoryInfo*>& drawn);
-  /// The batch is given up: such scores are stopped for `reason` and forgotten.
+  /// The batch is given up: scores that were made at its draw are stopped for `reason` and
+  /// forgotten.
   void Undraw(const std::vector<TrajectoryInfo*>& drawn, const std::string& reason,
               const Context& context);
-  /// Takes a draw out of the work that no batch consumes: its responses are not needed in memory
+  /// Takes a group that no batch consumes out of the work; its responses are not needed in memory
   /// any more. All of them are READY, and their rows are kept as long as those of the step.
   void SpendDraw(uint64_t draw, const Context& context);
-  /// Takes trajectories out of the work and forgets their responses; what still runs of them is
+  /// Takes trajectories out of the work and forgets their responses; their running tasks are
   /// stopped for `reason`.
   void DropAll(const std::vector<TrajectoryInfo*>& dropped, const std::string& reason,
                const Context& context);
-  /// Ends the work; what still runs is stopped for `reason`.
+  /// Ends the work; running tasks are stopped for `reason`.
   void Clear(const std::string& reason, const Context& context);
-  /// Nothing is left to generate: what is missing are scores.
+  /// True if nothing is left to generate; only scores may be missing.
   bool AllGenerated() const;
 
   // ---- Tasks.
-  /// Gives out what can be done.
+  /// Gives workers the tasks that can begin.
   void Dispatch(const Context& context);
   Verdict OnGenerated(const TaskDone& event, const Context& context);
-  /// `late`: nobody answered, and the attempt is given up.
+  /// `late`: no worker answered, so the attempt is given up.
   Verdict OnScored(const TaskDone& event, bool late, const Context& context);
-  /// The payload is lost: the response is generated again, with the same draw. Those of its group
-  /// keep what they have, for the response that comes will be the same.
+  /// The payload is lost: the response is generated again, for the same prompt index. The others of
+  /// its group keep their scores, because the new response will be the same.
   void GenerateAnew(TrajectoryInfo& trajectory, const Context& context);
 
   TrajectoryTable& table() { return table_; }
@@ -84,11 +85,11 @@ class TrajectoryScheduler {
   const TrajectoryGenerations& generations() const { return generations_; }
   TrajectoryScores& scores() { return scores_; }
   const TrajectoryScores& scores() const { return scores_; }
-  /// What `generations` and `scores` are handed.
+  /// The argument of calls of `generations` and `scores`.
   TrajectoryWork Work() { return {table_, queues_, admission_}; }
   PayloadWait& payload_wait() { return payload_wait_; }
   const PayloadWait& payload_wait() const { return payload_wait_; }
-  /// When the last response came.
+  /// The time of the last response.
   absl::Time generated_at() const { return generated_at_; }
 
  private:

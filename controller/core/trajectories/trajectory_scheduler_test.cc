@@ -83,7 +83,7 @@ struct OneStep {
     EXPECT_EQ(tasks.size(), 1u);
     return tasks.at(0);
   }
-  // All responses are there; gives the tasks that score them.
+  // Generates all responses; returns the tasks that score them.
   std::vector<StartTask> GenerateAll() {
     for (const StartTask& task : Begin()) Generated(task);
     return Dispatch();
@@ -100,8 +100,8 @@ struct OneStep {
   TrajectoryScheduler::Verdict verdict;
 };
 
-// The scores of a response whose payload is lost are asked anew, under names that no worker has
-// heard. Those that an earlier controller began had names of its own.
+// If a response's payload is lost, its scores are begun again, as attempts that no worker has seen.
+// An earlier controller's scores had attempts of its own epoch.
 TEST(TrajectorySchedulerTest, AScoreAfterALostPayloadHasANewName) {
   OneStep world;
   const std::vector<StartTask> scores = world.GenerateAll();
@@ -254,8 +254,8 @@ TEST(TrajectorySchedulerTest, ThePaceOfARolloutIsTheTimeOfItsStepsAtEqualLoad) {
   EXPECT_NEAR(world.scheduler.generations().step_cost().FixedRows(), 2, 1e-6);
 }
 
-// Newer weights are there: a response is stopped, and begins anew before all others once its worker
-// says so. That is no failure, and what the older weights drew is a draft.
+// Newer weights are there: a response is stopped, and begins again before all others once its
+// worker confirms the stop. This is no failure, and the older weights' tokens are a draft.
 TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {
   OneStep world("algorithm { mode: 'async' } schedule { refresh: 'auto' }");
   world.many_versions = true;
@@ -294,7 +294,7 @@ TEST(TrajectorySchedulerTest, ARecalledResponseIsMadeAgainWithADraft) {
   EXPECT_EQ(again.args.trajectory.draft_version, 1u);
 }
 
-// A rollout runs fewer responses at once than it has credits for: the others wait there.
+// A rollout runs fewer responses at once than it has credits; the others wait in its own queue.
 TEST(TrajectorySchedulerTest, AResponseInTheQueueOfARolloutThatMovesIsNotStalled) {
   OneStep world;
   const std::vector<StartTask> tasks = world.Begin();
@@ -346,7 +346,7 @@ TEST(TrajectorySchedulerTest, ProgressWithoutANewTokenIsNone) {
   EXPECT_TRUE(stopped[0].ref == tasks[0].ref);
 }
 
-// Nothing could be written for an hour, so no result could come in.
+// For an hour nothing could be written, so no result could come in.
 TEST(TrajectorySchedulerTest, TimeThatWasLostMovesNothing) {
   OneStep world;
   world.Begin();

@@ -21,7 +21,7 @@ void TrajectoryScores::Enqueue(TrajectoryInfo& trajectory, const Work& work) con
 }
 
 void TrajectoryScores::EnqueueNext(TrajectoryInfo& trajectory, const Work& work) const {
-  // Its group may have waited for it, even if it is READY itself.
+  // The group may have waited for this trajectory, even if the trajectory is READY itself.
   for (const auto& [next, node] : work.table.NextScores(trajectory)) {
     EnqueueNode(*next, node, "", work);
   }
@@ -48,7 +48,7 @@ void TrajectoryScores::Start(const std::string& role, const TaskScheduler::Assig
   task.args.deadline = options_.score_deadline;
   task.args.trajectory = trajectory;
   if (graph.over_group(node_index)) {
-    // A response of the group whose inputs were never made has nothing to be compared by.
+    // A response of the group without these inputs cannot be compared with the others.
     for (const TrajectoryInfo* member : work.table.PromptGroupOf(trajectory)) {
       if ((graph.needs(node_index) & member->failed) == 0) task.args.group.push_back(*member);
     }
@@ -68,7 +68,7 @@ void TrajectoryScores::Retry(TrajectoryInfo& trajectory, uint32_t node, const ab
   EnqueueNode(trajectory, node, failed_on, work);
 }
 
-// What the worker reported, under the names that the job knows.
+// The scores that the worker reported, under the names that the job knows.
 std::map<std::string, double> TrajectoryScores::ScoresIn(const TaskDone& event,
                                                          const std::string& made) {
   std::map<std::string, double> metrics = event.output.metrics;
@@ -91,7 +91,7 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
   RoleQueue& queue = *work.queues.Find(node.role());
   const uint64_t score = WorkId(trajectory.id, node_index);
   const absl::Duration took = out.now() - queue.tasks.running().at(score).started;
-  // What was begun under another controller tells nothing of a worker's pace.
+  // A score that was begun under another controller says nothing about the worker's pace.
   if (event.status.ok() && event.ref.attempt == out.attempt_base()) {
     queue.stragglers.Add(event.worker, absl::ToDoubleSeconds(took));
   }
@@ -103,8 +103,8 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
           out);
     return {Next::kAgain};
   }
-  // Ranks that hold one copy of the model together score together. No rank said that it missed
-  // another one if nobody answered at all.
+  // Ranks that hold one copy of the model together score together. If no rank answered at all, none
+  // reported a missing one.
   const bool together = ShapeOf(submitted_->effective_spec(), node.role()).tp > 1;
   if (together && !late && MissesPeer(FailureOf(event))) {
     Retry(trajectory, node_index, absl::CancelledError("a rank is lost"), event.worker, work, out);
@@ -120,7 +120,7 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
         absl::StrCat("method ", node.method(), " returned no '", node.out(), "'"));
   }
   const TaskFailure failure = FailureOf(status);
-  if (failure == TaskFailure::kAborted) {  // the reward itself is broken, whatever it is asked
+  if (failure == TaskFailure::kAborted) {  // the reward itself is broken, for any response
     return {Next::kFails,
             absl::Status(status.code(), absl::StrCat(node.method(), " failed on worker ",
                                                      event.worker, ": ", status.message()))};
@@ -128,7 +128,7 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
   if (!status.ok()) {
     if (!IsPermanent(failure) &&
         trajectory.tries[node_index].failures + 1 < options_.max_attempts) {
-      // A cancelled task is nobody's failure, so its user hears nothing of it.
+      // A cancelled task is not a failure, so the user is not told of it.
       if (failure != TaskFailure::kCancelled) {
         errors_.Retried(absl::StrCat(TrajectoryName(trajectory.id), " on worker ", event.worker,
                                      ": ", status.message()),
@@ -140,7 +140,7 @@ WorkVerdict TrajectoryScores::OnScored(const TaskDone& event, bool late, const W
     error = std::string(status.message());
     infra_failed = true;
   }
-  // Of a method that failed on a part of a group, nobody knows what it says of the whole.
+  // If a method failed for a part of a group, its scores for the whole group are not known.
   const bool lacks_inputs =
       graph.over_group(node_index) &&
       LacksInputs(work.table.PromptGroupOf(trajectory), graph.needs(node_index));
@@ -167,8 +167,8 @@ WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& e
   const bool ok = failed.error.empty();
   for (const auto& [name, value] : metrics) trajectory.scores[name] = value;
   if (event.output.location.size > 0) trajectory.columns[node_index] = event.output.location;
-  // A response counts once, and the row says that it did. One that lacks one of its group does not
-  // count alone.
+  // Each response counts once, and the row says so. A response whose group lacks inputs is not
+  // counted here.
   if (!ok && !failed.lacks_inputs && trajectory.error.empty()) {
     trajectory.error = failed.error;
     const uint64_t total = work.admission.Judged(work.table);
@@ -178,8 +178,8 @@ WorkVerdict TrajectoryScores::Keep(TrajectoryInfo& trajectory, const TaskDone& e
                        work.admission.WorkName(context.out), total, context.out);
     if (!status.ok()) return {Next::kFails, status};
   }
-  // An error of the response itself is worth error_reward. One of the infrastructure says nothing
-  // of the response, so without an error_reward of the user's the response has no reward.
+  // An error of the response itself is worth error_reward. An error of the infrastructure says
+  // nothing about the response, so unless the user set error_reward the response has no reward.
   if (!ok && ((failed.infra && !reward.has_error_reward()) || failed.lacks_inputs)) {
     trajectory.scores.erase(out);
     trajectory.failed |= work.table.plan().graph().WithDependents(node_index);

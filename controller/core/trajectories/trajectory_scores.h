@@ -1,14 +1,17 @@
-// The scores of responses: which node scores a response next, and what a failed score comes to.
+// Scoring of responses: which node scores a response next, and what follows from a failed score.
 //
 // Owns the rewards that failed (RewardErrors), and how many names of scores were too many. A
 // response that is stored goes through the score nodes of the dataflow, each as soon as its inputs
-// exist. Of a node's task on one response:
+// exist. For a node's task on one response:
 //
-//   queued --> asked of a worker --its output came--> kept, and the next nodes are queued
+// clang-format off
+//   queued --> sent to a worker --its output came--> kept, and the next nodes are queued
 //     ^              |
-//     +-- it failed, |  but may do better elsewhere
-//                    +-- it failed for good: of a reward, error_reward stands in or there is none;
-//                        of any other node, the job fails
+//     +--------------+ it failed, but may do better elsewhere
+//                    |
+//                    +--> it failed for good: a reward is error_reward or missing;
+//                         for any other node, the job fails
+// clang-format on
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCORES_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_SCORES_H_
 
@@ -38,19 +41,19 @@ class TrajectoryScores {
 
   /// The response is stored. What can be scored next is queued, or it is READY.
   void Enqueue(TrajectoryInfo& trajectory, const Work& work) const;
-  /// What can be scored next of the trajectory, or of its group, is queued.
+  /// Queues the scores that can be made next for the trajectory or its group.
   void EnqueueNext(TrajectoryInfo& trajectory, const Work& work) const;
   /// A worker has room for the score.
   void Start(const std::string& role, const TaskScheduler::Assignment& assignment, const Work& work,
              EffectSink& out) const;
-  /// `late`: nobody answered, and the attempt is given up.
+  /// `late`: no worker answered, so the attempt is given up.
   WorkVerdict OnScored(const TaskDone& event, bool late, const Work& work,
                        const WorkContext& context);
 
-  /// Scores of that role that are due.
+  /// Scores of that role that are overdue.
   std::vector<uint64_t> Stalled(const std::string& role, const RoleQueues& queues,
                                 absl::Time now) const;
-  /// Such a score as a result that failed; nothing: it runs no more.
+  /// An overdue score as a failed result; nullopt: it runs no more.
   std::optional<TaskDone> Late(const std::string& role, uint64_t score, const Work& work) const;
 
   RewardErrors& errors() { return errors_; }
@@ -61,8 +64,8 @@ class TrajectoryScores {
  private:
   struct ScoreError {
     std::string error;  // "": the node made its output
-    bool infra;         // it says nothing of the response
-    bool lacks_inputs;  // nor of the response: some of its group lack the node's inputs
+    bool infra;         // the error says nothing about the response
+    bool lacks_inputs;  // nor does this: some of its group lack the node's inputs
   };
   void EnqueueNode(TrajectoryInfo& trajectory, uint32_t node, const std::string& avoid,
                    const Work& work) const;

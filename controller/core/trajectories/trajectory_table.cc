@@ -118,7 +118,8 @@ std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
     const bool possible = std::all_of(those.begin(), those.end(), [&](const auto* t) {
       return HasResponse(*t) && (plan_.graph().needs(node) & ~t->scored) == 0;
     });
-    // A mate may lack the very score that this response made possible. `asked`: of an earlier call.
+    // A mate may still lack exactly the score that this response made possible. `asked`: since an
+    // earlier call.
     for (TrajectoryInfo* t : those) {
       const bool wanted = (plan_.Wanted(*t) & ~t->scored) >> node & 1;
       if (possible && wanted && !t->tries[node].asked) next.emplace_back(t, node);
@@ -148,18 +149,19 @@ void TrajectoryTable::Undraw(TrajectoryInfo& trajectory) {
 }
 
 void TrajectoryTable::Scored(TrajectoryInfo& trajectory, uint32_t node) {
-  // Its attempts go on where they are, should it be asked again.
+  // The attempts keep counting, in case the score is made again.
   trajectory.tries[node] = NodeTry{trajectory.tries[node].attempt};
   trajectory.scored |= uint64_t{1} << node;
   if ((plan_.Wanted(trajectory) & ~trajectory.scored) != 0) return;
-  // The reward is worked out once, when all that it sums up is there.
+  // The reward is computed once, when all of its terms are there.
   trajectory.state = TrajectoryState::kReady;
   if (trajectory.failed == 0) trajectory.scores["reward"] = plan_.graph().Reward(trajectory.scores);
 }
 
 void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out) {
   if (trajectory.state == TrajectoryState::kReady) --ready_;
-  // Kept is what names it and what counts its losses. The serial goes: its row is dropped.
+  // Keeps the fields that name the trajectory and count its losses. The serial goes, because its
+  // row is dropped.
   TrajectoryInfo anew;
   anew.id = trajectory.id;
   anew.purpose = trajectory.purpose;
@@ -173,8 +175,8 @@ void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const 
   anew.attempt = out.NextAttempt(trajectory.attempt);
   anew.losses = trajectory.losses;
   for (const NodeTry& tried : trajectory.tries) {
-    // The name of a score is spent: its result is that of the payload that is lost. A worker may
-    // send it again, and an earlier controller may have counted it.
+    // A score's attempt is used up, because its result belongs to the lost payload. A worker may
+    // send that result again, and an earlier controller may have counted it.
     const bool spent = !Mutant("score-keeps-its-name");
     anew.tries.push_back({spent ? out.NextAttempt(tried.attempt) : tried.attempt});
   }
@@ -187,7 +189,7 @@ TaskRef TrajectoryTable::RefOf(const std::string& role, uint64_t work) const {
 }
 
 std::string TrajectoryTable::OpenGroups() const {
-  std::map<uint64_t, bool> open;  // by draw
+  std::map<uint64_t, bool> open;  // by prompt index
   for (const auto& [id, trajectory] : trajectories_) {
     open[trajectory.draw] |= trajectory.state != TrajectoryState::kReady;
   }

@@ -6,7 +6,7 @@
 //      ^                        |                                     |                     |
 //      +-- the worker is lost --+------- its payload is lost ---------+---------------------+
 //
-// A trajectory that needs no score, as an example of kind sft, is READY at once.
+// A trajectory that needs no score, such as an example of kind sft, is READY at once.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_TABLE_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_TABLE_H_
 
@@ -24,8 +24,9 @@
 
 namespace baton::controller {
 
-/// What a job asks of each prompt: how many responses, whether a greedy one stands beside them, and
-/// which scores make a response READY. Constant: it follows from the spec and the dataflow.
+/// The plan of a job's responses to each prompt: the number of responses, whether there is a greedy
+/// one too, and which scores make a response READY. Constant: it follows from the spec and the
+/// dataflow.
 class ResponsePlan {
  public:
   /// `submitted` has effective_spec and dataflow.
@@ -38,9 +39,9 @@ class ResponsePlan {
   }
   /// Responses to one prompt.
   uint32_t Samples(v1::Purpose purpose) const;
-  /// A greedy response to each training prompt stands beside its samples (ReMax).
+  /// True if each training prompt has a greedy response beside its samples (ReMax).
   bool has_baseline() const { return has_baseline_; }
-  /// Trajectories that a draw has: samples, and a baseline.
+  /// Trajectories of a prompt index: samples, and perhaps a baseline.
   uint32_t PerDraw() const { return Samples(v1::PURPOSE_TRAIN) + (has_baseline_ ? 1 : 0); }
 
  private:
@@ -58,18 +59,18 @@ class TrajectoryTable {
   const ResponsePlan& plan() const { return plan_; }
 
   const std::map<uint64_t, TrajectoryInfo>& all() const { return trajectories_; }
-  /// Null: there is none of that id.
+  /// Null: there is none with that id.
   TrajectoryInfo* Find(uint64_t id);
   const TrajectoryInfo* Find(uint64_t id) const;
   TrajectoryInfo& At(uint64_t id) { return trajectories_.at(id); }
   TrajectoryInfo& Add(TrajectoryInfo trajectory);
-  /// Takes trajectories out: all training responses of a draw with their baseline; or all responses
-  /// of the evaluation.
+  /// Takes trajectories out: all training responses of a prompt index with their baseline; or all
+  /// responses of the evaluation.
   std::map<uint64_t, TrajectoryInfo> TakeDraw(uint64_t draw);
   std::map<uint64_t, TrajectoryInfo> TakeEvaluation();
-  /// How many were taken out since the step began.
+  /// Number of trajectories taken out since the step began.
   uint64_t taken() const { return taken_; }
-  /// One was taken out before a restart.
+  /// Counts one that was taken out before a restart.
   void CountTaken() { ++taken_; }
   void BeginStep() { taken_ = 0; }
   void Remove(uint64_t id);
@@ -77,32 +78,33 @@ class TrajectoryTable {
   uint64_t ready() const { return ready_; }
   void CountReady() { ++ready_; }
   bool AllReady() const { return ready_ >= trajectories_.size(); }
-  /// The training responses of a draw and their baseline, in the order of their ids; fewer, if it
-  /// is not all there.
+  /// The training responses of a prompt index and their baseline, by id; fewer if not all are
+  /// there.
   std::vector<TrajectoryInfo*> DrawMembers(uint64_t draw);
-  /// All of the draw's trajectories but `given_up` of them are there, and READY.
+  /// True if all of the group's trajectories, except `given_up` of them, are there and READY.
   bool DrawReady(uint64_t draw, size_t given_up) const;
 
   /// The responses to the same prompt, in order, without those that were given up.
   std::vector<TrajectoryInfo*> PromptGroupOf(const TrajectoryInfo& trajectory);
-  /// Trajectories with the node that scores each of them next, in the order of the nodes: what
-  /// became possible with `trajectory`. A node over the group scores the other responses to its
-  /// prompt as well.
+  /// The scores that became possible with `trajectory`: trajectories, each with the node that
+  /// scores it next, in the order of the nodes. A node over the group scores the other responses to
+  /// its prompt as well.
   std::vector<std::pair<TrajectoryInfo*, uint32_t>> NextScores(TrajectoryInfo& trajectory);
-  /// A batch draws the trajectory, which is READY: the nodes that run then are wanted. False: there
-  /// is none, and it is READY still.
+  /// A batch draws a READY trajectory: the nodes that run at this draw are now wanted. False: there
+  /// is none, and the trajectory stays READY.
   bool Draw(TrajectoryInfo& trajectory);
-  /// The batch is given up: what was made at the draw is of no use, and it is READY without.
+  /// The batch is given up: scores that were made at its draw are dropped, and the trajectory is
+  /// READY without them.
   void Undraw(TrajectoryInfo& trajectory);
   /// A score node is done with the trajectory.
   void Scored(TrajectoryInfo& trajectory, uint32_t node);
-  /// It is as if the trajectory had just been drawn, under the next attempts: what was made of its
-  /// response goes with the response.
+  /// Makes the trajectory as new, with the next attempts: the response goes, and all its scores
+  /// with it.
   void Reset(TrajectoryInfo& trajectory, uint64_t version, const EffectSink& out);
 
   /// The task of a unit of work (WorkId) of a role.
   TaskRef RefOf(const std::string& role, uint64_t work) const;
-  /// "3 of 64 groups": those that are not whole yet.
+  /// "3 of 64 groups": the groups that are not complete yet.
   std::string OpenGroups() const;
 
  private:

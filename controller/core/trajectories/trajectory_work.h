@@ -1,6 +1,6 @@
-// What the parts that work on the trajectories share: the trajectories, the queues of the roles
-// that work on them, and which responses the work consists of. The TrajectoryScheduler owns all of
-// it.
+// References shared by the parts that work on trajectories: the trajectories, the queues of the
+// roles that work on them, and the admission of responses. The TrajectoryScheduler owns all of
+// them.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_WORK_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_TRAJECTORY_WORK_H_
 

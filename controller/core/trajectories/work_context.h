@@ -1,4 +1,4 @@
-// What the parts of the work in progress are handed in a turn, and what they answer.
+// Arguments and results of the parts of the work in progress, in a turn.
 #ifndef BATON_CONTROLLER_CORE_TRAJECTORIES_WORK_CONTEXT_H_
 #define BATON_CONTROLLER_CORE_TRAJECTORIES_WORK_CONTEXT_H_
 
@@ -10,22 +10,22 @@
 
 namespace baton::controller {
 
-/// The parts that the work is done with in a turn.
+/// The parts that the work uses in a turn.
 struct WorkContext {
   EffectSink& out;
   ExperienceBuffer& buffer;
   PromptData& data;
   const PolicyVersions& versions;
-  /// Responses may be of versions that are not the newest one (StepPlan).
+  /// True if responses may be of versions other than the newest (StepPlan).
   bool many_versions = false;
 };
 
-/// What follows from a result.
+/// The consequence of a result.
 struct WorkVerdict {
   enum class Next {
     kDone,          ///< The trajectory goes on.
-    kAgain,         ///< It is tried again.
-    kGroupBroken,   ///< It is tried again, and the ranks that worked on it miss one of theirs.
+    kAgain,         ///< The task is tried again.
+    kGroupBroken,   ///< The task is tried again, and its ranks miss one of theirs.
     kWrongVersion,  ///< The rollout holds other weights. The caller sees to that; then Retry.
     kFails,         ///< The job fails.
   };

@@ -25,7 +25,7 @@ using Job = v1::Job;
 
 constexpr uint64_t kMaxCount = uint64_t{1} << 60;  // of what only counts up by one
 constexpr int64_t kMostSteps = 10'000'000;
-constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 draws
+constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 prompts
 
 constexpr uint64_t kMostOpenDraws = uint64_t{1} << 16;  // of a job; twice what a spec may ask for
 constexpr uint64_t kMostPerDraw = 2048;
@@ -37,8 +37,8 @@ absl::Status InRange(absl::string_view field, T value, T low, T high) {
       absl::StrCat(field, ": ", value, " is not in [", low, ", ", high, "]"));
 }
 
-// The settings by which the core counts are there. What is there has its bounds in CheckSaved,
-// which takes a default for what is absent.
+// Checks that the settings that the core counts by are present. CheckSaved checks the bounds of
+// present settings, but takes defaults for absent ones.
 absl::Status CheckSettings(const v1::JobSpec& spec) {
   const bool rl = spec.kind() == v1::JOB_KIND_RL;
   if (spec.kind() == v1::JOB_KIND_UNSPECIFIED || !v1::JobKind_IsValid(spec.kind())) {
@@ -52,7 +52,7 @@ absl::Status CheckSettings(const v1::JobSpec& spec) {
   return InRange("rollout.val.n", spec.rollout().val().n(), 1, 1024);
 }
 
-// `stopping_as` says what a job becomes once its workers are released: an end, or QUEUED where a
+// `stopping_as` is the state of a job once its workers are released: a final state, or QUEUED if a
 // pausing job is to go on at once. Rows of jobs that never stopped have none.
 absl::Status CheckStates(const store::v1::JobRow& row) {
   const Job::State state = row.job().state();
@@ -94,8 +94,8 @@ absl::Status CheckSteps(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
-// Versions in order, each made of an older one: Staleness follows parents to their root, and a
-// cycle would have no end.
+// Versions in order, each made from an older one: Staleness follows parents to their root, and
+// would never end in a cycle.
 absl::Status CheckVersions(const store::v1::JobRow& row) {
   const uint64_t newest = row.job().policy_version();
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("saved_version", row.saved_version(), 0, newest));
@@ -112,7 +112,7 @@ absl::Status CheckVersions(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
-// Ranges in order that do not touch: DrawSet looks up and joins them.
+// Ranges in order that do not touch, because DrawSet looks up and joins them.
 absl::Status CheckDraws(absl::string_view field,
                         const google::protobuf::RepeatedPtrField<store::v1::DrawRange>& ranges) {
   uint64_t least = 0;
@@ -126,7 +126,8 @@ absl::Status CheckDraws(absl::string_view field,
   return absl::OkStatus();
 }
 
-// A group that lacks responses which it never had would wait for ever, or be whole without any.
+// A group that has given up responses that it never had would wait for ever, or be complete without
+// any response.
 absl::Status CheckGivenUp(const store::v1::OpenDraws& open) {
   if (open.given_up_size() > 0) {
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.count", open.count(), 1, 1));
@@ -141,8 +142,8 @@ absl::Status CheckGivenUp(const store::v1::OpenDraws& open) {
   return InRange<int>("open_draws.given_up", open.given_up_size(), 0, most);
 }
 
-// A draw that is open and spent would be learned from twice, and a birth number that is not given
-// yet would be given to a second trajectory.
+// A group that is open and spent would be learned from twice, and a trajectory uid that is not
+// given yet would be given to a second trajectory.
 absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(CheckDraws("spent", row.spent()));
   BATON_RETURN_IF_ERROR(CheckDraws("saved_spent", row.saved_spent()));
@@ -160,7 +161,7 @@ absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
         InRange<uint64_t>("open_draws.per_draw", open.per_draw(), 1, kMostPerDraw));
     BATON_RETURN_IF_ERROR(
         InRange<uint64_t>("open_draws.first_birth", open.first_birth(), 1, kMaxCount));
-    // All numbers were given.
+    // All of these uids were given.
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.first_birth",
                                             open.first_birth() + open.count() * open.per_draw(), 1,
                                             row.next_birth()));
@@ -200,7 +201,8 @@ absl::Status CheckLearning(const store::v1::LearningRow& row) {
   return absl::OkStatus();
 }
 
-// The slots are those of the spec, and each worker has one worker slot: the Roster indexes by both.
+// The slots are those of the spec, and each worker has one worker slot, because the Roster indexes
+// by both.
 absl::Status CheckSlots(const store::v1::JobRow& row) {
   const absl::StatusOr<Roster> roster =
       Roster::Create(row.job().effective_spec(), row.job().dataflow());
@@ -234,7 +236,8 @@ absl::Status CheckSlots(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
-// Each role whose ranks meet has its group; a group that trains has no other command, others none.
+// Each role whose ranks meet has its group. A group that trains may have only a group command,
+// other groups none.
 absl::Status CheckGroupRows(const store::v1::JobRow& row) {
   std::multiset<std::string> groups, expected, trained;
   for (const GroupRole& role : GroupRolesOf(row.job().effective_spec(), row.job().dataflow())) {

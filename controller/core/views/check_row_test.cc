@@ -50,7 +50,7 @@ void AddOpenDraw(uint64_t first_birth, store::v1::JobRow* row) {
   open->set_per_draw(1);
 }
 
-// A draw of three trajectories that has given up these samples.
+// Adds a group of three trajectories that has given up these samples.
 void AddDrawWithout(std::initializer_list<uint32_t> samples, store::v1::JobRow* row) {
   row->set_next_birth(20);
   AddOpenDraw(1, row);
@@ -111,7 +111,7 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
          AddOpenDraw(1, &row);
          row.mutable_open_draws(0)->set_count(uint64_t{1} << 40);
        }},
-      {"open_draws.count",  // each is within its bound, and all of them are not
+      {"open_draws.count",  // each is within its bound, but their sum is not
        [](auto& row) {
          row.set_next_birth(uint64_t{1} << 40);
          for (uint64_t i = 0; i < 3; ++i) {
@@ -134,7 +134,7 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
        [](auto& row) {
          AddDrawWithout({0, 1, 2}, &row);
        }},                  // none is left
-      {"open_draws.count",  // given_up needs a row of one draw
+      {"open_draws.count",  // given_up needs a row of one group
        [](auto& row) {
          AddDrawWithout({1}, &row);
          row.mutable_open_draws(0)->set_count(2);
@@ -212,8 +212,8 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
   }
 }
 
-// A trajectory that was generated of one prompt is not taken for one of another, as when the data
-// files changed meanwhile or the row is damaged. Nor one of another evaluation.
+// A trajectory generated for one prompt is not taken for another prompt's, for example when the
+// data files have changed or the row is damaged. Nor is one of another evaluation.
 TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptOrEvaluationIsNotItsOwn) {
   struct Case {
     uint64_t prompt, birth;

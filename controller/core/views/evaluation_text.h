@@ -8,9 +8,9 @@
 
 namespace baton::controller {
 
-/// What an evaluation measured (`val/…` of `metrics`), with four digits: "accuracy 0.9375, reward
-/// 0.94". Where the data has two to eight sources, the mean of each follows: "; maths 0.95, code
-/// 0.9". "" where nothing was measured. Pure.
+/// The results of an evaluation (`val/…` of `metrics`), with four digits: "accuracy 0.9375, reward
+/// 0.94". If the data has two to eight sources, the mean of each follows: "; maths 0.95, code 0.9".
+/// "" if nothing was measured. Pure.
 std::string EvaluationText(const google::protobuf::Map<std::string, double>& metrics);
 
 }  // namespace baton::controller

@@ -31,7 +31,7 @@ void ExplainEvaluation(const JobParts& job, WaitList& waits) {
             job.doing.since(), absl::InfiniteDuration(), "the trainer goes on after it");
 }
 
-// Groups that would have gone on without their stragglers, had they enough responses.
+// Groups that would have gone on without their stragglers if they had enough responses.
 void ExplainLate(const JobParts& job, WaitList& waits) {
   if (job.schedule.group_timeout == absl::InfiniteDuration()) return;
   uint64_t late = 0;

@@ -1,4 +1,4 @@
-// What the trainer and the rollouts wait for of each other's work, for ExplainJob.
+// Waits of the trainer and the rollouts for each other's work, for ExplainJob.
 #ifndef BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_GROUPS_H_
 #define BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_GROUPS_H_
 

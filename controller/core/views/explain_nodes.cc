@@ -28,7 +28,7 @@ void Count(v1::NodeStatus* status, int64_t done, int64_t running, int64_t total)
   status->set_running(running);
   status->set_total(total);
   if (total > 0 && done == total) status->set_state("done");
-  // Between two trajectories a node runs nothing, and is under way all the same.
+  // Between two trajectories a node runs nothing, but counts as running.
   if (running > 0 || (done > 0 && done < total)) status->set_state("running");
 }
 
@@ -81,7 +81,8 @@ void ExplainUpdate(const NodesView& view, const v1::UpdateNode& node, bool rl,
   if (view.activity != Activity::kUpdate) return;
   const Group* group = view.groups.Find(node.role());
   const Command* const command = group == nullptr ? nullptr : view.commands.Of(*group);
-  // A command that its ranks have done is gone; one that waits for its pool is not sent yet.
+  // There is no command any more once its ranks have done it; a command that waits for its pool is
+  // not sent yet.
   update->set_state(command == nullptr ? "done" : command->sent.empty() ? "waiting" : "running");
 }
 

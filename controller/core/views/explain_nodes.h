@@ -1,4 +1,4 @@
-// The graph of a job's dataflow with what each node does right now, for ExplainJob.
+// The graph of a job's dataflow with the current state of each node, for ExplainJob.
 #ifndef BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_NODES_H_
 #define BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_NODES_H_
 
@@ -10,7 +10,7 @@
 
 namespace baton::controller {
 
-/// What the nodes are explained by.
+/// The parts that explain the nodes.
 struct NodesView {
   const v1::JobSpec& spec;
   const v1::Dataflow& dataflow;

@@ -8,12 +8,12 @@
 namespace baton::controller {
 namespace {
 
-// Of the tasks in a queue.
+// Explains the task of a queue that has been still for longest.
 void ExplainOldest(const TrajectoriesView& view, const RoleQueue& queue, const std::string& kind,
                    absl::Duration limit, const std::string& action, WaitList& waits) {
   const auto& running = queue.tasks.running();
   if (running.empty()) return;
-  // The one that has been still for longest reaches its limit first.
+  // The task that has been still for longest reaches its limit first.
   const auto it =
       std::min_element(running.begin(), running.end(), [&](const auto& a, const auto& b) {
         return queue.tasks.watch().StillSince(a.second) < queue.tasks.watch().StillSince(b.second);

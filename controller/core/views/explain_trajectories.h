@@ -1,4 +1,4 @@
-// What the trajectories of the work in progress wait for, for ExplainJob.
+// Waits of the trajectories of the work in progress, for ExplainJob.
 #ifndef BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_TRAJECTORIES_H_
 #define BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_TRAJECTORIES_H_
 
@@ -11,7 +11,7 @@
 
 namespace baton::controller {
 
-/// What the waits are explained by.
+/// The parts that explain the waits.
 struct TrajectoriesView {
   const TrajectoryScheduler& scheduler;
   const Roster& roster;
@@ -20,7 +20,7 @@ struct TrajectoriesView {
   const EffectSink& out;
 };
 
-/// Of each kind of task the one that has not moved for longest stands for all that run.
+/// For each kind of task, explains only the running task that has not moved for longest.
 void ExplainTrajectories(const TrajectoriesView& view, WaitList& waits);
 
 }  // namespace baton::controller

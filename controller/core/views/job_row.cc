@@ -19,7 +19,7 @@ v1::Job DurableOf(const JobParts& job) {
   return durable;
 }
 
-// Each part puts its own share. No two parts set one field, so the order does not matter.
+// Each part sets its own share. No two parts set the same field, so the order does not matter.
 store::v1::JobRow RowOf(const JobParts& job) {
   store::v1::JobRow row;
   *row.mutable_job() = DurableOf(job);

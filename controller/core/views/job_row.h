@@ -1,4 +1,4 @@
-// A job's row: what a restarted controller needs of it.
+// A job's row: the state that a restarted controller needs.
 #ifndef BATON_CONTROLLER_CORE_VIEWS_JOB_ROW_H_
 #define BATON_CONTROLLER_CORE_VIEWS_JOB_ROW_H_
 
@@ -7,11 +7,11 @@
 
 namespace baton::controller {
 
-/// What of the job changes with its row alone: without spec, effective_spec, dataflow, workers and
-/// phase.
+/// The fields of the job that change only with its row: without spec, effective_spec, dataflow,
+/// workers and phase.
 v1::Job DurableOf(const JobParts& job);
-/// Each part sets its share. Without spec, effective_spec, dataflow, checkpoints and trajectories,
-/// which have rows of their own.
+/// The row, to which each part adds its share. Without spec, effective_spec, dataflow, checkpoints
+/// and trajectories, which have rows of their own.
 store::v1::JobRow RowOf(const JobParts& job);
 
 }  // namespace baton::controller

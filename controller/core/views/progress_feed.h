@@ -1,7 +1,7 @@
-// Tells watchers how far a phase is, five times a second at most.
+// Feed of a phase's progress to watchers, at most five times a second.
 //
-// Owns what was told last. Progress is no event that is kept: a watcher that misses one loses
-// nothing, so a phase that moves fast is told in jumps.
+// Owns the progress that was sent last. Progress events are not kept: a watcher that misses one
+// loses nothing, so a fast phase is reported in jumps.
 #ifndef BATON_CONTROLLER_CORE_VIEWS_PROGRESS_FEED_H_
 #define BATON_CONTROLLER_CORE_VIEWS_PROGRESS_FEED_H_
 
@@ -16,7 +16,7 @@ namespace baton::controller {
 
 class ProgressFeed {
  public:
-  /// `progress`: the phase of the job for people, with what of it is done.
+  /// `progress`: the phase of the job for people, with how much of it is done.
   void Tell(Activity activity, const v1::Job& progress, EffectSink& out);
 
  private:

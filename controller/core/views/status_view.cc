@@ -136,7 +136,8 @@ v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now) {
               absl::StrCat("nothing happens until `baton resume ", id, "`"));
     return out;
   }
-  // Roots first: what fails, who is missing, then who does not answer, then what waits for them.
+  // Root causes first: failures, missing workers, workers that do not answer, then the waits that
+  // follow from them.
   const bool scores = job.doing.OnResponses() && IsActive(state);
   const uint64_t total = scores ? job.scheduler.admission().Judged(job.scheduler.table()) : 0;
   const std::string work = job.scheduler.admission().WorkName(job.out);

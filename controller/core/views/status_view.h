@@ -1,4 +1,4 @@
-// What people and watchers see of a job.
+// Status view of a job for people and watchers.
 #ifndef BATON_CONTROLLER_CORE_VIEWS_STATUS_VIEW_H_
 #define BATON_CONTROLLER_CORE_VIEWS_STATUS_VIEW_H_
 
@@ -8,9 +8,9 @@
 
 namespace baton::controller {
 
-/// Its workers, its phase, and how much of the phase is done.
+/// The job's workers, its phase, and how much of the phase is done.
 v1::Job ProgressOf(const JobParts& job);
-/// What the job waits for, and what each node of its dataflow does.
+/// The job's waits, and the state of each node of its dataflow.
 v1::ExplainJobResponse ExplainJob(const JobParts& job, absl::Time now);
 
 }  // namespace baton::controller

@@ -1,7 +1,7 @@
-// Rollouts with older weights than they could have: do newer ones make their unfinished responses
-// again?
+// Decision, for rollouts with outdated weights, whether newer weights make their unfinished
+// responses again.
 //
-// Owns what was measured (Refresh), and for which load of each replica it was last asked.
+// Owns the measurements (Refresh), and the load of each replica at the last decision.
 #ifndef BATON_CONTROLLER_CORE_WEIGHTS_OUTDATED_REPLICAS_H_
 #define BATON_CONTROLLER_CORE_WEIGHTS_OUTDATED_REPLICAS_H_
 
@@ -21,8 +21,8 @@ struct OutdatedReplicas {
       : refreshes(ScheduleOf(effective).refresh),
         refresh(static_cast<uint32_t>(std::max(0, effective.data().max_response_length()))) {}
 
-  /// The replica of that slot, with so many responses, was not asked yet about that version. It is
-  /// asked again when a response ends, or a still newer version comes.
+  /// True if no decision was made yet for the replica of that slot with that version and that many
+  /// responses. It is made again when a response ends, or a still newer version comes.
   bool Asks(uint64_t slot, uint64_t version, int responses) {
     const std::pair<uint64_t, int> now(version, responses);
     return std::exchange(asked_[slot], now) != now;

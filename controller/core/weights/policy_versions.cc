@@ -71,8 +71,8 @@ void PolicyVersions::Make(uint64_t parent, uint64_t updates, const EffectSink& o
   if (known_.size() > kMostKnown) ForgetOldest();
 }
 
-// What was made of it counts as made of its own parent: no distance gets shorter by that, so a
-// bound on staleness holds.
+// Its children become children of its own parent. No distance gets shorter by that, so a bound on
+// staleness still holds.
 void PolicyVersions::ForgetOldest() {
   const auto oldest = known_.begin()->first == saved_ ? std::next(known_.begin()) : known_.begin();
   const uint64_t parent = oldest->second.parent();

@@ -1,21 +1,23 @@
-// The versions of a job's policy: which one is newest, whether rollouts can get it, who holds it.
+// The versions of a job's policy: which one is newest, whether rollouts can get it, which rollouts
+// hold it.
 //
-// Owns the number of the actor's newest weights, what the newest versions were made of
-// (VersionRow), whether the newest is published, and what rollouts hold of them (ReplicaWeights).
+// Owns the number of the actor's newest weights, the origin of the newest versions (VersionRow),
+// whether the newest is published, and the versions that rollouts hold (ReplicaWeights).
 //
-//   made --(publish | to_generation)--> published --> loaded by each rollout
-//     ^                                     |
-//     |                                     +-- the relay lost it, a rank lost its weights:
-//     +-- update, a new group of ranks          made, and it is published again
+// clang-format off
+//   update, or a new group of ranks
+//     --> made --(publish | to_generation)--> published --> loaded by each rollout
+//           ^                                     |
+//           +-------------------------------------+ the relay lost it, or a rank lost its weights
+// clang-format on
 //
-// In mode sync only the newest version is sampled: what a batch consumes, or an evaluation
-// measures, was sampled by exactly these weights. In mode async rollouts go on with the newest
-// version that was published, and each replica takes it when its own responses are done; one of
-// them stays with, or loads, an older version while responses wait that are pinned to it. Numbers
-// only grow: a group that is formed anew gets a new one even for weights of a checkpoint, or a
-// rollout that loaded the number before might take the new weights for its own. So versions are a
-// tree, and the difference of two numbers says nothing of how far apart their weights are;
-// Staleness does:
+// In mode sync only the newest version is sampled: a batch or an evaluation has only responses from
+// exactly these weights. In mode async rollouts use the newest published version, and each replica
+// loads it when its own responses are done; while responses wait that are pinned to an older
+// version, one replica keeps or loads that version. Numbers only grow: a group that is formed anew
+// gets a new one even for weights of a checkpoint, because a rollout that had loaded the same
+// number before would take the new weights for its own. So versions form a tree, and the difference
+// of two numbers does not say how far apart their weights are; Staleness does:
 //
 //   0 -> 1 -> 2 -> 3 -> 4        the checkpoint is of version 2; the trainer dies with version 4
 //             +--> 5 -> 6        5: the weights of 2 again
@@ -39,25 +41,25 @@ namespace baton::controller {
 /// By number; 0 is none of them.
 using VersionRows = std::map<uint64_t, store::v1::VersionRow>;
 
-/// Updates of the actor between the weights of two versions: those on both legs to their newest
-/// common ancestor, which may be 0, the job's first weights. Nothing: one of them is not known, or
-/// lies behind what is known. Pure.
+/// Updates of the actor between the weights of two versions: those on both paths to their newest
+/// common ancestor, which may be 0, the job's first weights. Nullopt: one of them is not known, or
+/// is older than the known versions. Pure.
 std::optional<uint64_t> Staleness(const VersionRows& versions, uint64_t a, uint64_t b);
 
-/// Who needs a version: it may not be forgotten, and its weights may not be given up, while someone
-/// does.
+/// Users of a version: while there are any, it may not be forgotten, and its weights may not be
+/// given up.
 struct VersionPins {
   uint64_t responses = 0;    ///< Of training, begun and not consumed; greedy baselines count.
   uint64_t evaluations = 0;  ///< Responses of an evaluation.
   uint64_t total() const { return responses + evaluations; }
 };
-/// By version, of the trajectories of the work in progress. One that is not begun pins nothing: it
-/// takes the newest version when it begins. Pure.
+/// The pins of the trajectories of the work in progress, by version. A trajectory that is not begun
+/// pins nothing, because it takes the newest version when it begins. Pure.
 std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>& live);
 
 class PolicyVersions {
  public:
-  /// Versions whose origin is known; older ones are forgotten, but for that of the checkpoint.
+  /// Number of versions whose origin is known; older ones are forgotten, except the checkpoint's.
   /// Twice the bound of schedule.max_staleness, so that the staleness of each response that a batch
   /// may consume is known.
   static constexpr size_t kMostKnown = 64;
@@ -67,36 +69,36 @@ class PolicyVersions {
   void Save(store::v1::JobRow* row) const;
 
   uint64_t newest() const { return newest_; }
-  /// Rollouts can get the newest version.
+  /// True if rollouts can get the newest version.
   bool published() const { return served_ == newest_ && newest_ != 0; }
   /// The newest version that rollouts can get; 0: none.
   uint64_t served() const { return served_; }
-  /// Updates of the actor between that version and the newest one; nothing: that is not known.
+  /// Updates of the actor between that version and the newest one; nullopt: not known.
   std::optional<uint64_t> Behind(uint64_t version) const;
-  /// The incarnation that made it; 0: it is not known.
+  /// The incarnation that made the version; 0: not known.
   uint64_t IncarnationOf(uint64_t version) const;
   const VersionRows& known() const { return known_; }
   /// The actor made an update: its weights have no number yet.
   void Updated(const EffectSink& out);
   /// The actor's ranks met anew, with the weights of the newest checkpoint or the job's first ones.
   void Begun(const EffectSink& out);
-  /// The newest version is saved: it is what the ranks begin with from here on.
+  /// The newest version is saved: the ranks begin with it from here on.
   void Saved() { saved_ = newest_; }
-  /// No version is to be had any more. Returns whether the newest one was.
+  /// Rollouts can get no version any more. Returns whether they could get the newest one.
   bool Unpublish();
-  /// The command is on its way that gives the newest version to the rollouts.
+  /// The command that publishes the newest version is on its way.
   void BeginPublishing(absl::Time now) { publishing_since_ = now; }
-  /// The relay has it.
+  /// The relay has the newest version.
   void Published() { served_ = newest_; }
-  /// The ranks themselves have it for generation: every rollout holds it at once.
+  /// The ranks themselves have the newest version for generation: every rollout holds it at once.
   void SyncedInPlace(absl::Time now);
 
-  /// What each rollout holds of them.
+  /// The versions that each rollout holds.
   ReplicaWeights& replicas() { return replicas_; }
   const ReplicaWeights& replicas() const { return replicas_; }
   /// Notes how long it took until every rollout has the newest version.
   void NoteWhenAllHold(const Roster& roster, absl::Time now);
-  /// How long rollouts waited for the last version that they all got; 0: that is not known.
+  /// Time that rollouts waited for the last version that they all got; 0: not known.
   double update_weights_seconds() const { return update_weights_seconds_; }
 
  private:

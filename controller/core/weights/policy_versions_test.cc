@@ -55,8 +55,8 @@ TEST(PolicyVersionsTest, EachRolloutLoadsANewVersionOnce) {
   EXPECT_EQ(world.rollouts.Next(kBegin)->worker, "a") << "b has no weights to generate with";
 }
 
-// Of an async job: rollouts generate with the newest version that was published, whatever has been
-// made since, and one of them stays with a version that something waits for.
+// In an async job rollouts generate with the newest published version, even if newer ones were made
+// since, and one of them keeps a version that responses wait for.
 TEST(PolicyVersionsTest, OneRolloutStaysWithAPinnedVersion) {
   TwoRollouts world;
   world.versions.Updated(world.out);
@@ -253,8 +253,8 @@ TEST(PolicyVersionsTest, AnUnknownBeginIsNoMeasurement) {
   EXPECT_EQ(world.versions.update_weights_seconds(), 0);
 }
 
-// Of version 3 a response is being scored, and one of an evaluation is generated; of version 2 a
-// baseline is READY. What waits for a rollout is of no version yet.
+// Version 3: a response is being scored, and an evaluation's response is generated. Version 2: a
+// baseline is READY. Responses that wait for a rollout have no version yet.
 TEST(PolicyVersionsTest, BegunResponsesPinTheirVersions) {
   std::map<uint64_t, TrajectoryInfo> live;
   const auto add = [&](uint64_t id, v1::Purpose purpose, TrajectoryState state, uint64_t version) {

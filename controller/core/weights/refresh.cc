@@ -7,7 +7,7 @@ namespace baton::controller {
 namespace {
 
 constexpr size_t kLengths = 256;
-// What was judged counts half as much after about 700 refreshes.
+// A judged token counts half as much after about 700 refreshes.
 constexpr double kKeep = 0.999;
 
 }  // namespace
@@ -25,7 +25,8 @@ void Refresh::NoteJudged(uint32_t drafted, uint32_t accepted, uint64_t updates) 
   accepted = std::min(accepted, drafted);
   drafted_ += drafted;
   accepted_ += accepted;
-  // A response that ended within its draft differed there: what is made again had not ended.
+  // A response that ended within its draft differed there, because the drafted response had not
+  // ended.
   const bool differed = accepted < drafted;
   // Each update between the weights may make a token differ.
   const auto steps = static_cast<double>(std::max<uint64_t>(1, updates));
@@ -41,7 +42,7 @@ double Refresh::Left(uint32_t tokens) const {
     ++count;
   }
   if (count > 0) return sum / count;
-  // None was so long: as long again, which is what a power law says, within the limit.
+  // No response was that long: expect as many tokens again, as a power law says, within the limit.
   const double most = tokens < longest_ ? longest_ - tokens : 0;
   return std::min<double>(most, std::max<double>(tokens, 1));
 }

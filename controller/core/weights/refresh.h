@@ -1,10 +1,10 @@
-// When newer weights come: does a replica finish its responses, or are they made again by the newer
-// weights?
+// Choice, when newer weights come, between finishing a replica's responses and making them again
+// with the newer weights.
 //
-// Owns what is known of it: how long responses are, and how many tokens of older weights the newer
-// ones drew as well. A response is a function of weights, prompt and key, so one that is made again
-// begins with the same tokens until the first that the newer weights draw differently; those in
-// common are computed in one pass (Generate.draft_tokens).
+// Owns two measurements: the lengths of responses, and how many tokens of older weights the newer
+// ones drew as well. A response is a function of weights, prompt and key, so a repeated response
+// has the same tokens up to the first that the newer weights draw differently; the common ones are
+// computed in one pass (Generate.draft_tokens).
 //
 // A step of the engine that advances n responses takes as long as F + n of them (StepCost). In
 // tokens of a full replica, with C places, the longest response D tokens from its end:
@@ -17,14 +17,14 @@
 //
 // with accepted(t) = q (1 - q^t) / (1 - q), where 1 - q is the share of judged tokens that were
 // drawn differently, for each update between the weights. All are expectations over lengths and
-// earlier refreshes. On a CPU F is small: a place that waits costs nothing, and nothing is
-// refreshed but what would be too old. On a GPU F is large.
+// earlier refreshes. On a CPU F is small: a waiting place costs nothing, so only responses that
+// would be too old are refreshed. On a GPU F is large.
 //
-// A response's own draft is never looked at before the choice: which weights made it would then
-// depend on what they would have made, and the batch would be a biased sample. And a response is
-// made again to save time only once it is twice as long as the time before, so that it ends:
-// versions that come faster than tokens could otherwise take back for ever what the one before had
-// drawn. One that would be too old for any batch is made again in any case.
+// The choice never looks at the response's own tokens: otherwise the choice of weights would depend
+// on the tokens, and the batch would be a biased sample. To save time, a response is made again
+// only once it is twice as long as at its last refresh: otherwise versions that come faster than
+// tokens could restart it for ever. A response that would be too old for any batch is made again in
+// any case.
 #ifndef BATON_CONTROLLER_CORE_WEIGHTS_REFRESH_H_
 #define BATON_CONTROLLER_CORE_WEIGHTS_REFRESH_H_
 
@@ -39,40 +39,40 @@ namespace baton::controller {
 
 /// A replica that makes responses with older weights than it could have.
 struct OutdatedReplica {
-  std::vector<uint32_t> tokens;  ///< Of each of its responses, so far.
+  std::vector<uint32_t> tokens;  ///< Tokens so far of each of its responses.
   uint64_t places = 0;           ///< Responses that it makes at once.
   uint64_t updates = 1;          ///< Between its weights and the newer ones; at least 1.
   /// StepCost::FixedRows.
   double fixed_rows = std::numeric_limits<double>::infinity();
 };
 
-/// Why a response is stopped that newer weights make again: to wait would cost more …
+/// Reasons for stopping a response that newer weights make again: waiting would cost more …
 inline constexpr char kMadeAgain[] = "newer weights make it again";
 /// … or no batch could consume it when it is done.
 inline constexpr char kTooOldToFinish[] = "it would be too old to learn from";
 
 class Refresh {
  public:
-  /// A token that is computed in a pass over many costs at least this share of one that is computed
-  /// in a step of a full replica.
+  /// A token computed in a pass over many costs at least this share of a token computed in a step
+  /// of a full replica.
   static constexpr double kPassShare = 0.1;
 
   /// `longest`: of a response, in tokens.
   explicit Refresh(uint32_t longest) : longest_(longest) {}
 
-  /// A response ended with so many tokens.
+  /// A response ended with `tokens` tokens.
   void NoteLength(uint32_t tokens);
-  /// So many responses are stopped to be made again.
+  /// `responses` responses were stopped to be made again.
   void NoteRecalled(uint64_t responses) { recalled_ += responses; }
-  /// A response was made again: of `drafted` tokens of weights that are `updates` older the first
-  /// `accepted` were drawn as well.
+  /// A response was made again: of its `drafted` tokens from weights `updates` older, the first
+  /// `accepted` were drawn again.
   void NoteJudged(uint32_t drafted, uint32_t accepted, uint64_t updates);
 
-  /// The replica had better not wait. Pure.
+  /// True if refreshing the replica is cheaper than waiting. Pure.
   bool Pays(const OutdatedReplica& replica) const;
-  /// How many tokens a response of `tokens` is expected to get yet.
+  /// Expected number of further tokens of a response that has `tokens`.
   double Left(uint32_t tokens) const;
-  /// How many of the first `tokens` tokens are expected to be drawn again, `updates` later.
+  /// Expected number of the first `tokens` tokens that are drawn again `updates` later.
   double Accepted(double tokens, uint64_t updates) const;
 
   /// Adds refresh/*, of the time since the last step.
@@ -84,7 +84,7 @@ class Refresh {
   uint32_t longest_;
   std::vector<uint32_t> lengths_;  // of the newest responses, a ring
   size_t next_length_ = 0;
-  // Of judged tokens; older ones count less and less. They begin with a guess.
+  // Counts of judged tokens; older ones count less and less. They begin with a guess.
   double differed_ = 1, judged_ = 200;
   uint64_t recalled_ = 0, drafted_ = 0, accepted_ = 0;  // since the last step
 };

@@ -19,7 +19,7 @@ TEST(RefreshTest, LeftIsTheMeanOfLongerResponses) {
   EXPECT_DOUBLE_EQ(refresh.Left(0), (10 + 20 + 40) / 3.0);
   EXPECT_DOUBLE_EQ(refresh.Left(10), (10 + 30) / 2.0);
   EXPECT_DOUBLE_EQ(refresh.Left(39), 1);
-  // None was so long: as long again, within the limit.
+  // No response was that long: as many tokens again, within the limit.
   EXPECT_DOUBLE_EQ(refresh.Left(45), 45);
   EXPECT_DOUBLE_EQ(refresh.Left(80), 20);
   EXPECT_DOUBLE_EQ(refresh.Left(100), 0);
@@ -71,11 +71,11 @@ TEST(RefreshTest, PaysWhereTheTailIsLong) {
   Refresh refresh(1000);
   for (int i = 0; i < 30; ++i) refresh.NoteLength(20);
   refresh.NoteLength(500);
-  // One response of the tail, and seven places that wait for it: 8 x 450 - 450 places.
+  // One long response, and seven places that wait for it: 8 x 450 - 450 places.
   EXPECT_TRUE(refresh.Pays({{50}, 8, 1}));
   // A single place waits for nothing but its own response.
   EXPECT_FALSE(refresh.Pays({{50}, 1, 1}));
-  // All places are full, and all responses are as far: nothing waits.
+  // All places are full, and all responses are equally far: nothing waits.
   EXPECT_FALSE(refresh.Pays({{50, 50, 50, 50}, 4, 1}));
 }
 

@@ -42,9 +42,9 @@ bool ReplicaWeights::SomeRolloutHas(uint64_t version, const Roster& roster) cons
 
 void ReplicaWeights::Load(uint64_t served, bool may_load, absl::Duration deadline, Roster& roster,
                           TaskScheduler& rollouts, EffectSink& out) {
-  // Work that waits for an older version, which one rollout is to have.
+  // Work may wait for an older version; then one rollout must hold it.
   uint64_t pinned = rollouts.PinnedVersion();
-  // While no version is to be had the relay has nothing, and nothing older either.
+  // While no version is published the relay has nothing, not even an older version.
   if (pinned == served || served == 0 || Mutant("pin-forgotten")) pinned = 0;
   const bool missing = pinned != 0 && !SomeRolloutHas(pinned, roster);
   bool provided = false;  // by a slot before this one
@@ -56,7 +56,7 @@ void ReplicaWeights::Load(uint64_t served, bool may_load, absl::Duration deadlin
     if (roster.hybrid()) replica.version = served;
     const bool provides = pinned != 0 && !provided && (missing || replica.version == pinned);
     provided |= provides;
-    // While no version is to be had each goes on with what it has.
+    // While no version is published each rollout goes on with the version that it has.
     const uint64_t newest = served != 0 ? served : replica.version;
     const uint64_t target = provides ? pinned : newest;
     const bool current = replica.version == target && replica.loading == 0;

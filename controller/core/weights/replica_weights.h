@@ -1,6 +1,6 @@
-// Which version of the weights each rollout replica holds or loads, by slot.
+// The version of the weights that each rollout replica holds or loads, by slot.
 //
-//   unknown --Hold: its worker says what it has--> holds --Load--> loads --Loaded--> holds
+//   unknown --Hold: its worker reports it--------> holds --Load--> loads --Loaded--> holds
 //      ^                                                             |
 //      +-- Forget: another worker, or the same one anew              +-- StopLoading: it failed
 #ifndef BATON_CONTROLLER_CORE_WEIGHTS_REPLICA_WEIGHTS_H_
@@ -18,27 +18,27 @@ namespace baton::controller {
 
 class ReplicaWeights {
  public:
-  /// What the worker of a rollout slot has.
+  /// The versions of a rollout slot's worker.
   struct Replica {
-    uint64_t version = 0;  ///< That it holds; 0: none.
-    uint64_t loading = 0;  ///< That it is loading; 0: none.
+    uint64_t version = 0;  ///< Held; 0: none.
+    uint64_t loading = 0;  ///< Being loaded; 0: none.
   };
 
   const Replica& Of(uint64_t slot) const;
   bool AnyLoading() const;
   /// The worker of `slot` holds `version`; 0: nothing.
   void Hold(uint64_t slot, uint64_t version);
-  /// It loads nothing (any more).
+  /// The worker of `slot` loads nothing (any more).
   void StopLoading(uint64_t slot);
-  /// Another worker, or the same one anew: what it has is not known.
+  /// The slot has another worker, or the same one anew, whose version is not known.
   void Forget(uint64_t slot) { replicas_.erase(slot); }
   /// The worker of `slot` has loaded what it was loading.
   void Loaded(uint64_t slot);
 
-  /// Lets each rollout generate that holds `served`, the newest version that was published, and
-  /// sends the other ones to load it. `served` 0: no version is to be had, and each goes on with
-  /// what it has. For responses that wait and are pinned to an older version one rollout keeps that
-  /// version, or loads it if none has it. `may_load`: the rollouts' workers are theirs now.
+  /// Lets each rollout that holds `served`, the newest published version, generate, and makes the
+  /// others load it. `served` 0: no version is published, and each goes on with the version that it
+  /// has. If waiting responses are pinned to an older version, one rollout keeps that version, or
+  /// loads it if none has it. `may_load`: it is the rollouts' turn on their workers.
   void Load(uint64_t served, bool may_load, absl::Duration deadline, Roster& roster,
             TaskScheduler& rollouts, EffectSink& out);
 

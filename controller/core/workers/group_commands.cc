@@ -18,7 +18,8 @@ void GroupCommands::Restore(const store::v1::JobRow& row, const RankGroups& grou
     Line& line = lines_[group->index];
     line.sequence = kept.sequence();
     if (!kept.has_command()) continue;
-    // Which rank has it is not kept: each one says so when it attaches again.
+    // Which ranks have the command is not stored, because each rank reports it when it attaches
+    // again.
     Command command;
     command.kind = static_cast<TaskKind>(kept.command().kind());
     command.group_epoch = kept.command().generation();
@@ -62,7 +63,7 @@ TaskRef GroupCommands::RefOf(const Group& group, const EffectSink& out) const {
   return out.Ref(command.kind, command.sequence, command.attempt, group.index);
 }
 
-// ---- The way of a command -----------------------------------------------------------------------
+// ---- Flow of a command --------------------------------------------------------------------------
 
 void GroupCommands::Issue(TaskKind kind, const Group& group, const EffectSink& out) {
   Line& line = lines_[group.index];
@@ -103,7 +104,7 @@ void GroupCommands::Returned(const Group& group, uint32_t rank, bool has_command
     return;
   }
   command.sent.insert(rank);
-  // A worker that was away could not answer: its deadline counts from here.
+  // A worker that was away could not answer, so its deadline counts from here.
   if (!Mutant("command-deadline-not-reset")) command.since = out.now();
 }
 
@@ -112,16 +113,16 @@ GroupCommands::Answer GroupCommands::Take(const Group& group, uint32_t rank,
   Command& command = *lines_[group.index].command;
   const TaskKind kind = command.kind;
   command.answers[rank] = event;
-  // Somebody may make room on a disk or in the relay. A GPU's memory stays full.
+  // A person may make room on a disk or in the relay, but a GPU's memory stays full.
   const TaskFailure failure = FailureOf(event);
   const bool no_room = failure == TaskFailure::kNoRoom;
   const bool waits = kind == TaskKind::kPublish || kind == TaskKind::kSaveCheckpoint;
   if (no_room && waits) return Answer::kNoRoom;
-  // The other ranks hold what this one could not gather, so the ranks no longer agree.
+  // The other ranks gathered the weights and this one could not, so the ranks no longer agree.
   const bool alone = no_room && kind == TaskKind::kToGeneration;
   if (group.ranks > 1 && (alone || BreaksGroup(failure))) return Answer::kBreaks;
   if (!event.status.ok()) return Answer::kFails;
-  // The answers of a broken group mean nothing: it is formed anew.
+  // The answers of a broken group do not count, because it is formed anew.
   if (command.answers.size() < group.ranks || group.broken.has_value()) return Answer::kWaits;
   return Answer::kDone;
 }
@@ -143,11 +144,11 @@ void GroupCommands::Drop(Line& line, EffectSink& out) {
   line.command.reset();
 }
 
-// ---- Commands that come to nothing --------------------------------------------------------------
+// ---- Commands that are given up -----------------------------------------------------------------
 
 void GroupCommands::TryLater(const TaskDone& event, absl::Duration retry, EffectSink& out) {
-  // All ranks try again together, and under the same number: some may never have heard of it, and
-  // a rank that has seen a higher number refuses a lower one.
+  // All ranks try again together, and under the same number: some may never have received the
+  // command, and a rank that has seen a higher number refuses a lower one.
   for (Line& line : lines_) {
     if (!line.command.has_value()) continue;
     line.sequence = line.command->sequence - 1;
@@ -192,7 +193,7 @@ std::optional<GroupCommands::Overdue> GroupCommands::FindOverdue(absl::Duration 
                                                                  const EffectSink& out) const {
   for (const Group& group : groups.all()) {
     const Command* const command = Of(group);
-    // What was never sent has no deadline: it waits for its pool, which has one.
+    // A command that was never sent has no deadline: it waits for its pool, which has one.
     if (command == nullptr || command->since == absl::Time()) continue;
     if (out.now() - command->since <= limit) continue;
     for (const RoleSlot& slot : roster.slots()) {
@@ -244,7 +245,7 @@ void GroupCommands::Explain(const Group& group, const std::string& not_yet, absl
 
 void RoomWait::Begin(const TaskDone& event, absl::Duration retry, EffectSink& out) {
   const std::string message(event.status.message());
-  // The job tries every few seconds: its user is told of the first try alone.
+  // The job tries every few seconds, so its user is told only of the first try.
   if (!wait_.has_value()) {
     out.Warn(absl::StrCat("worker ", event.worker, " has no space to ", MethodName(event.ref.kind),
                           ": ", message, "; it tries again until there is space"));

@@ -1,15 +1,15 @@
 // The commands of groups: update, publish, to_generation, save_checkpoint.
 //
-// Owns of each group the command that not all ranks have answered, the numbers by which its ranks
-// keep commands in order, and the wait for room on a disk (RoomWait).
+// Owns, for each group, the command that not all ranks have answered and the numbers by which its
+// ranks keep commands in order; also the wait for room on a disk (RoomWait).
 //
 //   issued --sent to each rank--> sent --every rank answers--> done, and acknowledged
 //     ^                            |
 //     +---no room: the same number, a new attempt
 //
-// All ranks of a group execute its commands in the order of their numbers. A rank that has executed
-// a command already answers its stored result, so a command may be sent to it again. A new
-// epoch of the group counts from one, and drops what the old one was asked.
+// All ranks of a group execute its commands in the order of their numbers. A rank that has already
+// executed a command answers with its stored result, so a command may be sent again. A new epoch of
+// the group counts from one, and drops the old epoch's commands.
 #ifndef BATON_CONTROLLER_CORE_WORKERS_GROUP_COMMANDS_H_
 #define BATON_CONTROLLER_CORE_WORKERS_GROUP_COMMANDS_H_
 
@@ -44,9 +44,9 @@ struct Command {
 
 /// A job's wait for room: a command found a disk or shared memory full.
 ///
-/// Owns what found no room, since when, and when the job tries again. Someone must free space, so
-/// there is no limit to the tries; the job tells its user at the first one, and `why` shows the
-/// wait.
+/// Owns the command that found no room, since when, and when the job tries again. Someone must free
+/// space, so there is no limit to the tries; the job tells its user at the first one, and `why`
+/// shows the wait.
 ///
 ///   no wait --a command finds no room--> waits --the retry is due--> due --no room again--> waits
 ///      ^                                   |                          |
@@ -55,10 +55,10 @@ class RoomWait {
  public:
   /// The command of `event` found no room: it is issued again once `retry` has passed.
   void Begin(const TaskDone& event, absl::Duration retry, EffectSink& out);
-  /// There is room, or nothing needs it any more.
+  /// There is room, or no command needs it any more.
   void End() { wait_.reset(); }
   bool Waits(absl::Time now) const { return wait_.has_value() && now < wait_->retry; }
-  /// A retry is due.
+  /// True if a retry is due.
   bool RetryDue(absl::Time now) const { return wait_.has_value() && !Waits(now); }
   void Explain(int64_t step, WaitList& waits) const;
 
@@ -74,7 +74,7 @@ class RoomWait {
 
 class GroupCommands {
  public:
-  /// What a rank's answer means for its group.
+  /// The meaning of a rank's answer for its group.
   enum class Answer { kWaits, kNoRoom, kBreaks, kFails, kDone };
   /// A rank that let the deadline of its group's command pass.
   struct Overdue {
@@ -82,7 +82,7 @@ class GroupCommands {
     TaskRef ref;
   };
 
-  /// Of so many groups.
+  /// `groups`: the number of groups.
   explicit GroupCommands(size_t groups = 0) : lines_(groups) {}
   void Restore(const store::v1::JobRow& row, const RankGroups& groups);
   /// Adds to the GroupRows of `row`, which RankGroups made.
@@ -90,13 +90,13 @@ class GroupCommands {
 
   /// The group's command without a result; null: it has none.
   const Command* Of(const Group& group) const;
-  /// Some group has a command without a result; of that kind.
+  /// True if some group has a command without a result (of any kind; of that kind).
   bool Any() const;
   bool Any(TaskKind kind) const;
   /// The group's command as a task.
   TaskRef RefOf(const Group& group, const EffectSink& out) const;
 
-  // ---- The way of a command.
+  // ---- Flow of a command.
   /// Makes a command. Its ranks get it by Send.
   void Issue(TaskKind kind, const Group& group, const EffectSink& out);
   /// `args` has deadline, version and batch size.
@@ -106,10 +106,11 @@ class GroupCommands {
   /// A rank's answer is kept. It is acknowledged together with the others, so a controller that
   /// restarts before the last one hears them all again.
   Answer Take(const Group& group, uint32_t rank, const TaskDone& event);
-  /// All ranks have answered: acknowledges them, and gives what rank 0 reported.
+  /// All ranks have answered: acknowledges the answers, and returns the metrics that rank 0
+  /// reported.
   std::map<std::string, double> Complete(const Group& group, EffectSink& out);
 
-  // ---- Commands that come to nothing.
+  // ---- Commands that are given up.
   /// Nothing was written and nothing is lost: the commands are dropped, and issued again under
   /// their numbers once `retry` has passed.
   void TryLater(const TaskDone& event, absl::Duration retry, EffectSink& out);
@@ -126,8 +127,8 @@ class GroupCommands {
   std::optional<Overdue> FindOverdue(absl::Duration limit, const RankGroups& groups,
                                      const Roster& roster, const EffectSink& out) const;
   void Delay(absl::Duration duration, absl::Time now);
-  /// What the group's command waits for. `not_yet`: why it cannot be sent; "": it can. `since`: of
-  /// a command that an earlier controller issued.
+  /// Explains the wait of the group's command. `not_yet`: why it cannot be sent; "": it can.
+  /// `since`: the start of the wait, for a command that an earlier controller issued.
   void Explain(const Group& group, const std::string& not_yet, absl::Time since,
                const Roster& roster, absl::Duration limit, int64_t step, WaitList& waits) const;
 
@@ -135,8 +136,8 @@ class GroupCommands {
   // The commands of one group.
   struct Line {
     uint64_t sequence = 0;  // of its newest command
-    // Of its newest command. The next one has it too, but for a number that is given again: to a
-    // command that is issued again, and to those of the next generation, which count from 1.
+    // The attempt of the line's newest command. It changes only when a number is used again: for a
+    // command that is issued again, and for the next generation, whose numbers count from 1.
     uint64_t attempt = 0;
     std::optional<Command> command;
   };

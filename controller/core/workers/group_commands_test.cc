@@ -110,7 +110,7 @@ TEST(GroupCommandsTest, TheRankThatOwesAnAnswerIsOverdueAndNoOther) {
       world.commands.FindOverdue(limit, world.groups, world.roster, world.out).has_value());
   world.out.Begin(kIssued + limit + absl::Seconds(1));
   EXPECT_EQ(world.commands.FindOverdue(limit, world.groups, world.roster, world.out)->worker, "a1");
-  // It was cut off and is back with the command: its hour begins anew.
+  // The rank was cut off and is back with the command: its hour begins anew.
   world.commands.Returned(world.actor(), /*rank=*/1, /*has_command=*/true, world.out);
   EXPECT_FALSE(
       world.commands.FindOverdue(limit, world.groups, world.roster, world.out).has_value());
@@ -128,7 +128,7 @@ TEST(GroupCommandsTest, ItsRowBringsACommandBackWithoutWhoHasIt) {
   ASSERT_TRUE(again.commands.Any(TaskKind::kUpdate));
   EXPECT_EQ(again.commands.Of(again.actor())->sequence, 1u);
   EXPECT_TRUE(again.commands.Of(again.actor())->sent.empty());
-  // It was never sent, so `why` names no worker that would have to answer it.
+  // The command was never sent, so `why` names no worker that would have to answer it.
   EXPECT_EQ(again.WhatItWaitsFor(),
             "its batch, which is made again after a restart of the controller");
   again.commands.Returned(again.actor(), /*rank=*/1, /*has_command=*/true, again.out);
@@ -150,7 +150,7 @@ TEST(GroupCommandsTest, ANewGenerationCountsItsCommandsFromOneAndForgetsTheOldOn
   EXPECT_EQ(world.Command(TaskKind::kPublish)[0].args.sequence, 1u);
 }
 
-// Or the late acknowledgement of an old answer would be taken for that of a new one.
+// Otherwise the late acknowledgement of an old answer could be taken for that of a new one.
 TEST(GroupCommandsTest, NoTwoCommandsOfAGroupHaveOneName) {
   TwoRanks world;
   std::set<TaskRef> names;

@@ -53,7 +53,8 @@ const Group* RankGroups::Find(absl::string_view role) const {
 
 void RankGroups::BeginGeneration(const Group& of, PolicyVersions& versions, const EffectSink& out) {
   Group& group = Own(of);
-  // Its weights are a new version, even those of a checkpoint: versions only grow.
+  // The group's weights are a new version, even if they are a checkpoint's, because versions only
+  // grow.
   ++group.group_epoch;
   group.broken.reset();
   if (group.forming_since == absl::InfinitePast()) group.forming_since = out.now();
@@ -72,11 +73,11 @@ void RankGroups::GotPast(const Group& of, int64_t step) {
 absl::Status RankGroups::Break(const Group& of, const TaskDone& event,
                                const JobCoreOptions& options, const EffectSink& out) {
   Group& group = Own(of);
-  // A group that only scores has no update that says that it got past a step.
+  // A group that only scores has no update to show that it got past a step.
   if (!group.trains && out.step() > group.broke_at) group.failures = 0;
   const std::string reason =
       absl::StrCat("worker ", event.worker, " reports: ", event.status.message());
-  // Ranks may come late to their meeting, having other work to end first.
+  // Ranks may come late to their meeting, because they may have other work to end first.
   const bool counts =
       IsGroupCommand(event.ref.kind) || out.now() - group.forming_since > options.setup_deadline;
   if (counts) ++group.failures;
@@ -93,7 +94,8 @@ absl::Status RankGroups::Break(const Group& of, const TaskDone& event,
 
 void RankGroups::NoteLoss(const Group& of) {
   Group& group = Own(of);
-  // The count is for groups that break with all ranks alive, which no new worker would mend.
+  // The count is for groups that break although all ranks are alive; a new worker would not help
+  // them.
   if (group.broken.has_value()) group.failures -= std::min(group.failures, 1u);
 }
 

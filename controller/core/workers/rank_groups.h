@@ -1,18 +1,21 @@
 // The groups of ranks that share a role's model.
 //
-// Owns each group's epoch, the version of its weights, and what is known of a broken group.
-// Everyone reads the groups; only the calls below change one. GroupCommands has their commands.
+// Owns each group's epoch, the version of its weights, and what is known of a broken group. All
+// parts may read the groups; only the calls below change one. GroupCommands has their commands.
 //
-//   forming --all ranks took the role on--> formed --a rank is lost------> forming (epoch + 1)
-//      ^                                      |  ^
-//      |                                      |  +--no rank was lost-------+
-//      +--the loss is known or there is none--broken <--a rank misses a peer
+// clang-format off
+//   forming --all ranks took the role on--> formed --a rank is lost--> forming (epoch + 1)
+//      ^                                      |
+//      |                                      | a rank misses a peer
+//      |                                      v
+//      +-- the loss is known, or none is --- broken
+// clang-format on
 //
-// Ranks take their role on together, in one epoch, or not at all: the collectives of the
-// others fail without the lost one. A group that trains goes back to the newest checkpoint, and
-// with it all that train; one that only scores loses the scores under way. A rank may notice a
-// loss before the lease of the lost one ends, so a broken group waits for that; if no rank turns
-// out to be lost, the ranks meet again as they were.
+// Ranks take their role on together, in one epoch, or not at all, because collectives fail when a
+// rank is missing. If a rank of a group that trains is lost, all groups that train go back to the
+// newest checkpoint; a group that only scores loses the scores under way. A rank may notice a loss
+// before the lost rank's lease ends, so a broken group waits for the end of the lease; if no rank
+// turns out to be lost, the same ranks meet again.
 #ifndef BATON_CONTROLLER_CORE_WORKERS_RANK_GROUPS_H_
 #define BATON_CONTROLLER_CORE_WORKERS_RANK_GROUPS_H_
 
@@ -32,14 +35,14 @@
 
 namespace baton::controller {
 
-/// A rank missed another one: what it said, and when.
+/// The report of a rank that missed another one, and its time.
 struct Broken {
   std::string reason;
   absl::Time since;
 };
 
-/// The ranks that share a role's model. Those that train come first; a role that only scores has a
-/// group when several ranks hold one copy of its model.
+/// The ranks that share a role's model. Groups that train come first; a role that only scores has a
+/// group if several ranks hold one copy of its model.
 struct Group {
   std::string role;
   uint32_t index = 0;  ///< Among all groups; names the group in a command's TaskRef.
@@ -48,12 +51,12 @@ struct Group {
   uint32_t tp = 1;  ///< Ranks of one copy. They score together, and the first of them answers.
   uint64_t group_epoch = 1;
   uint64_t version = 0;          ///< Of its weights; the actor's is PolicyVersions::newest.
-  std::optional<Broken> broken;  ///< It is formed anew soon.
+  std::optional<Broken> broken;  ///< The group will be formed anew.
   absl::Time forming_since = absl::InfinitePast();  ///< Infinite past: all hold the role.
   uint32_t failures = 0;                            ///< Times it broke …
   int64_t broke_at = 0;                             ///< … without getting past this step.
 
-  /// The version that its ranks hold.
+  /// The version that the group's ranks hold.
   uint64_t VersionIn(const PolicyVersions& versions) const;
 };
 
@@ -64,28 +67,29 @@ class RankGroups {
   void Restore(const store::v1::JobRow& row);
   void Save(store::v1::JobRow* row) const;
 
-  /// The actor's is the first. Their number and roles never change, so a reference to a group is
-  /// good for as long as the job lives.
+  /// All groups, the actor's first. Their number and roles never change, so a reference to a group
+  /// is valid as long as the job lives.
   const std::vector<Group>& all() const { return groups_; }
   const Group& actor() const { return groups_.front(); }
   /// Null: the role has no group.
   const Group* Find(absl::string_view role) const;
 
   // ---- Generations.
-  /// All ranks are there, and begin anew.
+  /// All ranks are there, and begin a new generation.
   void BeginGeneration(const Group& group, PolicyVersions& versions, const EffectSink& out);
   /// All ranks hold the role.
   void Formed(const Group& group) { Own(group).forming_since = absl::InfinitePast(); }
   /// The ranks made the update that follows `step`: they got past it.
   void GotPast(const Group& group, int64_t step);
-  /// The ranks made weights of their own. (The actor's count in PolicyVersions.)
+  /// The ranks made new weights. (PolicyVersions counts those of the actor.)
   void MadeVersion(const Group& group) { ++Own(group).version; }
   /// A rank misses another one. An error: it broke too often to go on.
   absl::Status Break(const Group& group, const TaskDone& event, const JobCoreOptions& options,
                      const EffectSink& out);
-  /// A rank is lost. If the group is broken, this is why, and no fault of the group's.
+  /// A rank is lost. If the group is broken, this loss is the reason, so the break does not count
+  /// as a failure of the group.
   void NoteLoss(const Group& group);
-  /// Why the group broke, once it has waited for long enough; it is broken no more.
+  /// Returns why the group broke, once it has waited for long enough; it is then no longer broken.
   std::optional<std::string> TakeBroken(const Group& group, absl::Duration delay, absl::Time now);
   /// The group no longer waits to learn which rank is lost: it forms anew now, or never.
   void ForgetBroken(const Group& group) { Own(group).broken.reset(); }
@@ -93,7 +97,7 @@ class RankGroups {
   void ForgetAllFailures();
 
   void Delay(absl::Duration duration, absl::Time now);
-  /// What a broken group waits for. `limit`: JobCoreOptions::regroup_delay.
+  /// Explains the wait of a broken group. `limit`: JobCoreOptions::regroup_delay.
   static void Explain(const Group& group, absl::Duration limit, WaitList& waits);
 
  private:

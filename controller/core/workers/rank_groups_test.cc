@@ -66,7 +66,7 @@ TEST(RankGroupsTest, ABrokenGroupWaitsUntilTheLostRankMustBeKnown) {
   EXPECT_FALSE(world.actor().broken.has_value());
 }
 
-// It broke in step 1 and got past it; in step 3 its failures count from none.
+// The group broke in step 1 and got past it; in step 3 its failures count from zero.
 TEST(RankGroupsTest, AnUpdateThatIsDoneEndsTheCountOfFailures) {
   TwoGroups world;
   TaskDone lost;

@@ -23,7 +23,8 @@ void SendTo(const RoleSlot& slot, const Group& group, const CommandContext& cont
   context.commands.Send(group, slot, std::move(args), context.out);
 }
 
-// A restored update waits until its batch stands, for the ranks fetch the batch at once.
+// True for a restored update whose batch is not built yet. It must wait, because the ranks fetch
+// the batch at once.
 bool LacksItsBatch(const Group& group, const CommandContext& context) {
   return context.commands.Of(group)->kind == TaskKind::kUpdate && !context.view.updating;
 }

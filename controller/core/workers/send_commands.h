@@ -1,7 +1,7 @@
-// Commands of groups on their way to the ranks.
+// Delivery of groups' commands to the ranks.
 //
-// Owns nothing: GroupCommands has the commands, with which rank has which. A command goes to a rank
-// that is ready and attached, once the rank's pool lets it (SharedPools::MayCommand).
+// Owns nothing: GroupCommands has the commands, and knows which ranks have them. A command goes to
+// a rank that is ready and attached, once the rank's pool allows it (SharedPools::MayCommand).
 #ifndef BATON_CONTROLLER_CORE_WORKERS_SEND_COMMANDS_H_
 #define BATON_CONTROLLER_CORE_WORKERS_SEND_COMMANDS_H_
 
@@ -20,10 +20,10 @@ struct CommandContext {
   const RankGroups& groups;
   GroupCommands& commands;
   const SharedPools& pools;
-  PoolView view;            ///< Of the job as it is now.
+  PoolView view;            ///< The job's present state.
   absl::Duration deadline;  ///< For a rank's answer.
   uint32_t batch_size;      ///< Of an update.
-  uint64_t pinned_version;  ///< Of the evaluation beside the steps; 0: there is none.
+  uint64_t pinned_version;  ///< The version of an evaluation beside the steps; 0: none.
 };
 
 /// Sends the group's command, which was issued just now, to all its ranks.

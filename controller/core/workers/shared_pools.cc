@@ -55,7 +55,7 @@ bool SharedPools::AllBack(const SharedPool& pool, const PoolView& view) const {
 bool SharedPools::Commanded(const SharedPool& pool, const PoolView& view) const {
   const auto& groups = view.groups.all();
   return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
-    // A restored update waits for its batch, and the batch perhaps for work on this pool.
+    // A restored update waits for its batch, which may need work on this pool.
     const Command* const command = view.commands.Of(group);
     const bool commanded =
         command != nullptr && (command->kind != TaskKind::kUpdate || view.batch_made);
@@ -66,8 +66,8 @@ bool SharedPools::Commanded(const SharedPool& pool, const PoolView& view) const 
 bool SharedPools::HasTurn(const std::string& role, const PoolView& view) const {
   const SharedPool* pool = Of(role);
   if (pool == nullptr) return true;
-  // Of two roles that were adopted after a restart both may work, where a power cut took the row of
-  // the last result of the one that came first. Then neither begins more until the other is done.
+  // After a restart two adopted roles may both be at work, if a power cut lost the row of the first
+  // role's last result. Then neither begins more until the other is done.
   const auto others_at_work = [&](const std::string& other) {
     return other != role && view.IsAtWork(other) && !Mutant("turn-while-working");
   };
@@ -81,7 +81,8 @@ std::string SharedPools::NextTurn(const SharedPool& pool, bool commanded,
     if (view.IsAtWork(role) && !Mutant("turn-while-working")) return role;  // adopted
   }
   if (commanded || !AllBack(pool, view)) return "";
-  // After a quantum the next one in the order comes first, or two of three would take turns.
+  // After a quantum the search starts at the next role in the order; otherwise only two of three
+  // roles would take turns.
   size_t first = 0;
   if (pool.yields) {
     first = static_cast<size_t>(absl::c_find(pool.roles, pool.turn) - pool.roles.begin()) + 1;

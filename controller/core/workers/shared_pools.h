@@ -1,18 +1,18 @@
-// Roles that share workers take turns.
+// Turns of roles that share workers.
 //
-// Owns of each shared pool the role whose turn it is, and since when.
+// Owns, for each shared pool, the role whose turn it is, and since when.
 //
-//   nobody's turn --a role has work--> its turn
+//      no turn    --a role has work--> its turn
 //         ^                                |
 //         +-- it has no work left; or a command waits; or it has had its quantum, and others wait
 //
-// One role of a pool works at a time. It goes on until nothing that it could do is left; then the
-// next role that has work begins. Work of an async job comes all the time, so there a role that has
-// had its quantum begins nothing more while another one has work, and the roles take turns in their
-// order. Commands of groups come first: while one is outstanding nothing new begins on its pool,
-// and the command goes out when what runs there has ended. Two groups of one pool execute theirs
-// one after the other. So a worker never does two things at once, apart from ending what it was
-// told to stop, and ranks never meet in different orders.
+// One role of a pool works at a time. It goes on until it has no more work; then the next role that
+// has work begins. In an async job work comes all the time, so a role that has had its quantum
+// begins nothing more while another role has work, and the roles take turns in their order.
+// Commands of groups come first: while a command is outstanding nothing new begins on its pool, and
+// the command is sent when the tasks that run there have ended. Two groups of one pool execute
+// their commands one after the other. So a worker never does two things at once, apart from ending
+// tasks that it was told to stop, and ranks never meet in different orders.
 #ifndef BATON_CONTROLLER_CORE_WORKERS_SHARED_POOLS_H_
 #define BATON_CONTROLLER_CORE_WORKERS_SHARED_POOLS_H_
 
@@ -32,26 +32,26 @@ namespace baton::controller {
 
 /// Several roles that share workers: one of them works at a time.
 struct SharedPool {
-  std::vector<std::string> roles;  ///< Who is first is served first.
+  std::vector<std::string> roles;  ///< The first role is served first.
   std::string turn;                ///< The role that works; "": none has work.
-  absl::Time since;                ///< Of the turn.
+  absl::Time since;                ///< When the turn began.
   bool yields = false;             ///< The role has had its quantum, and others have work.
 };
 
-/// What decides whose turn it is.
+/// The parts of the job that decide whose turn it is.
 struct PoolView {
   const Roster& roster;
   const RankGroups& groups;
   const GroupCommands& commands;
   const RoleQueues& queues;
   const PolicyVersions& versions;
-  bool updating;    ///< The step's update is under way: its batch stands.
-  bool batch_made;  ///< Its batch stands, or will without any more work of a role.
-  bool unadopted;   ///< Workers run what may belong to work that is not restored yet.
+  bool updating;    ///< The step's update is under way, so its batch is built.
+  bool batch_made;  ///< Its batch is built, or needs no more work of a role.
+  bool unadopted;   ///< Workers run tasks that may belong to unrestored work.
 
-  /// Something of the role runs.
+  /// True if a task of the role runs.
   bool IsAtWork(const std::string& role) const;
-  /// Something of the role could begin.
+  /// True if a task of the role could begin.
   bool HasWork(const std::string& role) const;
 };
 
@@ -65,26 +65,27 @@ class SharedPools {
   bool empty() const { return pools_.empty(); }
   /// The shared pool of a role; null: it has workers of its own.
   const SharedPool* Of(absl::string_view role) const;
-  /// The role may begin something.
+  /// True if the role may begin something.
   bool HasTurn(const std::string& role, const PoolView& view) const;
   /// Ends turns and gives them, and opens and closes the queues of the roles accordingly (`queues`
   /// are those of `view`). True: the rollouts' turn has come.
   bool TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time now);
-  /// The group's command may go to a rank: it has begun already, or nobody else works on its pool
-  /// and no group before it has one.
+  /// True if the group's command may go to a rank: the command has begun already, or nothing else
+  /// works on the pool and no earlier group has a command.
   bool MayCommand(const Group& group, const PoolView& view) const;
 
-  /// What works on the pool of `role`, which waits, for people: "rollout runs 8 tasks".
+  /// For people: what works on the pool while `role` waits, such as "rollout runs 8 tasks".
   std::string AtWorkIn(const std::string& role, const PoolView& view) const;
   void Explain(const PoolView& view, absl::Time phase_since, WaitList& waits) const;
 
  private:
-  /// No worker in it is still expected after a restart: one that is not back may be at work.
+  /// True if no worker of the pool is still expected after a restart. A worker that is not back may
+  /// be at work.
   bool AllBack(const SharedPool& pool, const PoolView& view) const;
-  /// A group of the pool has a command, or is broken.
+  /// True if a group of the pool has a command, or is broken.
   bool Commanded(const SharedPool& pool, const PoolView& view) const;
 
-  /// The role that begins when the turn of the one before is over; "": none has work.
+  /// The role whose turn comes after the current one; "": none has work.
   std::string NextTurn(const SharedPool& pool, bool commanded, const PoolView& view) const;
 
   std::vector<SharedPool> pools_;

@@ -8,7 +8,7 @@ namespace {
 
 const absl::Time kMoment = absl::FromUnixSeconds(1000);
 
-// One worker that plays rollout, reward and actor in turn.
+// A pool of one worker that plays rollout, reward and actor in turn.
 struct OnePool {
   explicit OnePool(absl::Duration quantum = absl::InfiniteDuration())
       : queues({"reference", "reward"}, StragglerOptions()) {
@@ -68,8 +68,8 @@ TEST(SharedPoolsTest, ARoleGoesOnUntilItHasNoWorkThenTheNextBegins) {
   EXPECT_TRUE(world.queues.Of("reference").Next(kMoment).has_value());
 }
 
-// Work of the role comes all the time. After its quantum it begins no more while another one has
-// work, and that one begins when what runs has ended.
+// Work of the role comes all the time. After its quantum it begins no more while another role has
+// work; that role begins when the running tasks have ended.
 TEST(SharedPoolsTest, ARoleThatHasHadItsQuantumYields) {
   OnePool world(absl::Seconds(10));
   TaskScheduler& reward = world.queues.Of("reward");
@@ -87,7 +87,7 @@ TEST(SharedPoolsTest, ARoleThatHasHadItsQuantumYields) {
   reward.Finish(1);
   world.Turn(kMoment + absl::Seconds(21));
   EXPECT_TRUE(world.pools.HasTurn("reference", world.View()));
-  // Its own quantum is whole.
+  // The second role gets its whole quantum.
   world.Turn(kMoment + absl::Seconds(30));
   EXPECT_TRUE(world.pools.HasTurn("reference", world.View()));
   world.Turn(kMoment + absl::Seconds(31));
@@ -115,7 +115,7 @@ TEST(SharedPoolsTest, ACommandGoesOutWhenWhatRunsHasEndedAndNothingNewBegins) {
   EXPECT_FALSE(world.queues.Of("reward").Next(kMoment).has_value()) << "the command comes first";
 }
 
-// A restored update waits for its batch, and the batch for scores on the same pool.
+// A restored update waits for its batch, which waits for scores on the same pool.
 TEST(SharedPoolsTest, AnUpdateWithoutItsBatchHoldsNobodyUp) {
   OnePool world;
   world.commands.Issue(TaskKind::kUpdate, *world.groups.Find("critic"), world.out);

@@ -14,7 +14,7 @@ const RoleSlot* AwaitingSlot(const Roster& roster, const std::string& worker, co
                              const PolicyVersions& versions) {
   const RoleSlot* const slot = roster.At(ref.subject, worker);
   if (slot == nullptr || ref.attempt != slot->attempt) return nullptr;
-  // A failure that broke its group was acted on; a repeat of the answer must not count again.
+  // A failure that broke the group was already handled; a repeated answer must not count again.
   const bool assigning = slot->state == SlotState::kAssigning && !slot->answered;
   const bool awaits = ref.kind == TaskKind::kAssignRole ? assigning
                       : ref.kind == TaskKind::kReleaseRole
@@ -64,7 +64,8 @@ std::optional<LateSlot> NextLate(const Roster& roster, size_t from, const Policy
     const RoleSlot& slot = roster.slots()[i];
     const absl::Duration age = now - slot.since;
     const bool loads = versions.replicas().Of(i).loading != 0;
-    // A slot that gathers has no deadline: it waits for other slots, which have theirs.
+    // A gathering slot has no deadline: it waits for other slots, which have deadlines of their
+    // own.
     if (slot.state == SlotState::kReleasing && age > options.release_deadline) {
       return LateSlot{i, TaskKind::kReleaseRole};
     }
@@ -84,7 +85,7 @@ void ExplainTrouble(const Roster& roster, const std::string& limit, WaitList& wa
   }
 }
 
-// Since the oldest free slot: how long the job has gone without.
+// The wait counts from the oldest free slot: that long the job has lacked a worker.
 void ExplainMissing(const Roster& roster, const std::string& job,
                     std::optional<absl::Time> queued_since, WaitList& waits) {
   const std::map<std::string, int> missing = roster.Missing();

@@ -1,5 +1,5 @@
-// What follows from who plays what: questions about a job's worker slots, and the sentences that
-// `baton why` says of them. Functions on const views; only WorkerSlots changes a slot.
+// Views of a job's worker slots: queries about them, and the sentences that `baton why` prints
+// about them. The functions change nothing; only WorkerSlots changes a slot.
 #ifndef BATON_CONTROLLER_CORE_WORKERS_SLOT_VIEWS_H_
 #define BATON_CONTROLLER_CORE_WORKERS_SLOT_VIEWS_H_
 
@@ -23,28 +23,29 @@ namespace baton::controller {
 const RoleSlot* AwaitingSlot(const Roster& roster, const std::string& worker, const TaskRef& ref,
                              const PolicyVersions& versions);
 
-/// Enough workers took their roles on. `goes_on`: the job runs already, so only the roles that
-/// train must be complete. A job that starts needs one worker of every role, and all of a group.
+/// True if enough workers have taken their roles on. `goes_on`: the job runs already, so only the
+/// roles that train must be complete. A job that starts needs one worker of every role, and all
+/// ranks of every group.
 bool AreSetUp(const Roster& roster, const RankGroups& groups, bool goes_on);
 
-/// The workers that free worker slots lack, and what the queue should know when it chooses.
+/// The workers that the job lacks, with hints for the queue's choice.
 NeedWorkers NeedOf(const Roster& roster, const RankGroups& groups);
 
 /// A slot whose worker let a deadline pass, and what it did not answer.
 struct LateSlot {
-  size_t slot = 0;  ///< By index.
+  size_t slot = 0;  ///< Index of the slot.
   TaskKind kind = TaskKind::kAssignRole;
 };
 /// The first late slot from index `from` on.
 std::optional<LateSlot> NextLate(const Roster& roster, size_t from, const PolicyVersions& versions,
                                  const JobCoreOptions& options, absl::Time now);
 
-/// Workers that say what keeps them from their work. `limit`: what happens in the end.
+/// Explains workers that report what keeps them from their work. `limit`: what happens in the end.
 void ExplainTrouble(const Roster& roster, const std::string& limit, WaitList& waits);
-/// Worker slots without a worker. `queued_since`: the job has no worker at all yet.
+/// Explains worker slots without a worker. `queued_since`: for a job that has no worker at all yet.
 void ExplainMissing(const Roster& roster, const std::string& job,
                     std::optional<absl::Time> queued_since, WaitList& waits);
-/// Workers that are to attach again, to take a role on, to load weights or to leave.
+/// Explains workers that must attach again, take a role on, load weights or leave.
 void ExplainSlots(const Roster& roster, const PolicyVersions& versions,
                   const JobCoreOptions& options, WaitList& waits);
 

@@ -12,7 +12,7 @@ namespace baton::controller {
 
 namespace {
 
-// What the rank works on is queued again: another rank may do it before the group has met.
+// The rank's tasks are queued again, because another rank may do them before the group has met.
 void GatherRank(const RoleSlot& slot, const RoleContext& context) {
   context.slots.Gather(slot, context.out);
   TakeTasksBack(context.scheduler, slot.role, slot.worker, "the ranks form a new group",
@@ -46,7 +46,7 @@ void FormWhenAllAreThere(const Group& group, const RoleContext& context) {
   context.commands.Restart(group, context.out);
   context.groups.BeginGeneration(group, context.versions, context.out);
   for (const RoleSlot& slot : roster.slots()) {
-    // The rollouts of a hybrid engine sample what its actor holds, and that begins anew.
+    // The rollouts of a hybrid engine sample the actor's weights, and the actor begins anew.
     if (roster.hybrid() && group.role == roles::kActor && slot.role == roles::kRollout) {
       context.versions.replicas().Hold(context.slots.IndexOf(slot), 0);
     }
@@ -69,7 +69,7 @@ absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const RoleSlot& slot,
                                  const RoleContext& context) {
   const Group* const group = context.groups.Find(slot.role);
   const TaskFailure failure = FailureOf(event);
-  // The others cannot meet without it either, so the group fails as a whole.
+  // The other ranks cannot meet without this one, so the group fails as a whole.
   if (group != nullptr && group->ranks > 1 && BreaksGroup(failure)) {
     context.slots.NoteAnswered(slot);
     const absl::Status status = BreakGroup(*group, event, context);
@@ -111,7 +111,7 @@ void JoinQueue(const RoleSlot& slot, const RoleContext& context) {
   const bool complete = group == nullptr ||
                         (!group->broken.has_value() && context.slots.roster().AllReady(slot.role));
   if (!complete) return;
-  // The first rank of a copy of the model is asked, and the others follow it.
+  // Only the first rank of a copy of the model gets tasks; the others follow it.
   const bool follows = group != nullptr && slot.rank % group->tp != 0;
   if (follows && !Mutant("every-rank-scores")) return;
   scorer->second.tasks.AddWorker(slot.worker, slot.credits);
@@ -128,7 +128,7 @@ void FormAnew(const Group& group, const RoleContext& context) {
 }
 
 absl::Status BreakGroup(const Group& group, const TaskDone& event, const RoleContext& context) {
-  // Every rank notices that one is lost. The first to say so counts.
+  // Every rank notices that one is lost. Only the first report counts.
   if (group.broken.has_value()) return absl::OkStatus();
   const absl::Status status = context.groups.Break(group, event, context.options, context.out);
   if (!status.ok()) return status;

@@ -1,9 +1,9 @@
-// How workers take a role on: one by one, or all ranks of a group together.
+// The assignment of a role to workers: one by one, or to all ranks of a group together.
 //
-// Owns nothing: what is true of a slot stands in WorkerSlots, and of a group in RankGroups. A role
-// without a group is taken on at once. The ranks of a group gather first; once all are there, they
-// begin a new epoch and take the role on together, for the collectives of one fail without the
-// others. If a rank is lost, the ranks that are left gather again:
+// Owns nothing: WorkerSlots has the state of slots, RankGroups that of groups. A role without a
+// group is taken on at once. The ranks of a group gather first; once all are there, they begin a
+// new epoch and take the role on together, because collectives fail when a rank is missing. If a
+// rank is lost, the remaining ranks gather again:
 //
 //   gathering --all are there--> a new epoch: assigning --all took it on--> at work
 //       ^                                                                          |
@@ -34,7 +34,7 @@ struct RoleContext {
   PolicyVersions& versions;
   TrajectoryScheduler& scheduler;
   const JobCoreOptions& options;
-  int64_t saved_step;  ///< Of the newest checkpoint, from which roles that train start; -1: none.
+  int64_t saved_step;  ///< Step of the newest checkpoint, where roles that train start; -1: none.
 };
 
 /// The worker of the slot takes its role on: at once, or with the other ranks when all are there.
@@ -43,10 +43,10 @@ void TakeRoleOn(const RoleSlot& slot, const RoleContext& context);
 /// the job fails.
 absl::StatusOr<bool> OnRoleTaken(const TaskDone& event, const RoleSlot& slot,
                                  const RoleContext& context);
-/// The worker gets work of its role; the ranks of a group once all are ready.
+/// Lets the worker get work of its role; for a group, once all ranks are ready.
 void JoinQueue(const RoleSlot& slot, const RoleContext& context);
 
-/// The ranks that are left of a group gather, and begin anew once all are there.
+/// The remaining ranks of a group gather, and begin anew once all are there.
 void FormAnew(const Group& group, const RoleContext& context);
 /// A rank misses another one, as the failed task says. An error: the job fails.
 absl::Status BreakGroup(const Group& group, const TaskDone& event, const RoleContext& context);

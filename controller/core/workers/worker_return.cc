@@ -17,13 +17,13 @@ bool MentionsKind(const std::vector<TaskRef>& refs, TaskKind kind) {
                      [&](const TaskRef& ref) { return ref.kind == kind; });
 }
 
-// Its group gathers: the rank will be asked to take the role on anew, whatever it holds.
+// True if the rank's group gathers. The rank will then take the role on anew, whatever it holds.
 bool GroupGathers(const RoleSlot& slot, const RoleContext& context) {
   return context.groups.Find(slot.role) != nullptr &&
          context.slots.roster().AnyIn(slot.role, SlotState::kGathering);
 }
 
-// The version of its weights in that role; 0: it does not hold the role.
+// The version of the worker's weights in that role; 0: it does not hold the role.
 uint64_t HeldIn(const std::string& role, const WorkerBack& event) {
   const auto held = event.holds.find(role);
   return held == event.holds.end() ? 0 : held->second;
@@ -41,7 +41,7 @@ void ResumeLoading(const RoleSlot& slot, const WorkerBack& event, const RoleCont
     if (ref.kind == TaskKind::kLoadWeights && ref.subject == index &&
         versions.replicas().Of(index).loading == 0) {
       context.out.Do(StopTask{slot.worker, ref, "it is not wanted any more"});
-      versions.replicas().Hold(index, 0);  // it may have loaded that before it hears of this
+      versions.replicas().Hold(index, 0);  // it may finish loading before the stop arrives
     }
   }
 }
@@ -69,7 +69,7 @@ void NoteCommands(const WorkerBack& event, const RoleContext& context) {
 
 void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context) {
   if (slot.state == SlotState::kReleasing) {
-    // The release may have been lost on the way: it is repeated, and harmless twice.
+    // The release may have been lost on the way, so it is repeated. It is harmless twice.
     return context.slots.RepeatRelease(slot, context.out);
   }
   if (GroupGathers(slot, context)) return TakeRoleOn(slot, context);
@@ -80,7 +80,7 @@ void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext
              ref.subject == context.slots.IndexOf(slot);
     });
   };
-  // A worker that fenced itself still has the result of a role that it holds no more.
+  // A worker that fenced itself may still have a result for a role that it holds no more.
   const bool took = this_try(event.unacked) && event.holds.count(slot.role) > 0;
   if (!took && !this_try(event.running)) TakeRoleOn(slot, context);
 }
@@ -90,7 +90,7 @@ void ResumeWork(const RoleSlot& slot, const WorkerBack& event, bool first_time,
   TaskScheduler& tasks = context.scheduler.queues().Of(slot.role);
   if (first_time) JoinQueue(slot, context);
   ResumeLoading(slot, event, context);
-  // What it should run but neither runs nor has finished was lost on the way.
+  // Tasks that it should run, but neither runs nor has finished, were lost on the way.
   std::vector<uint64_t> lost;
   for (const auto& [work, running] : tasks.running()) {
     if (running.worker != event.worker) continue;

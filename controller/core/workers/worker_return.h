@@ -1,8 +1,8 @@
-// What follows when a worker attaches again: what it must take on, do or stop.
+// Return of a worker that attaches again: what it must take on, do or stop.
 //
-// Owns nothing. A worker that was cut off tells which roles it holds, what it runs and which
-// results it is about to send. What the job asked of it and it does not know was lost on the way,
-// and is asked again; what it knows goes on.
+// Owns nothing. A worker that was cut off reports which roles it holds, what it runs and which
+// results it is about to send. A task that the worker does not know was lost on the way, and is
+// sent again; tasks that it knows go on.
 #ifndef BATON_CONTROLLER_CORE_WORKERS_WORKER_RETURN_H_
 #define BATON_CONTROLLER_CORE_WORKERS_WORKER_RETURN_H_
 
@@ -10,15 +10,15 @@
 
 namespace baton::controller {
 
-/// It fenced itself while it was cut off: it lacks a role that it played, and will not be asked to
-/// take the role on anew.
+/// True if the worker fenced itself while it was cut off: it lacks a role that it played, and will
+/// not be told to take the role on anew.
 bool GaveUpRole(const WorkerBack& event, const RoleContext& context);
-/// Whether it has the commands of its groups.
+/// Notes whether the worker has the commands of its groups.
 void NoteCommands(const WorkerBack& event, const RoleContext& context);
-/// It goes on with taking its role on or leaving it, if it has not finished that.
+/// The worker goes on with taking its role on or leaving it, if it has not finished.
 void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context);
-/// It goes on with the trajectories of its role, which it plays. `first_time`: since a controller
-/// began.
+/// The worker, which plays its role, goes on with the role's trajectories. `first_time`: since this
+/// controller started.
 void ResumeWork(const RoleSlot& slot, const WorkerBack& event, bool first_time,
                 const RoleContext& context);
 

@@ -12,8 +12,8 @@ WorkerSlots::WorkerSlots(const v1::JobSpec& effective, const v1::Dataflow& dataf
     : options_(options), roster_(effective, dataflow) {}
 
 void WorkerSlots::Restore(const store::v1::JobRow& row) {
-  // A row does not say that a slot is releasing, for it follows from the job's state. A pausing job
-  // keeps its actor until it releases everyone.
+  // A row does not say that a slot is releasing, because this follows from the job's state. A
+  // pausing job keeps its actor until it releases all workers.
   const v1::Job::State state = row.job().state();
   const bool keeps_actor = std::any_of(
       row.slots().begin(), row.slots().end(),
@@ -63,7 +63,8 @@ std::optional<WorkerSlots::Loss> WorkerSlots::Lose(const std::string& worker, Ra
     loss.releasing |= slot->state == SlotState::kReleasing;
     if (const Group* group = groups.Find(slot->role)) {
       groups.NoteLoss(*group);
-      // Of several roles that train, the actor names the loss: users call it the trainer.
+      // If several roles that train are lost, the loss is reported as the actor's, which users call
+      // the trainer.
       const bool holds = group->trains && slot->state == SlotState::kReady;
       if (holds && loss.trained != roles::kActor) loss.trained = slot->role;
     }
@@ -73,7 +74,8 @@ std::optional<WorkerSlots::Loss> WorkerSlots::Lose(const std::string& worker, Ra
 }
 
 void WorkerSlots::Empty(RoleSlot& slot, PolicyVersions& versions, absl::Time now) {
-  // The attempt stays: it grows over all workers of the slot, so no token of a former one fits.
+  // The attempt stays and grows over all workers of the slot, so a former worker's tokens never
+  // match.
   slot.state = SlotState::kEmpty;
   slot.worker.clear();
   slot.present = false;
@@ -86,7 +88,8 @@ void WorkerSlots::Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSi
                         ReturnReason return_reason) {
   const std::string worker = slot.worker;
   Empty(Own(slot), versions, out.now());
-  // It may still play another role of its worker slot; then it is returned with that one.
+  // The worker may still play another role of its worker slot; then it is returned with its last
+  // role.
   if (!roster_.Has(worker)) out.Do(ReturnWorker{worker, return_reason});
 }
 
@@ -109,8 +112,8 @@ void WorkerSlots::SendRelease(const RoleSlot& slot, EffectSink& out) {
   out.Do(std::move(task));
 }
 
-// The same attempt, so an answer to either of the two counts. The worker has nothing to do within a
-// deadline the second time: that of the first goes on.
+// The same attempt, so an answer to either message counts. The second message sets no new deadline:
+// the first one goes on.
 void WorkerSlots::RepeatRelease(const RoleSlot& slot, EffectSink& out) const {
   StartTask task;
   task.worker = slot.worker;
@@ -169,7 +172,7 @@ bool WorkerSlots::NoteTrouble(const RoleTroubled& event, absl::Time now) {
   const RoleSlot* const found = roster_.Find(event.worker, event.role);
   if (found == nullptr || found->state == SlotState::kReleasing) return false;
   RoleSlot& slot = Own(*found);
-  // Another sentence about the same trouble does not make it younger.
+  // Another report of the same trouble does not restart its time.
   if (slot.trouble.empty()) slot.troubled_since = now;
   slot.trouble = event.message;
   return !event.message.empty();

@@ -1,8 +1,8 @@
-// The worker slots of a job: which worker plays which role, and how far it is with it.
+// The worker slots of a job: which worker plays which role, and in which state.
 //
-// Owns the Roster (slots and worker slots), the attempts and failures of what a slot's worker was
-// asked, what keeps a worker from its work, and the deadlines of all that. Everyone reads the
-// Roster; only the calls below change a slot. Of a slot:
+// Owns the Roster (slots and worker slots), the attempts and failures of a slot's role tasks, what
+// keeps a worker from its work, and the deadlines of all these. All parts may read the Roster; only
+// the calls below change a slot. For each slot:
 //
 //          granted            its group is complete,         took the role on
 //          a worker           or it has no group
@@ -14,10 +14,9 @@
 //     +-- its worker is lost, from any state
 //     +-- left the role, or its time is up -- releasing <-- the job gives its workers back
 //
-// A rollout's slot that is ready loads each new version of the weights (PolicyVersions); the slot
-// has the attempt and the deadline of that, too. slot_views.h says what follows from the slots.
-// Ranks of a group take their role on together: take_role.h says how, worker_return.h what follows
-// when a worker comes back.
+// A ready slot of a rollout loads each new version of the weights (PolicyVersions); the slot has
+// the attempt and the deadline of the load, too. slot_views.h has the queries on slots. Ranks of a
+// group take their role on together (take_role.h); worker_return.h handles workers that come back.
 #ifndef BATON_CONTROLLER_CORE_WORKERS_WORKER_SLOTS_H_
 #define BATON_CONTROLLER_CORE_WORKERS_WORKER_SLOTS_H_
 
@@ -41,11 +40,11 @@ namespace baton::controller {
 
 class WorkerSlots {
  public:
-  /// What the job has lost with a worker.
+  /// The loss of a worker, for the job.
   struct Loss {
-    std::string worker_slot;         ///< Its roles, joined by "+".
+    std::string worker_slot;         ///< Roles of its worker slot, joined by "+".
     std::vector<std::string> roles;  ///< The same, one by one.
-    bool releasing = false;          ///< It was about to leave.
+    bool releasing = false;          ///< The worker was about to leave.
     std::string trained;             ///< A role whose weights are gone with it; "": none.
   };
 
@@ -63,42 +62,43 @@ class WorkerSlots {
   // ---- Workers come and go.
   /// A controller begins: all waits count from now.
   void Begin(absl::Time now);
-  /// Gives the worker a free worker slot: its slots gather. None: no such worker slot is free.
+  /// Gives the worker a free worker slot, whose slots then gather. Empty: no such worker slot is
+  /// free.
   std::vector<const RoleSlot*> Place(const WorkerGranted& event, absl::Time now);
-  /// The worker is attached. True: it was not, since a controller began.
+  /// The worker is attached. True: for the first time since this controller started.
   bool Attached(const std::string& worker);
   /// Empties the slots of a worker; nothing if it has none.
   std::optional<Loss> Lose(const std::string& worker, RankGroups& groups, PolicyVersions& versions,
                            absl::Time now);
-  /// The worker left the role, or its time for that is up. It goes back to the queue with its last
-  /// role.
+  /// The worker left the role, or its time to leave is up. With its last role it goes back to the
+  /// queue.
   void Leave(const RoleSlot& slot, PolicyVersions& versions, EffectSink& out,
              ReturnReason return_reason = ReturnReason::kGood);
-  /// Every worker is to leave.
+  /// Tells every worker to leave.
   void ReleaseAll(EffectSink& out);
-  /// Tells the worker to leave its role; again, if it has been told.
+  /// Tells the worker to leave its role, again if it has been told before.
   void SendRelease(const RoleSlot& slot, EffectSink& out);
   void RepeatRelease(const RoleSlot& slot, EffectSink& out) const;
 
   // ---- Roles.
   /// The worker waits for the other ranks. If it is taking the role on, it is stopped.
   void Gather(const RoleSlot& slot, EffectSink& out);
-  /// Sends assign_role. `args` has what is the group's and the job's.
+  /// Sends assign_role. `args` has the arguments of the group and the job.
   void Assign(const RoleSlot& slot, TaskArgs args, PolicyVersions& versions, EffectSink& out);
-  /// The worker's answer to assign_role broke its group: nothing is asked of it until the ranks
-  /// meet anew.
+  /// The worker's answer to assign_role broke its group: it gets no task until the ranks meet anew.
   void NoteAnswered(const RoleSlot& slot) { Own(slot).answered = true; }
   /// The worker took the role on.
   void TookOn(const RoleSlot& slot, absl::Time now);
-  /// Lets rollouts with the newest weights generate, and the others load these.
+  /// Lets rollouts with the newest weights generate, and the others load them.
   void LoadWeights(bool may_load, PolicyVersions& versions, TaskScheduler& rollouts,
                    EffectSink& out);
-  /// Counts a failure of what the slot's worker was asked, and gives how many there were in a row.
+  /// Counts a failure of the slot's role task; returns the number of failures in a row.
   uint32_t CountFailure(const RoleSlot& slot) { return ++Own(slot).failures; }
   void ForgetFailures(const RoleSlot& slot) { Own(slot).failures = 0; }
   /// Forgets all failures: a user resumes the job.
   void ForgetAllFailures();
-  /// What keeps a worker from its work. False: it says nothing that is of interest.
+  /// Notes what keeps a worker from its work. False: nothing to tell, because the trouble is over
+  /// or the slot is no longer the worker's.
   bool NoteTrouble(const RoleTroubled& event, absl::Time now);
   /// Moves all waits by that time.
   void Delay(absl::Duration duration, absl::Time now);

@@ -46,7 +46,7 @@ struct SlotsOfPpo {
   std::optional<WorkerSlots::Loss> Lose(const std::string& worker) {
     return slots.Lose(worker, groups, versions, out.now());
   }
-  // The kinds of what the slots wait for.
+  // The kinds of the slots' waits.
   std::vector<std::string> Waits() const {
     v1::ExplainJobResponse why;
     WaitList waits(out.now(), &why);
@@ -144,7 +144,7 @@ TEST(WorkerSlotsTest, ALossNamesTheRoleWhoseWeightsAreGone) {
   EXPECT_FALSE(loss->releasing);
 }
 
-// A group that broke since a rank is gone is not to blame.
+// A group that broke because a rank is gone is not to blame.
 TEST(WorkerSlotsTest, ALossExplainsWhyItsGroupBroke) {
   SlotsOfPpo world;
   world.Place("a0", "actor");

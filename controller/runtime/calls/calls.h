@@ -1,4 +1,4 @@
-// How calls of the controller are answered: once, or line by line.
+// Interfaces for answers to the controller's calls: one answer, or a stream of lines.
 #ifndef BATON_CONTROLLER_RUNTIME_CALLS_CALLS_H_
 #define BATON_CONTROLLER_RUNTIME_CALLS_CALLS_H_
 

@@ -22,7 +22,7 @@
 
 namespace baton::controller {
 
-/// Bytes of those paths that are files. Opens no file.
+/// Total bytes of the paths that are files. Opens no file.
 inline uint64_t BytesOf(const std::vector<std::string>& paths) {
   uint64_t bytes = 0;
   for (const std::string& path : paths) {

@@ -39,7 +39,7 @@ TEST(DataReadersTest, WhatHasNotBegunWhenTheGateClosesIsSkipped) {
   EXPECT_EQ(done, 1);
 }
 
-// As of files on a file system that does not answer.
+// For example, with files on a file system that does not answer.
 TEST(DataReadersTest, SlowFilesOfAProjectDoNotHoldAnothers) {
   Gate gate;
   DataReaders readers(&gate, 3, kLargeBytes);
@@ -78,7 +78,7 @@ TEST(DataReadersTest, ProjectsTakeTurnsAtTheThreadForLargeLists) {
     });
   };
   for (const char* project : {"a", "a", "a", "b"}) post(project);
-  // A small one of a project begins when its large ones have lined up.
+  // A project's small read begins once its large reads are queued.
   absl::Notification a_lined_up, b_lined_up;
   readers.Post("a", Small, [&] { a_lined_up.Notify(); });
   readers.Post("b", Small, [&] { b_lined_up.Notify(); });
@@ -92,7 +92,8 @@ TEST(DataReadersTest, ProjectsTakeTurnsAtTheThreadForLargeLists) {
   readers.Join();
 }
 
-// Work that its project's bound held back is run by the thread that runs the work before it.
+// Work that was held back by its project's bound is run by the thread that ran the project's
+// earlier work.
 TEST(DataReadersTest, NothingIsForgottenThatABoundHeldBack) {
   Gate gate;
   DataReaders readers(&gate, 2, kLargeBytes);

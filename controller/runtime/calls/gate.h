@@ -1,4 +1,4 @@
-// Posts work to the executors until the controller stops.
+// The gate through which work is posted to the executors until the controller stops.
 #ifndef BATON_CONTROLLER_RUNTIME_CALLS_GATE_H_
 #define BATON_CONTROLLER_RUNTIME_CALLS_GATE_H_
 

@@ -1,4 +1,4 @@
-// Workers whose token is bound to one project: what they say of other projects' jobs is dropped.
+// Workers whose token is bound to one project: their reports on other projects' jobs are dropped.
 #include <memory>
 #include <string>
 #include <vector>
@@ -97,7 +97,7 @@ class BoundWorkerTest : public ::testing::Test {
     message.mutable_log()->set_message(text);
     return message;
   }
-  // Whatever was said before has reached the cluster's strand, and then the job's.
+  // Returns once all earlier messages have reached the cluster's strand, and then the job's.
   void Settle() {
     ASSERT_TRUE(
         Wait<v1::ListWorkersResponse>([&](auto d) { controller_->ListWorkers({}, d); }).ok());
@@ -174,7 +174,7 @@ TEST_F(BoundWorkerTest, AnExportIsAskedOfAWorkerOfTheProjectAndAnsweredByItAlone
                  [&](const absl::Status&) { kept.Notify(); });
   kept.WaitForNotification();
   Start();
-  // The first by name is of another project.
+  // The first worker by name belongs to another project.
   Worker other = Attach("a-other", "b", true), own = Attach("b-own", "a", true),
          second = Attach("c-second", "a", true);
   v1::ExportCheckpointRequest request;

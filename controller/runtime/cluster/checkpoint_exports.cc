@@ -75,7 +75,7 @@ void CheckpointExports::OnResult(const std::string& worker, const TaskRef& ref,
   answer.set_dtype(pending.dtype);
   const auto count = [&result](const char* name) -> std::optional<int64_t> {
     const auto metric = result.metrics().find(name);
-    // What a worker says is a number of weights, or nothing.
+    // A worker may report any number; only a valid number of weights counts.
     if (metric == result.metrics().end() || !(metric->second >= 0 && metric->second < 1e15)) {
       return std::nullopt;
     }

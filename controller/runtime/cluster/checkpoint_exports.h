@@ -19,7 +19,7 @@ namespace baton::controller {
 /// An ExportCheckpoint that waits for its worker's answer.
 struct PendingExport {
   std::string directory, dtype;
-  std::string base_model;  ///< That the job began with; "": random weights.
+  std::string base_model;  ///< The model that the job began with; "": random weights.
   int64_t step = 0;
   Callback<v1::ExportCheckpointResponse> done;
   std::string worker;

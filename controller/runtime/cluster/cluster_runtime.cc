@@ -35,7 +35,8 @@ void ClusterRuntime::Expect(const JobRuntime& job) {
 
 void ClusterRuntime::Post(std::function<void()> work) {
   strand_->Post([this, work = std::move(work)] {
-    // Read before the heartbeats are taken: what arrives in between was in time, and counts.
+    // Read before the heartbeats are taken, so that heartbeats that arrive in between count as in
+    // time.
     now_ = context_->clock->Now();
     for (const auto& [session, at] : leases_.Take()) core_.OnHeartbeats(session, at);
     if (!std::exchange(in_turn_, true)) {

@@ -1,4 +1,4 @@
-// The cluster without its core: workers' sessions, the queue of jobs, drains and exports.
+// The runtime of the cluster's core: workers' sessions, the queue of jobs, drains and exports.
 //
 // Turns messages of workers and needs of jobs into events of ClusterCore, and the core's effects
 // into messages to workers and events of jobs.
@@ -45,7 +45,7 @@ class ClusterRuntime : public WorkerQueue {
   /// Gives the workers that an active restored job held one lease to come back.
   void Expect(const JobRuntime& job);
 
-  /// Sends to attached workers, and knows what workers offer.
+  /// The streams of attached workers, and the workers' offers.
   WorkerDirectory& directory() { return directory_; }
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream);
   void Need(const std::string& job, const NeedWorkers& need) override;
@@ -65,7 +65,7 @@ class ClusterRuntime : public WorkerQueue {
 
   // On the strand.
   ClusterCore& core() { return core_; }
-  /// When the work in progress began. Every heartbeat that came before it counts already.
+  /// The time when the work in progress began. Every earlier heartbeat is already counted.
   absl::Time now() const { return now_; }
   void Apply(const ClusterEffects& effects);
   /// Time passes, for the cluster and for every active job.

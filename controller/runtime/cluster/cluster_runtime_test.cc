@@ -104,7 +104,7 @@ TEST_F(ClusterRuntimeTest, ALateHeartbeatEndsItsStream) {
   EXPECT_EQ(worker.stream->closed, "LEASE_ENDED");
 }
 
-// A stream that broke is heard of late: its end takes nothing from the worker's next stream.
+// The end of a broken stream is reported late: it takes nothing from the worker's next stream.
 TEST_F(ClusterRuntimeTest, WhatAnOldStreamSaysLateChangesNothing) {
   const Attached before = Attach("w");
   const Attached after = Attach("w");
@@ -194,7 +194,7 @@ TEST_F(ClusterRuntimeTest, WhatCannotBeCutEndsTheStream) {
   EXPECT_EQ(worker.stream->closed, "PROTOCOL");
 }
 
-// A worker that speaks on without waiting for its Welcome fills no memory.
+// A worker that goes on sending without waiting for its Welcome fills no memory.
 TEST_F(ClusterRuntimeTest, WhatComesBeforeWelcomeIsBounded) {
   const auto stream = std::make_shared<PlainStream>();
   const auto session = cluster_->Attach(stream);

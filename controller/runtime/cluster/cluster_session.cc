@@ -1,4 +1,4 @@
-// ClusterRuntime: what one worker's stream says.
+// The messages of one worker's stream, for ClusterRuntime.
 #include "controller/runtime/cluster/cluster_session.h"
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ std::unique_ptr<WorkerSession> ClusterRuntime::Attach(std::shared_ptr<WorkerStre
   return std::make_unique<Session>(this, std::move(state));
 }
 
-// Here every message enters, so here its texts get their bounds.
+// Every message enters here, so its texts are bounded here.
 void ClusterRuntime::Session::OnMessage(v1::WorkerMessage message) {
   const absl::Status bounded = BoundTexts(&message);
   if (!bounded.ok() && !Mutant("message-without-bounds")) {
@@ -46,7 +46,7 @@ void ClusterRuntime::Session::OnMessage(v1::WorkerMessage message) {
   Route(cluster_, *state_, worker, std::move(message));
 }
 
-// Of a refused worker nothing is ever passed on.
+// Messages of a refused worker are never passed on.
 void ClusterRuntime::Session::Hold(v1::WorkerMessage message) {
   state_->held_bytes += message.ByteSizeLong();
   if (state_->held_bytes > kHeldMessageBytes) {
@@ -131,7 +131,7 @@ void ClusterRuntime::Session::Route(ClusterRuntime* cluster, const SessionState&
       const auto token = DecodeToken(message.result().task_token());
       const auto job = JobFor(*cluster, state, token);
       if (token.has_value() && token->ref.kind == TaskKind::kReleaseRole) {
-        // Its job may be over, or gone.
+        // The task's job may have ended, or been deleted.
         const std::string left = token->job.substr(0, token->job.find('#'));
         cluster->Post(
             [cluster, worker, left] { cluster->Apply(cluster->core_.OnReleased(worker, left)); });

@@ -1,4 +1,5 @@
-// Jobs that have ended are rows, not objects: the controller's memory is bounded by what runs.
+// Jobs that have ended: rows, not objects, so that running jobs alone bound the controller's
+// memory.
 //
 // A job leaves memory when it has ended and nothing uses its object any more (DropIdle). A call
 // that needs the object loads it from its rows again (Find), as a restart would; most calls need
@@ -36,16 +37,16 @@ class EndedJobs {
 
   using Found = std::function<void(absl::StatusOr<std::shared_ptr<JobRuntime>>)>;
 
-  /// All outlive this, and no work is left in the executors when it is destroyed.
+  /// All arguments outlive this, and no work is left in the executors when it is destroyed.
   EndedJobs(const RuntimeContext* context, JobTable* jobs, JobRestorer* restorer);
 
   /// Calls `found` with the object of the job of that full name: at once if it is in memory, else
   /// on a thread of readers. NOT_FOUND (JOB_NOT_FOUND). RESOURCE_EXHAUSTED (JOBS_BUSY): too many
   /// calls for ended jobs wait.
   void Find(const std::string& name, Found found);
-  /// What GetJob answers. NOT_FOUND (JOB_NOT_FOUND); DATA_LOSS: the rows are damaged. Blocks.
+  /// The answer of GetJob. NOT_FOUND (JOB_NOT_FOUND); DATA_LOSS: the rows are damaged. Blocks.
   absl::StatusOr<v1::Job> Describe(const std::string& name) const;
-  /// Whether the name is taken, also by a job that no call may show yet. Blocks. If the store does
+  /// True if the name is taken, also by a job that no call may show yet. Blocks. If the store does
   /// not answer, the name counts as taken.
   bool Exists(const std::string& name) const;
   /// Drops the objects that nothing uses, and loads what waits. The jobs are destroyed here, which
@@ -54,12 +55,12 @@ class EndedJobs {
 
   /// A job was made, or found in the store (1), or deleted (-1).
   void Count(const std::string& job, int64_t more);
-  /// All jobs of a project, in memory and not.
+  /// The number of a project's jobs, in memory or not.
   int64_t JobsOf(const std::string& project) const;
 
  private:
   void LoadNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  /// True: as many are in memory as may be.
+  /// True: as many jobs are in memory as allowed.
   bool Load(const std::string& name);
 
   const RuntimeContext* const context_;

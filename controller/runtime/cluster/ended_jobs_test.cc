@@ -147,7 +147,7 @@ TEST_F(EndedJobsTest, AJobInUseStaysWhatItIs) {
   EXPECT_TRUE(found_[0].ok()) << found_[0].status();
 }
 
-// Its last turn waits for the store: nothing may read the rows as those of a job that has ended.
+// The job's last turn waits for the store: the rows may not be read as those of an ended job yet.
 TEST_F(EndedJobsTest, AJobLeavesMemoryOnlyWhenItsEndIsCommitted) {
   PutJob(1, /*ended=*/false);
   Restore();
@@ -226,7 +226,7 @@ TEST_F(EndedJobsTest, AnOrderThatDoesNotAgreeIsWrittenAnew) {
   EXPECT_THAT(newest, ElementsAre(NameOf(2), NameOf(1)));
 }
 
-// The same over a whole controller.
+// The same tests over a whole controller.
 class EndedJobsOfControllerTest : public WholeControllerTest {
  protected:
   void PutEnded(const std::string& id, const std::string& request_id = "") {
@@ -269,7 +269,7 @@ class EndedJobsOfControllerTest : public WholeControllerTest {
   }
 };
 
-/// What a subscription says until its end.
+/// Records the messages of a subscription until its end.
 class TextSink : public EventSink, public LogSink {
  public:
   bool OnEvent(const v1::JobEvent& event) override {
@@ -385,7 +385,7 @@ TEST_F(EndedJobsOfControllerTest, IsResumedAndDeleted) {
   EXPECT_TRUE(Create(Spec(), "add", "made").ok());
 }
 
-// Pages go through those in memory and those that are rows, in one order.
+// Pages list the jobs in memory and those that are rows, in one order.
 TEST_F(EndedJobsOfControllerTest, AreListedAmongTheOthers) {
   PutEnded("a");
   ASSERT_TRUE(Create(Spec(), "b").ok());

@@ -60,7 +60,7 @@ absl::StatusOr<std::string> RequestThatMade(store::Store& store, const std::stri
   if (!stored.has_value() || stored->rfind(job + "\n", 0) != 0) return "";
   std::string key = stored->substr(job.size() + 1);
   if (key.empty()) return "";
-  // It may be the key of a later call: a request is kept for a day, if it did not make a job.
+  // The key may belong to a later call: a request that made no job is kept for only a day.
   BATON_ASSIGN_OR_RETURN(const auto request, store.Get(kRequestTable, key));
   store::v1::RequestRow row;
   const bool made = request.has_value() && row.ParseFromString(*request) && row.job() == job &&

@@ -1,10 +1,10 @@
-// Rows that list the jobs in the order of their submission (kOrderTable), so that a page of jobs
-// costs what is on it, however many jobs have ended.
+// Rows that list the jobs in the order of their submission (kOrderTable), so that a page's cost
+// depends only on its length, however many jobs have ended.
 //
 // A job has two such rows, one among its project's and one among all; they are written with its
-// first row and deleted with its last. They say also which call made the job, because the row of
-// that call is deleted with the job. The value: the job's name, a line break, the key of the call
-// in kRequestTable (empty: the call had no request id).
+// first row and deleted with its last. They also say which call made the job, because that call's
+// row is deleted with the job. The value: the job's name, a line break, the key of the call in
+// kRequestTable (empty: the call had no request id).
 #ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_JOB_ORDER_H_
 #define BATON_CONTROLLER_RUNTIME_CLUSTER_JOB_ORDER_H_
 
@@ -31,8 +31,8 @@ std::string JobOfOrder(const store::Row& row);
 absl::StatusOr<std::string> RequestThatMade(store::Store& store, const std::string& job,
                                             int64_t order);
 
-/// Whether the rows of the order are exactly those of the jobs that were added. Two different sets
-/// of jobs are told apart by their hashes.
+/// Check that the rows of the order are exactly those of the jobs that were added. Sets of jobs are
+/// compared by their hashes.
 class OrderCheck {
  public:
   void Add(const std::string& job, int64_t order);

@@ -20,10 +20,10 @@
 namespace baton::controller {
 namespace {
 
-// Deaths of the controller under the work for a job, without a step of the job in between.
+// Deaths of the controller during the work for a job, without a step of the job in between.
 constexpr uint32_t kMaxAttempts = 2;
 
-// What the job has done; 0: its row cannot be read.
+// The steps that the job has done; 0: its row cannot be read.
 int64_t StepOf(store::Store& store, const std::string& job) {
   const auto stored = store.Get(kJobTable, job);
   store::v1::JobRow row;
@@ -36,8 +36,8 @@ int64_t StepOf(store::Store& store, const std::string& job) {
 JobRestorer::JobRestorer(const RuntimeContext* context, store::Store* store, Options options)
     : context_(context), store_(*store), options_(std::move(options)) {}
 
-// Finds the jobs under whose work the last controller died, and those that the user names.
-// Commits this before it reads any job, so that it is known whatever happens next.
+// Finds the jobs during whose work the last controller died, and those that the user names. Commits
+// this before it reads any job, so that it is known even after another crash.
 absl::Status JobRestorer::ReadRestores() {
   BATON_ASSIGN_OR_RETURN(const auto rows, store_.Scan(kRestoreTable, {}));
   for (const store::Row& row : rows) {

@@ -1,11 +1,11 @@
-// Restores the jobs of a store when a controller starts, and sets aside those that it cannot
-// restore.
+// Restoration of a store's jobs when a controller starts; jobs that cannot be restored are set
+// aside.
 //
-// A job that kills the controller must not kill every controller after it. So the controller's
-// deaths under the work for a job are counted, in its restoration as in any later turn
-// (JobFiles::MarkWork, kRestoreTable), until the job has done another step. A job under whose work
-// it died twice, or whose rows are damaged or hold a spec that no controller accepts, is shown as
-// FAILED (QUARANTINED), and its rows and files stay as they are.
+// A job that crashes the controller must not crash every later one. So the controller's deaths
+// during the work for a job, in its restoration or in any later turn, are counted
+// (JobFiles::MarkWork, kRestoreTable) until the job has done another step. A job is shown as FAILED
+// (QUARANTINED) if the controller died twice during its work, if its rows are damaged, or if its
+// spec is one that no controller accepts. Its rows and files then stay as they are.
 #ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_JOB_RESTORER_H_
 #define BATON_CONTROLLER_RUNTIME_CLUSTER_JOB_RESTORER_H_
 
@@ -30,11 +30,11 @@ class JobRestorer {
   struct Options {
     /// Jobs to set aside, and jobs to restore again. Names are full, or of project `default`.
     std::vector<std::string> quarantine, unquarantine;
-    /// The jobs under whose work the last controller died.
+    /// The jobs during whose work the last controller died.
     std::vector<std::string> died_in;
     /// Jobs that have ended stay rows (ended_jobs.h), until Load.
     bool leave_ended = false;
-    /// Hears of every job in the store, also of those that stay rows. Null: nothing does.
+    /// Called for every job in the store, also for those that stay rows. May be null.
     std::function<void(const std::string& job, int64_t order)> seen;
   };
 
@@ -49,8 +49,8 @@ class JobRestorer {
     std::shared_ptr<JobRuntime> job;  ///< Not started; set aside if its rows are damaged.
     int64_t order = 0;                ///< Of submission.
   };
-  /// One job that stayed rows. NOT_FOUND: the store has no such job. Other errors are the store's.
-  /// Blocks. After Restore; thread-safe.
+  /// Loads one job that stayed rows. NOT_FOUND: the store has no such job. Other errors are the
+  /// store's. Blocks. After Restore; thread-safe.
   absl::StatusOr<Loaded> Load(const std::string& name);
 
  private:

@@ -65,8 +65,8 @@ void JobTable::KeepOrder(int64_t order) {
   next_order_ = std::max(next_order_, order + 1);
 }
 
-// Whatever a job still has to do holds the job: posts, commits, timers, calls. Under the lock
-// nothing new can hold it, because the table is the only way to it.
+// All pending work of a job holds the job: posts, commits, timers, calls. Under the lock nothing
+// new can hold it, because jobs are reached only through the table.
 JobTable::Ended JobTable::TakeEnded() {
   Ended ended;
   absl::MutexLock lock(&mu_);

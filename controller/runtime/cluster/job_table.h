@@ -49,8 +49,8 @@ class JobTable {
     std::vector<std::shared_ptr<JobRuntime>> idle;  ///< Taken out of the table.
     size_t in_use = 0;                              ///< Left in it.
   };
-  /// Takes the jobs out that have ended and that nothing uses: no call, no work of theirs that
-  /// waits anywhere. Jobs that were set aside stay, because their rows cannot be read again.
+  /// Takes out the jobs that have ended and are not used by any call or waiting work. Jobs that
+  /// were set aside stay, because their rows cannot be read again.
   Ended TakeEnded();
   /// Empties the table.
   std::vector<Entry> TakeAll();

@@ -1,4 +1,4 @@
-// Records heartbeats on the threads on which they arrive.
+// Record of heartbeats, written on the threads on which they arrive.
 //
 // A heartbeat must not wait: the thread that reads it records it here and answers. Before each
 // event of ClusterCore, the cluster's strand takes the recorded heartbeats over, with their times.

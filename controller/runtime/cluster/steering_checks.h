@@ -1,4 +1,4 @@
-// Whether a user may pause or resume a job in the state that it is in.
+// Checks that a user may pause or resume a job in its present state.
 #ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_STEERING_CHECKS_H_
 #define BATON_CONTROLLER_RUNTIME_CLUSTER_STEERING_CHECKS_H_
 

@@ -1,4 +1,4 @@
-// How a controller takes over a store from the one before it.
+// Takeover of a store from the previous controller.
 #ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_TAKE_OVER_H_
 #define BATON_CONTROLLER_RUNTIME_CLUSTER_TAKE_OVER_H_
 

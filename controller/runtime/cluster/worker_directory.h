@@ -72,7 +72,7 @@ class WorkerDirectory : public WorkerOutbox {
   struct RoleOffer {
     bool known = false;             ///< At least one such worker has attached.
     std::set<std::string> methods;  ///< Methods of any of them, without those that every role has.
-    /// What the closest worker lacks.
+    /// The offer that the closest worker lacks.
     MissingOffer missing;
   };
   RoleOffer OfferOf(const std::string& role, const RoleNeed& need,
@@ -113,7 +113,8 @@ class WorkerDirectory : public WorkerOutbox {
     v1::Hello offer;  // methods, features and group_store
     std::string project;
   };
-  // So many workers that are away are remembered; a token can attach under any number of ids.
+  // The number of absent workers that are remembered; it is bounded because a token can attach
+  // under any number of ids.
   static constexpr size_t kMostAway = 1000;
 
   void ForgetSomeAway() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

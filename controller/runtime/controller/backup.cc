@@ -37,7 +37,7 @@ constexpr int kTries = 5;
 // Everything that rows name is in these folders.
 constexpr const char* kFolders[] = {"jobs", "files"};
 
-// Whether a path below the data root is unfinished: a checkpoint that is being written
+// True if a path below the data root is unfinished: a checkpoint that is being written
 // (jobs/PROJECT/JOB/checkpoints/NAME.tmp), a job's folder that is being created or removed
 // (jobs/PROJECT/.staging-…, .deleted-…), a running upload (files/.upload-…). The depth of the path
 // counts too, because users may give such names to uploads, which are also in checkpoints' data.
@@ -207,7 +207,8 @@ void BackupSet::Compare(const std::string& checkpoint) {
   }
 }
 
-// A caller who goes away ends the backup on a thread that serves others.
+// If the caller leaves, the backup is destroyed on a thread that serves other calls, so the removal
+// must be fast.
 BackupSet::~BackupSet() {
   MoveToTrash(fs::path(folder_).parent_path(), folder_).IgnoreError();  // else the next start does
 }

@@ -1,4 +1,4 @@
-// One consistent copy of everything that the controller keeps, taken while it runs.
+// A consistent copy of everything that the controller keeps, taken while it runs.
 //
 // The files that rows name are first linked under a separate folder, where no job deletes them.
 // Then the database is copied. Then files that were written meanwhile are linked too. If a
@@ -6,7 +6,7 @@
 //
 // A damaged checkpoint must be noticed when the backup is made, not when it is needed. So each
 // checkpoint that rows name is compared with its files.json: names and sizes here, checksums by the
-// one who reads the files.
+// reader of the files.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_BACKUP_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_BACKUP_H_
 
@@ -49,8 +49,8 @@ class BackupSet : public BackupFiles {
   std::vector<std::string> damaged_;
 };
 
-/// The backups of a controller: one at a time, on a thread of its own, which links all files as
-/// long as that takes. Thread-safe.
+/// The backups of a controller, one at a time, on a thread of its own, because linking all files
+/// may take long. Thread-safe.
 class Backups {
  public:
   /// `scope` outlives this.

@@ -122,7 +122,7 @@ TEST_F(BackupTest, HoldsWhatRowsNameWhateverBecomesOfItMeanwhile) {
   EXPECT_FALSE(fs::exists(place));
 }
 
-// A store whose rows move on while it is copied, as often as `moves` says.
+// A store whose rows change while it is copied, `moves` times.
 class MovingStore : public store::MemoryStore {
  public:
   MovingStore(store::SqliteStore* store, std::function<void(int)> on_copy)
@@ -171,7 +171,7 @@ TEST_F(BackupTest, ComparesCheckpointsWithTheirFilesJson) {
              R"({"files": [{"path": "actor/model", "sizeBytes": 7, "xxh3": "0123456789abcdef"},
                            {"path": "actor/optimizer", "sizeBytes": 6, "xxh3": "0"},
                            {"path": "critic/model", "sizeBytes": 7, "xxh3": "0"}]})");
-  // Of no row: a checkpoint that is being deleted looks so.
+  // No row names it: a checkpoint that is being deleted looks like this.
   WriteUnder("jobs/p/j/checkpoints/step-2/files.json", R"({"files": [{"path": "actor/model"}]})");
   PutJobAt(3);
   auto set = BackupSet::Make(root_.path(), *store_);

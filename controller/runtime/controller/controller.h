@@ -2,8 +2,8 @@
 //
 // Threads: `strands` threads run the jobs' strands, one thread the cluster's strand, `disk` threads
 // work on files, `reader` threads read lists and histories from the store. The contract of the
-// public methods is in controller_interface.h. Each call is one line here, which says which part
-// answers it.
+// public methods is in controller_interface.h. Each call is one line here, which passes it to the
+// part that answers it.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_CONTROLLER_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_CONTROLLER_H_
 
@@ -161,7 +161,7 @@ class Controller : public ControllerInterface {
   absl::Status RestoreJobs();
   void Tick();  // on the cluster's strand
 
-  // Each has synchronisation of its own, or says where it runs.
+  // Each part has synchronisation of its own, or says on which strand it runs.
   ControllerScope scope_;
   Projects projects_;
   Requests requests_;

@@ -1,4 +1,4 @@
-// What a checking program finds is said at submit, and what it filtered is what the job reads.
+// The checking program: submit reports what it finds, and the job reads the data that it filtered.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -28,7 +28,7 @@ using ::testing::StartsWith;
 
 class ControllerCheckTest : public WholeControllerTest {
  protected:
-  // From here on the program answers `answer`, or does as `script` says
+  // From here on the program answers `answer`, or runs `script`
   // (tests/support/controller/checker.h).
   void CheckerSays(const v1::ValidateJobResponse& answer, const std::string& script = "") {
     checker_ = WriteChecker(folder_.path(), script, answer);
@@ -56,8 +56,8 @@ class ControllerCheckTest : public WholeControllerTest {
   }
 };
 
-// A rule that compares with nothing finds a response of nothing right, and the model learns to say
-// nothing.
+// A rule without an answer to compare with accepts an empty response, and the model would learn to
+// say nothing.
 TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
   checker_ = "";
   Start();
@@ -78,7 +78,7 @@ TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
   EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
   EXPECT_EQ(checked.violations(1).field(), "spec.data.val_files");
   EXPECT_FALSE(Create(spec, "job").ok());
-  // It is not known what a command reads, so the lines are counted.
+  // It is not known what a command reads, so lines without an answer are only counted.
   spec.mutable_reward()->clear_rules();
   spec.mutable_reward()->set_command("python3 reward.py");
   const v1::ValidateJobResponse taken = Validate(spec);
@@ -114,7 +114,7 @@ TEST_F(ControllerCheckTest, OtherMistakesAreToldBesideIt) {
   v1::JobSpec spec = Spec();
   spec.mutable_rollout()->set_n(0);
   EXPECT_THAT(Validate(spec).violations(), SizeIs(2));
-  // Of data that cannot be read nothing more is asked.
+  // Data that cannot be read are not sent to the program.
   fs::remove(folder_.path("asked"));
   spec.mutable_data()->add_train_files("nowhere.jsonl");
   EXPECT_THAT(Validate(spec).violations(), SizeIs(2));
@@ -216,8 +216,8 @@ TEST_F(ControllerCheckTest, NamesThatAreTooLongAreRefusedAtOnce) {
   EXPECT_EQ(ErrorReason(resumed.status()), "CHECKPOINT_NAME");
 }
 
-// What the program may write is what the files hold, or as much of it as the project may still
-// upload; while a check may write it, no other check of the project may.
+// The program may write as many bytes as the files have, or as many as the project may still
+// upload. While a check may write them, no other check of the project may.
 TEST_F(ControllerCheckTest, RoomForWhatIsFilteredIsHeldUntilTheCheckEnds) {
   CheckerSays({},
               "echo \"$room\" >> rooms; while [ -e hold ]; do sleep 0.01; done\n"
@@ -260,7 +260,7 @@ TEST_F(ControllerCheckTest, RoomForWhatIsFilteredIsHeldUntilTheCheckEnds) {
   EXPECT_TRUE(controller_->uploads()->Receive("default", "a")->Append(std::string(100, 'x')).ok());
 }
 
-// As on a disk without room for a folder: that is no mistake of the spec.
+// As on a disk without room for a folder, which is no mistake of the spec.
 TEST_F(ControllerCheckTest, ACheckThatGetsNoFolderSaysSo) {
   CheckerSays({});
   const std::string away = folder_.path() + "-away";
@@ -285,7 +285,7 @@ TEST_F(ControllerCheckTest, ACheckThatGetsNoFolderSaysSo) {
   fs::remove(away);
 }
 
-// What is filtered is copied, and the lists that changed are read again; others are not.
+// Filtered files are copied, and only the lists that changed are read again.
 TEST(ContentsCheckTest, BytesToTakeOverAreThoseOfFilteredLists) {
   const std::string folder = ::testing::TempDir() + "filtered_bytes";
   fs::remove_all(folder);

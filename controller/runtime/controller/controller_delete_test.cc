@@ -1,5 +1,5 @@
-// The power fails in the middle of DeleteJob. What was committed as deleted goes at the next start,
-// and no other folder does.
+// Power cuts in the middle of DeleteJob. The next start removes the folders of committed deletions,
+// and no others.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-/// The power fails when the deletion of a job's row is committed: `left` is what the disk then has
-/// of `jobs`, and nothing is written any more.
+/// A store that cuts the power when the deletion of a job's row is committed: `left` is then what
+/// the disk has of `jobs`, and nothing is written any more.
 class StoreCutInDelete : public SharedStore {
  public:
   StoreCutInDelete(std::shared_ptr<store::Store> store, std::string jobs, std::string left)
@@ -105,7 +105,8 @@ TEST_F(ControllerDeleteTest, NothingIsLeftWithoutAPowerCut) {
   EXPECT_THAT(Removals(), IsEmpty());
 }
 
-// Then nothing says that the deletion was committed: the user may want the job back.
+// Without the store nothing shows that the deletion was committed, and the user may want the job
+// back.
 TEST_F(ControllerDeleteTest, WithoutTheStoreTheFolderStays) {
   PutJob("add");
   DeleteAndCutPower("add");
@@ -176,7 +177,7 @@ TEST_F(ControllerDeleteTest, AStoredJobIsDeleted) {
       EXPECT_EQ(row.value.find("jobs/add\n"), std::string::npos) << table;
     }
   }
-  // One that kept controllers from starting.
+  // A job that kept controllers from starting.
   store::v1::RestoreRow aside;
   aside.set_quarantine("it was set aside by hand");
   store_->Commit({{kRestoreTable, "projects/default/jobs/waits", aside.SerializeAsString()}},
@@ -201,8 +202,8 @@ TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
   EXPECT_TRUE(fs::is_empty(folder_.path("jobs/default")));
 }
 
-// The controller dies while it deletes an old checkpoint of a job that saves no other one. What
-// workers write of a checkpoint stays.
+// The controller dies while it deletes an old checkpoint of a job that saves no other one. The
+// parts of a checkpoint that workers are writing stay.
 TEST_F(ControllerDeleteTest, WhatIsLeftOfADeletedCheckpointGoesAtTheNextStart) {
   PutJob("add");
   WriteText(FolderOf("add") / "checkpoints/.deleted-step-1.deleted.tmp/actor/model", "weights");

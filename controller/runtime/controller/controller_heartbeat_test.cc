@@ -1,4 +1,4 @@
-// A heartbeat waits for nothing, and counts from when it came.
+// Heartbeats wait for nothing, and count from the time of their arrival.
 #include <memory>
 #include <string>
 
@@ -37,7 +37,7 @@ class AcknowledgedStream : public WorkerStream {
                            ABSL_NO_THREAD_SAFETY_ANALYSIS { return acknowledged_ == sequence; };
     return mu_.AwaitWithTimeout(absl::Condition(&there), absl::Seconds(10));
   }
-  /// Waits at most so long for the end of the stream.
+  /// Waits at most `time` for the end of the stream.
   bool ClosedWithin(absl::Duration time) {
     absl::MutexLock lock(&mu_);
     return mu_.AwaitWithTimeout(absl::Condition(&closed_), time);

@@ -41,7 +41,7 @@ struct BackupFile {
   std::string path;        ///< Relative to the data root.
   std::string place;       ///< Where it can be read.
   int64_t size_bytes = 0;  ///< The file may grow; only so many bytes belong to the backup.
-  /// Of a checkpoint's file: the XXH3-64 that its files.json notes, hexadecimal. Else empty.
+  /// For a checkpoint's file: the XXH3-64 in its files.json, hexadecimal. Else empty.
   std::string xxh3 = {};
 };
 
@@ -50,7 +50,7 @@ class BackupFiles {
  public:
   virtual ~BackupFiles() = default;
   virtual const std::vector<BackupFile>& files() const = 0;
-  /// What is known to be wrong with checkpoints before their files are read: "PATH what".
+  /// Damage to checkpoints that is known before their files are read: "PATH what".
   virtual const std::vector<std::string>& damaged() const = 0;
 };
 
@@ -97,7 +97,7 @@ class ControllerInterface {
                            Callback<v1::ListWorkersResponse> done) = 0;
   virtual void DrainWorker(v1::DrainWorkerRequest request, Callback<v1::Worker> done) = 0;
   virtual void UndrainWorker(v1::UndrainWorkerRequest request, Callback<v1::Worker> done) = 0;
-  /// FAILED_PRECONDITION (BACKUP_RUNNING) while the files of an earlier backup are held. To release
+  /// FAILED_PRECONDITION (BACKUP_RUNNING) while the files of an earlier backup are held. Releasing
   /// the files blocks on the disk.
   virtual void Backup(Callback<std::shared_ptr<BackupFiles>> done) = 0;
 
@@ -115,7 +115,7 @@ class ControllerInterface {
 
   // ExperienceService: the trajectories of the batch that the request asks for, in order.
   virtual void FetchBatch(v1::FetchBatchRequest request, Callback<BatchPart> done) = 0;
-  /// What was said to prompts before. Errors: those of the proto, and HISTORY_PROMPTS.
+  /// Earlier responses to prompts. Errors: those of the proto, and HISTORY_PROMPTS.
   virtual void FetchHistory(v1::FetchHistoryRequest request,
                             Callback<std::shared_ptr<HistoryPart>> done) = 0;
 

@@ -1,4 +1,4 @@
-// Lists: their pages, what they cost, and what does not wait for them.
+// Lists: their pages, their cost, and the work that does not wait for them.
 #include <functional>
 #include <map>
 #include <set>
@@ -202,7 +202,7 @@ TEST_F(ControllerListsTest, MetricsComeInPagesThatReadWhatTheyReturn) {
   for (const v1::StepMetrics& step : rest->steps()) {
     ASSERT_EQ(step.metrics().count("val/accuracy"), step.step() % 3 == 0 ? 0u : 1u) << step.step();
   }
-  // Another question.
+  // A request with other filters.
   request.clear_prefixes();
   EXPECT_EQ(ErrorReason(Metrics(request).status()), "PAGE_TOKEN");
   request.clear_page_token();
@@ -232,7 +232,7 @@ TEST_F(ControllerListsTest, TrajectoriesComeInPagesThatReadWhatTheyReturn) {
   EXPECT_THAT(steps(), ElementsAre(29'960, 29'950, 29'940));
   request.set_purpose(v1::PURPOSE_TRAIN);
   EXPECT_EQ(ErrorReason(Trajectories(request).status()), "PAGE_TOKEN");
-  // What matches last: no call looks at all rows, and following the pages finds it.
+  // The last match: no call looks at all rows, but following the pages finds it.
   request.set_purpose(v1::PURPOSE_UNSPECIFIED);
   request.set_step(1);
   request.clear_page_token();

@@ -1,5 +1,5 @@
-// A job has models of its own: those of other jobs are copied into its folder, so that it does not
-// notice what becomes of those jobs.
+// Models of a job: models of other jobs are copied into its folder, so that later changes of those
+// jobs do not affect it.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -51,7 +51,7 @@ class ControllerModelsTest : public ControllerResumeTest {
   }
 };
 
-// What is checked is what the job gets, and two names of one checkpoint stay two.
+// The job gets the very files that were checked, and two names of one checkpoint stay two.
 TEST_F(ControllerModelsTest, ModelsOfOtherJobsAreThoseThatWereChecked) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   Save("add", {4, 6});
@@ -127,7 +127,7 @@ TEST_F(ControllerModelsTest, AJobThatGoesOnKeepsItsReferenceWhenTheFirstJobIsDel
   EXPECT_EQ(TreeOf(FolderOf("next"))["model-2/model.safetensors"], "weights of 2");
 }
 
-// A path says which folder; whose it is decides.
+// A path names the folder; what counts is the job that owns it.
 TEST_F(ControllerModelsTest, AModelThatIsNamedByItsPathInAJobsFolderIsCopiedToo) {
   ASSERT_TRUE(Submit(Spec(), "pre").ok());
   Save("pre", {4});
@@ -179,7 +179,7 @@ TEST_F(ControllerModelsTest, EightSubmissionsOfAProjectHoldCopiesAtOnce) {
   EXPECT_TRUE(Submit(Spec("job:pre"), "ninth").ok());
 }
 
-// Its own folder has them already, under names that nothing is put over.
+// The job's own folder has the models already, under names that are never overwritten.
 TEST_F(ControllerModelsTest, ALostJobGoesOnWithTheModelsInItsFolder) {
   ASSERT_TRUE(Submit(Spec(), "pre").ok());
   Save("pre", {2, 4});

@@ -53,7 +53,7 @@ class ControllerPathsTest : public ::testing::Test {
 
   void Put(const std::string& name, const std::string& text) const { folder_.Write(name, text); }
   static v1::JobSpec Spec(const std::string& file = kUpload) { return SmallRlSpec(file); }
-  /// What ValidateJob says of it: its error, or all violations.
+  /// The answer of ValidateJob for the spec: its error, or all violations.
   std::string Validate(const v1::JobSpec& spec, const std::string& project) {
     v1::ValidateJobRequest request;
     *request.mutable_spec() = spec;
@@ -78,7 +78,7 @@ class ControllerPathsTest : public ::testing::Test {
     return request;
   }
   absl::Status GoOn(const std::string& folder) { return Create(Resume(folder, "copy")).status(); }
-  /// What lies among the uploads.
+  /// The files among the uploads.
   std::vector<std::string> Files() const {
     std::vector<std::string> out;
     for (const auto& entry : fs::recursive_directory_iterator(folder_.path("data/files"))) {
@@ -87,7 +87,7 @@ class ControllerPathsTest : public ::testing::Test {
     }
     return out;
   }
-  /// A checkpoint of a job of this spec, in a folder that everybody may name.
+  /// A checkpoint of a job of this spec, in a folder that every project may name.
   fs::path Checkpoint(const v1::JobSpec& spec) {
     v1::CreateJobRequest request;
     request.set_project("a");

@@ -1,4 +1,4 @@
-// A job that cannot be restored is set aside, and the others go on.
+// Quarantine: a job that cannot be restored is set aside, and the others go on.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ using ::testing::IsEmpty;
 
 constexpr char kBad[] = "projects/default/jobs/bad";
 
-/// Hears how a watch ends.
+/// Records how a watch ends.
 class Ending : public EventSink {
  public:
   bool OnEvent(const v1::JobEvent& event) override {
@@ -68,7 +68,7 @@ class DeadlyStore : public SharedStore {
   }
 };
 
-/// A store to which one job cannot write: the turn that does throws, or the process dies in it.
+/// A store in which a write of one job makes its turn throw, or the process die.
 class PoisonedStore : public SharedStore {
  public:
   PoisonedStore(std::unique_ptr<store::Store> store, bool deadly)
@@ -172,7 +172,7 @@ class ControllerQuarantineTest : public ::testing::Test {
     row.mutable_job()->set_step(step);
     Write({{kJobTable, kBad, row.SerializeAsString()}});
   }
-  /// What the store holds while no controller has it.
+  /// A row of the store while no controller uses the store.
   std::string Row(const char* table, const std::string& key) {
     controller_.reset();
     auto store = store::SqliteStore::Open(folder_.path("baton.db"));
@@ -259,7 +259,7 @@ TEST_F(ControllerQuarantineTest, NotAfterOneDeathInEachOfItsSteps) {
   EXPECT_EQ(Row(kRestoreTable, kBad), "") << "no death counts against it any more";
 }
 
-// Its restoration went well both times: what kills the controller may come later in its life.
+// The job's restoration succeeded both times; a later turn of it killed the controller.
 TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInLaterTurnsOfIt) {
   DieInATurn();
   Start();
@@ -321,7 +321,7 @@ TEST_F(ControllerQuarantineTest, AJobWhoseRowsAreDamaged) {
     Write({{kJobTable, kBad, row},
            {kSpecTable, kBad, spec},
            {kLogTable, absl::StrCat(kBad, "#not-a-number"), std::nullopt}});
-    Start();  // what is mended goes on by itself
+    Start();  // once repaired, it goes on by itself
     EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED) << reason;
   }
 }
@@ -344,7 +344,7 @@ TEST_F(ControllerQuarantineTest, ByHandAndBack) {
   EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
 }
 
-// Its specs are shown as they are in its rows. Nothing is made of them.
+// The job's specs are shown as they are in its rows, but are not used for anything else.
 TEST_F(ControllerQuarantineTest, ABadSpecIsNotTakenOverByOtherJobs) {
   v1::Job huge;
   ASSERT_TRUE(huge.ParseFromString(Row(kSpecTable, kBad)));
@@ -365,7 +365,7 @@ TEST_F(ControllerQuarantineTest, ABadSpecIsNotTakenOverByOtherJobs) {
   EXPECT_THAT(ErrorViolations(refused.status())[0].description(), HasSubstr("rollout_workers"));
 }
 
-// It has a checkpoint; the stand-in for it could not go on from there.
+// The job has a checkpoint, but the stand-in for it could not go on from there.
 TEST_F(ControllerQuarantineTest, NobodyIsToldToResumeIt) {
   v1::Checkpoint checkpoint;
   checkpoint.set_step(1);
@@ -410,7 +410,8 @@ TEST_F(ControllerQuarantineTest, ItIsWatchedCancelledAndDeletedLikeOneThatFailed
   EXPECT_EQ(Get("good").state(), v1::Job::STATE_QUEUED);
 }
 
-// Within their own bounds, and too large together: what one accepted spec made of the controller.
+// Numbers within their own bounds, but too large together: one accepted spec could make the
+// controller use too much memory.
 TEST_F(ControllerQuarantineTest, ASpecWhoseProductIsTooLargeIsRefused) {
   v1::CreateJobRequest request;
   *request.mutable_spec() = Spec();

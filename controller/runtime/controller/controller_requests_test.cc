@@ -1,4 +1,4 @@
-// Calls that are repeated, drains, and what is said while nothing is committed.
+// Repeated calls, drains, and answers while nothing is committed.
 #include <atomic>
 #include <string>
 #include <utility>
@@ -86,7 +86,7 @@ TEST_F(RequestsTest, SteeringWithARequestIdHappensOnce) {
   EXPECT_EQ(pause("three")->state(), v1::Job::STATE_PAUSED);
 }
 
-// Their answers are known once the store takes writes again, and both are the first call's.
+// The calls are answered once the store takes writes again, both with the first call's answer.
 TEST_F(RequestsTest, SteeringCallsThatMeetHappenOnce) {
   ASSERT_TRUE(Create(Spec(), "add").ok());
   store_->FailWith(absl::ResourceExhaustedError("disk full"));
@@ -203,7 +203,8 @@ TEST_F(RequestsTest, ParallelResumesKeepToTheLimitOfJobs) {
       answered[i].Notify();
     });
   }
-  // All six are judged while none is committed: five are refused before the store takes the sixth.
+  // All six calls are judged while none is committed: five are refused before the store takes the
+  // sixth.
   {
     const auto judged = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu) { return refused == kJobs - 1; };
     absl::MutexLock lock(&mu);
@@ -249,7 +250,7 @@ TEST_F(RequestsTest, ASubmissionCountsFromItsGateOn) {
   EXPECT_TRUE(first.ok()) << first;
 }
 
-// Its submission is still being read.
+// The caller's submission is still being read.
 TEST_F(RequestsTest, ASubmissionCountsNoLongerThanItsCallerStays) {
   v1::Project project;
   project.set_project("default");
@@ -276,7 +277,7 @@ TEST_F(RequestsTest, ASubmissionCountsNoLongerThanItsCallerStays) {
   EXPECT_TRUE(absl::IsCancelled(first)) << first;
 }
 
-// It has room at its gate, and none when its files have been read.
+// The submission has room at its gate, but no longer when its files have been read.
 TEST_F(RequestsTest, RoomIsAskedForAgainWhereTheJobIsMade) {
   ASSERT_TRUE(Create(Spec(), "old").ok());
   v1::CancelJobRequest cancel;
@@ -375,7 +376,7 @@ TEST_F(RequestsTest, AnIdIsOfOneMethodFromTheFirstCallOn) {
   paused.WaitForNotification();
 }
 
-// What is not committed is not shown: neither by a refusal nor by an explanation.
+// Uncommitted changes are not shown: neither by a refusal nor by an explanation.
 TEST_F(RequestsTest, OnlyWhatIsCommittedIsSaid) {
   ASSERT_TRUE(Create(Spec(), "add").ok());
   store_->FailWith(absl::ResourceExhaustedError("disk full"));

@@ -133,7 +133,7 @@ TEST_F(ControllerResumeTest, AJobThatGoesOnSaysWhatItsDataHold) {
   EXPECT_EQ(copy->data_files(0).examples(), 1u);
 }
 
-// Its newest checkpoint is rotated away while a new job is checked that goes on from it.
+// A job's newest checkpoint is rotated away during the check of a new job that goes on from it.
 TEST_F(ControllerResumeTest, ACheckpointThatGoesAwayDuringTheCheckIsGoneOnFrom) {
   ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
@@ -203,7 +203,7 @@ TEST_F(ControllerResumeTest, ALostJobGoesOnInItsFolderUnderItsName) {
   Start();
   EXPECT_THAT(CheckpointsOf("add"),
               ElementsAre(StepOf("add", 6).string(), StepOf("add", 4).string()));
-  // It is known again: its name and its folder are taken.
+  // The job is known again: its name and its folder are taken.
   EXPECT_EQ(ErrorReason(GoOn(StepOf("add", 4), "add").status()), "JOB_EXISTS");
   EXPECT_EQ(TreeOf(FolderOf("add")), before);
 }
@@ -224,7 +224,8 @@ TEST_F(ControllerResumeTest, EveryJobComesBackFromItsFolderAlone) {
   }
 }
 
-// The model it began with need not be there any more; what is missing is put beside what there is.
+// The model that the job began with need not exist any more; missing files are added to the
+// existing ones.
 TEST_F(ControllerResumeTest, ALostJobNeedsItsFolderAlone) {
   ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
@@ -296,7 +297,7 @@ TEST_F(ControllerResumeTest, ARefusalLeavesNothingBehind) {
   EXPECT_EQ(TreeOf(folder_.path("data/jobs")), before);
 }
 
-// The controller dies when the folder has its name and the row is not committed.
+// The controller dies when the folder has its name but the row is not committed.
 TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
   ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
@@ -325,14 +326,15 @@ TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
   EXPECT_EQ(TreeOf(folder_.path("data/jobs")), before);
   const auto again = GoOn(StepOf("add", 4), "copy");
   ASSERT_TRUE(again.ok()) << again.status();
-  // What was answered is not taken for a leftover, though the store be lost after it.
+  // The folder of an answered call is not taken for a leftover, even if the store is lost
+  // afterwards.
   EXPECT_FALSE(Submit(v1::JobSpec(), "x").ok());
   LoseStore();
   EXPECT_TRUE(fs::exists(StepOf("copy", 4)));
   EXPECT_TRUE(fs::exists(StepOf("add", 4)));
 }
 
-// What a call copies from another file system takes its time; the calls of others do not.
+// A copy from another file system takes long, but other calls do not wait for it.
 TEST_F(ControllerResumeTest, ACopyFromAnotherFileSystemHoldsUpNobody) {
   const fs::path elsewhere = absl::StrCat("/dev/shm/baton-resume-", ::getpid());
   struct stat here = {}, there = {};

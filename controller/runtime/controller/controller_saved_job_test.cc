@@ -1,4 +1,5 @@
-// Saved jobs that no controller wrote: CreateJob refuses them by what is wrong, and goes on.
+// Saved jobs that no controller wrote: CreateJob names what is wrong, refuses them, and goes on
+// serving.
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -113,7 +114,7 @@ TEST_F(SavedJobTest, OnlyWhatItsFilesJsonNamesIsCopied) {
                                               "actor/model.safetensors", "files.json", "job.json"));
 }
 
-// A file that others may write is copied, and it is what files.json says, or the job is refused.
+// A file that others may write is copied, and must match files.json, or the job is refused.
 TEST_F(SavedJobTest, WhatIsCopiedIsHashed) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   Save("add", {4});

@@ -1,5 +1,5 @@
-// A job that begins with what another one was told (spec.rollout.speculation.seed_from): which jobs
-// may be named, and what is left of them.
+// Jobs that begin with the responses of another job (spec.rollout.speculation.seed_from): which
+// jobs may be named, and which responses are found.
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -32,7 +32,7 @@ class ControllerSeedTest : public WholeControllerTest {
     spec.mutable_rollout()->mutable_speculation()->set_seed_from(seed);
     return spec;
   }
-  // What a submission is refused for; "": it is not.
+  // The reason for which a submission is refused; "": it is accepted.
   std::string Refusal(const v1::JobSpec& spec, const std::string& project = "default") {
     v1::ValidateJobRequest request;
     *request.mutable_spec() = spec;
@@ -71,7 +71,7 @@ class ControllerSeedTest : public WholeControllerTest {
   std::string CapabilityOf(const v1::Job& job) {
     return Mac(**store_->Get(kMetaTable, "secret"), {"FetchHistory", job.name(), job.uid()});
   }
-  // First tokens and versions of what is told of prompt 0.
+  // First tokens and versions of the responses found for prompt 0.
   std::vector<std::pair<int32_t, uint64_t>> Told(const v1::Job& job) {
     v1::FetchHistoryRequest request;
     request.set_job(job.name());
@@ -119,7 +119,7 @@ TEST_F(ControllerSeedTest, OnlyAJobOfTheProjectOverTheSameDataIsASeed) {
   EXPECT_THAT(Refusal(SeededSpec("job:projects/default/jobs/old"), "other"),
               HasSubstr("is not the name of a job"));
   folder_.Write("more.jsonl", "{\"prompt\": \"2+2=\", \"answer\": \"4\"}\n");
-  // Nor what data another project's job has.
+  // The answer also does not show the data of another project's job.
   v1::JobSpec elsewhere = SeededSpec("job:projects/default/jobs/old");
   elsewhere.mutable_data()->add_val_files(folder_.path("more.jsonl"));
   EXPECT_THAT(Refusal(elsewhere, "other"), Not(HasSubstr("had other prompts")));
@@ -146,7 +146,7 @@ TEST_F(ControllerSeedTest, TheSeedIsReadWhileItIsThere) {
   EXPECT_THAT(Told(*job), IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(folder_.path("jobs/default/old"))) << "nothing made it anew";
   EXPECT_TRUE(Get("new").ok());
-  // Another job gets the name, and says something else.
+  // Another job gets the name, and makes other responses.
   ASSERT_TRUE(Create(Spec(), "old").ok());
   Say(seed, 12);
   EXPECT_THAT(Told(*job), ElementsAre(std::make_pair(12, uint64_t{0})));

@@ -1,4 +1,4 @@
-// The controller without workers: what it answers, refuses and keeps. Jobs that run are in
+// The controller without workers: its answers, refusals and rows. Running jobs are tested in
 // tests/end_to_end.
 #include "controller/runtime/controller/controller.h"
 
@@ -75,7 +75,7 @@ TEST_F(ControllerTest, ListsEveryProblemOfASpecAtOnce) {
   EXPECT_EQ(Get("bad").status().code(), absl::StatusCode::kNotFound);
 }
 
-// What is planned when a spec is looked at is what the job is made with, and what a restart reads.
+// The plan that a check of the spec shows is the one that the job gets, and that a restart reads.
 TEST_F(ControllerTest, PlacementAutoBecomesPools) {
   v1::JobSpec spec = Spec();
   spec.mutable_resources()->set_placement("auto");
@@ -201,7 +201,7 @@ TEST_F(ControllerTest, AJobThatIsNotStoredIsSeenByNobody) {
   v1::CreateJobRequest request;
   *request.mutable_spec() = Spec();
   request.set_job_id("add");
-  // The name is taken all the same. Which of the calls takes it is not said.
+  // One of the two calls takes the name; it is not defined which.
   absl::Notification first, second;
   std::atomic<int> answers{0};
   std::vector<absl::Status> heard(2);
@@ -239,7 +239,7 @@ TEST_F(ControllerTest, RequestsThatMeetMakeOneJob) {
       done[i].Notify();
     });
   }
-  // Admitted after both: when this is refused, both were looked at.
+  // Admitted after both, so once this call is refused, both were handled.
   request.mutable_spec()->mutable_rollout()->set_n(-1);
   request.clear_request_id();
   EXPECT_FALSE(Wait<v1::Job>([&](auto d) { controller_->CreateJob(request, d); }).ok());
@@ -294,7 +294,8 @@ TEST_F(ControllerTest, ANameIsFreeWhenNothingOfItsJobIsLeft) {
     EXPECT_TRUE(answer.ok()) << answer.status();
     deleted.Notify();
   });
-  // Not deleted before it is stored; a second call does not delete what comes next.
+  // The job is not deleted before it is stored, and a second call does not delete the next job of
+  // the name.
   EXPECT_EQ(Wait<v1::DeleteJobResponse>([&](auto d) { controller_->DeleteJob(forget, d); })
                 .status()
                 .code(),
@@ -309,7 +310,7 @@ TEST_F(ControllerTest, ANameIsFreeWhenNothingOfItsJobIsLeft) {
   EXPECT_EQ(Get("add")->uid(), next->uid());
 }
 
-// A long field is stored when the job comes, and not with every event after.
+// A long field is stored once, with the new job, and not with every later event.
 TEST_F(ControllerTest, ASpecIsWrittenOnce) {
   v1::JobSpec spec = Spec();
   for (int i = 0; i < 20; ++i) {
@@ -365,7 +366,7 @@ v1::WorkerMessage Hello(const std::string& worker) {
   return message;
 }
 
-// Whatever the jobs' threads do, a lease is renewed.
+// A lease is renewed even if the jobs' threads are busy.
 TEST_F(ControllerTest, AHeartbeatWaitsForNoJob) {
   const auto stream = std::make_shared<FakeStream>();
   const auto session = controller_->Attach(stream);
@@ -435,7 +436,7 @@ TEST_F(ControllerTest, AResultThatChangesNothingIsAcknowledgedAfterWhatCameBefor
   result.mutable_result()->set_task_token(
       EncodeToken({absl::StrCat(made->name(), "#", made->uid()), ref}));
   session->OnMessage(result);
-  // These come after them, first on the cluster's strand and then on the job's.
+  // These calls run after the results, first on the cluster's strand and then on the job's.
   ASSERT_TRUE(Wait<v1::ListWorkersResponse>([&](auto d) { controller_->ListWorkers({}, d); }).ok());
   v1::ExplainJobRequest explain;
   explain.set_name("add");

@@ -1,4 +1,4 @@
-// Uploads and the jobs that name them: what stays, what goes, and who waits for whom.
+// Uploads and the jobs that name them: which uploads stay, and which calls wait for which.
 
 #include <filesystem>
 #include <fstream>
@@ -41,7 +41,7 @@ class ControllerUploadsTest : public ::testing::Test {
     controller_ = *std::move(controller);
   }
 
-  /// Examples that no other upload has; answers the path.
+  /// Uploads examples that no other upload has; returns the path.
   std::string Put(const std::string& name) {
     const auto incoming = controller_->uploads()->Receive("default", name);
     EXPECT_TRUE(
@@ -53,7 +53,7 @@ class ControllerUploadsTest : public ::testing::Test {
                         fs::file_time_type::clock::now() - std::chrono::hours(25));
   }
   bool Exists(const std::string& path) const { return fs::exists(folder_.path(path)); }
-  /// Whether it goes within a time that no machine needs.
+  /// True if the file is removed within a time that is ample on any machine.
   bool Goes(const std::string& path) const {
     const absl::Time deadline = absl::Now() + absl::Seconds(60);
     while (Exists(path) && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(2));
@@ -226,7 +226,7 @@ TEST_F(ControllerUploadsTest, LargeSubmissionsDoNotHoldUpOthers) {
   EXPECT_EQ(repeated->uid(), job->uid());
 }
 
-// What ended the wait of a call of that name is told to the later one.
+// A call that waits for a slow file is refused if another call takes the name meanwhile.
 TEST_F(ControllerUploadsTest, OfTwoCallsWithOneNameOneIsRefused) {
   ControllerOptions options;
   options.large_data_bytes = 1000;

@@ -24,7 +24,7 @@ namespace {
 // Few, so that other commits do not wait long.
 constexpr size_t kDeletedInOneCommit = 1000;
 
-// Whether it is known that the job cannot be restored (job_restorer.h).
+// True if the job is known to be one that cannot be restored (job_restorer.h).
 absl::StatusOr<bool> IsSetAside(store::Store& store, const std::string& job) {
   BATON_ASSIGN_OR_RETURN(const auto stored, store.Get(kRestoreTable, job));
   store::v1::RestoreRow row;
@@ -46,8 +46,8 @@ absl::StatusOr<std::vector<store::Write>> DeletionsBelow(store::Store& store,
   return writes;
 }
 
-// Deletions of the job's own rows, which come last: until they are committed the job exists, and
-// the deletion can be repeated. They leave a row by which a start finds the job's folder. Blocks.
+// Deletions of the job's own rows, which come last: until they are committed, the job exists and
+// its deletion can be repeated. They leave a row by which a start finds the job's folder. Blocks.
 std::vector<store::Write> LastDeletions(store::Store& store, const std::string& job,
                                         const std::string& uid, int64_t order) {
   store::v1::RemovalRow removal;

@@ -14,14 +14,14 @@
 
 namespace baton::controller {
 
-/// Deletes jobs of a controller that runs. Any thread; the threads that read lists look for the
-/// rows, because admission does not wait while they read many.
+/// Deletes jobs of a controller that runs. Any thread. The rows are read on the threads that read
+/// lists, so that admission does not wait if there are many.
 class JobRemover {
  public:
   JobRemover(ControllerScope* scope, SpecUploads* uploads) : scope_(scope), uploads_(uploads) {}
 
   /// Deletes a job that was retired, then answers with an empty job. `extra`: a row that is
-  /// committed with the deletion; null: none. After an error the job is there still.
+  /// committed with the deletion; null: none. After an error the job still exists.
   void Remove(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
               const Callback<v1::Job>& done);
   /// Removes the folders of jobs whose deletion was committed before a crash. Before the first
@@ -31,7 +31,7 @@ class JobRemover {
  private:
   void RemoveRows(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                   const Callback<v1::Job>& done);
-  /// On the admission strand. What it costs does not depend on what the job has stored.
+  /// On the admission strand. The cost does not depend on how much the job has stored.
   void RemoveLast(const std::shared_ptr<JobRuntime>& job, const JobRuntime::ExtraRow& extra,
                   const Callback<v1::Job>& done);
   void RemoveFolder(const std::shared_ptr<JobRuntime>& job, const Callback<v1::Job>& done);

@@ -83,7 +83,7 @@ void Jobs::Get(const v1::GetJobRequest& request, Callback<v1::Job> done) const {
     auto job = scope_->ended->Describe(name);
     if (absl::IsNotFound(job.status())) return done(NoSuchJob(given));
     if (!absl::IsDataLoss(job.status())) return done(std::move(job));
-    // It is shown as set aside.
+    // The job is shown as set aside.
     scope_->FindJob(name, done,
                     [done](const std::shared_ptr<JobRuntime>& aside) { done(aside->Snapshot()); });
   });

@@ -1,4 +1,4 @@
-// The calls on one job: shown, changed, deleted, watched, explained.
+// The calls that show, change, delete, watch or explain one job.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_JOBS_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_JOBS_H_
 
@@ -40,7 +40,7 @@ class Jobs {
   /// Changes the job, and writes the row of the request with the change (null: no request id).
   using Action = std::function<void(const std::shared_ptr<JobRuntime>&, JobRuntime::ExtraRow,
                                     Callback<v1::Job>)>;
-  /// `name` and `request_id` as the call `method` says them.
+  /// `name` and `request_id` as in the call `method`.
   void Change(const char* method, const std::string& name, const std::string& request_id,
               Action act, Callback<v1::Job> done);
   /// On the admission strand, where every call that makes an unfinished job is counted.

@@ -1,4 +1,4 @@
-// The lists that calls ask for, page by page.
+// The lists of the controller, page by page.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_LISTS_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_LISTS_H_
 

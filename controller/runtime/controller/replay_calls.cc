@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostReplayId = 63;  // access::ValidId
 
-// The call asks again for that replay.
+// True if the call asks for that replay again.
 bool IsRepeat(const v1::CreateReplayRequest& request, const v1::Replay& replay) {
   if (Mutant("any-replay-is-a-repeat")) return true;
   return replay.source() == FullJobName(request.name()) &&
@@ -34,7 +34,7 @@ bool IsRepeat(const v1::CreateReplayRequest& request, const v1::Replay& replay) 
 
 }  // namespace
 
-// What a call of CreateReplay asks for, and what was planned for it.
+// A request of CreateReplay, with the plan made for it.
 struct ReplayCalls::Asked {
   v1::CreateReplayRequest request;
   std::string uid;     // of the new job; empty: none is made for this call
@@ -118,7 +118,7 @@ void ReplayCalls::Enter(const std::shared_ptr<Call>& call) {
     if (!job_place.ok()) return call->Refuse(job_place.status());
     call->job_place = *std::move(job_place);
   }
-  // It reads up to kMostReplayBytes into memory, so a project has few of them at a time.
+  // The plan reads up to kMostReplayBytes into memory, so a project has few of them at a time.
   auto copies = waiting_->EnterCopies(project);
   if (!copies.ok()) return call->Refuse(copies.status());
   call->copies_place = *std::move(copies);

@@ -17,8 +17,9 @@
 
 namespace baton::controller {
 
-/// Create and Get: any thread. A call of Create goes as one of CreateJob does: to the admission
-/// strand (Enter), to the threads that read data (Plan), and back to the admission strand (Make).
+/// Create and Get: any thread. A call of Create takes the same path as one of CreateJob: to the
+/// admission strand (Enter), to the threads that read data (Plan), and back to the admission strand
+/// (Make).
 class ReplayCalls {
  public:
   ReplayCalls(ControllerScope* scope, Projects* projects, Requests* requests, JobLauncher* launcher,

@@ -1,4 +1,4 @@
-// Verdicts on replays (GetReplay): the files of both checkpoints are read and compared.
+// Verdicts on replays (GetReplay), made by reading and comparing the files of both checkpoints.
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_REPLAY_VERDICTS_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_REPLAY_VERDICTS_H_
 
@@ -36,7 +36,8 @@ class ReplayVerdicts {
   DataReaders* const readers_;
   const Gate* const gate_;
   absl::Mutex mu_;
-  // By job: calls whose files are being read, and verdicts with what they were read of.
+  // By job: calls whose files are being read, and verdicts with the state of the files that were
+  // read.
   std::map<std::string, std::vector<Callback<v1::Replay>>> judging_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, std::pair<std::string, v1::Replay>> judged_ ABSL_GUARDED_BY(mu_);
 };

@@ -49,8 +49,8 @@ struct OpenFile {
 
 absl::StatusOr<OpenFile> OpenRegular(const fs::path& path) {
   OpenFile file;
-  // A pipe in its place must not hold the thread. A file whose lease another process holds does,
-  // for as long as the system lets it.
+  // A pipe at this path must not block the thread. A file whose lease another process holds may
+  // block it, as long as the system allows.
   file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file.fd < 0 && errno == EWOULDBLOCK) file.fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file.fd < 0) return CopyError(path, errno);
@@ -75,7 +75,7 @@ absl::Status WriteAt(int fd, const char* bytes, size_t size, int64_t at, const f
   return absl::OkStatus();
 }
 
-// Hashes all bytes of `from`; with `to` ≥ 0, writes those that are no hole there.
+// Hashes all bytes of `from`; with `to` ≥ 0, also writes there the bytes outside of holes.
 absl::StatusOr<std::string> Pass(const OpenFile& from, const fs::path& name, int to,
                                  const std::function<bool()>& stop) {
   FileHasher hasher;
@@ -84,7 +84,7 @@ absl::StatusOr<std::string> Pass(const OpenFile& from, const fs::path& name, int
   int64_t at = 0;
   while (at < from.size) {
     if (stop && stop()) return absl::CancelledError("the copy is not wanted any more");
-    // A file system that knows no holes says that all is data.
+    // A file system without holes reports everything as data.
     int64_t data = ::lseek(from.fd, at, SEEK_DATA);
     if (data < 0) data = errno == ENXIO ? from.size : at;
     if (data > at && !Mutant("holes-copied-as-zeros")) {
@@ -136,7 +136,7 @@ absl::StatusOr<std::string> CopyAndHash(const fs::path& from, const fs::path& to
     ::close(fd);
     if (!whole) ::unlink(to.c_str());
   };
-  // A reflink takes no space, and changes of `from` do not change it: what is hashed is what stays.
+  // A reflink takes no space, and later changes of `from` do not change it: the hashed bytes stay.
   const bool cloned = ::ioctl(fd, FICLONE, source.fd) == 0;
   absl::StatusOr<std::string> hash = std::string();
   if (cloned) {

@@ -1,7 +1,7 @@
 // Copies of files that others may have written.
 //
-// A hard link is the same file under another name: a user who may write one writes the other. So
-// the controller links only files of its own, and copies all others: by reflink where the file
+// A hard link is the same file under another name: a user who may write one also writes the other.
+// So the controller links only files of its own, and copies all others: by reflink where the file
 // system has them, else block by block without the holes. All functions block.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_FILE_COPY_H_
 #define BATON_CONTROLLER_RUNTIME_FILES_FILE_COPY_H_
@@ -14,12 +14,12 @@
 
 namespace baton::controller {
 
-/// Whether the file belongs to the controller's user, and nobody else may write it.
+/// True if the file belongs to the controller's user, and nobody else may write it.
 bool IsOwnFile(const std::filesystem::path& file);
 
 /// A copy of the regular file `from`, with its holes, as the new file `to`; `to` is synced, and its
-/// folder is not. Answers the XXH3-64 of the bytes of `to`, hexadecimal, as in a checkpoint's
-/// files.json. `stop`: asked now and then; true ends the copy with CANCELLED. Null: never.
+/// folder is not. Returns the XXH3-64 of the bytes of `to`, hexadecimal, as in a checkpoint's
+/// files.json. `stop`: polled now and then; true ends the copy with CANCELLED. Null: never.
 /// INVALID_ARGUMENT: `from` is no regular file. NOT_FOUND. RESOURCE_EXHAUSTED: the disk is full.
 /// UNAVAILABLE: other errors. After an error there is no `to`.
 absl::StatusOr<std::string> CopyAndHash(const std::filesystem::path& from,

@@ -1,9 +1,9 @@
-// What the folders of jobs take on the disk, by project.
+// Disk space of the folders of jobs, by project.
 //
 // A thread of its own looks at folders: at all of them once, and later at those that changed
 // (Touch). So no call waits for a walk through a folder, and a number is some seconds old. A file
-// with several names counts in each of them with its part, so that all names together count what it
-// takes; holes count nothing.
+// with several names counts under each name with an equal share of its size, so that it counts once
+// in all; holes do not count.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_FOLDER_BYTES_H_
 #define BATON_CONTROLLER_RUNTIME_FILES_FOLDER_BYTES_H_
 
@@ -33,11 +33,11 @@ class FolderBytes {
 
   /// The first call: looks at all folders.
   void Start();
-  /// The folder of this job (its full name) was made, changed or deleted: it is looked at soon, and
-  /// has `at_least` so many bytes until then.
+  /// The folder of this job (its full name) was made, changed or deleted: it is measured soon, and
+  /// until then counts at least `at_least` bytes.
   void Touch(const std::string& job, int64_t at_least = 0);
 
-  /// Of all jobs of a project, and what is held for it.
+  /// Bytes of all jobs of a project, with those held for it.
   int64_t OfProject(const std::string& project) const;
   int64_t OfJob(const std::string& job) const;
   /// Projects with a folder of a job.

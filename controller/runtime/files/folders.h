@@ -10,7 +10,7 @@
 
 namespace baton::controller {
 
-/// Whether `path` is `folder` or below it, after links and ".." are resolved. A path that does not
+/// True if `path` is `folder` or below it, after links and ".." are resolved. A path that does not
 /// exist is judged by its nearest existing parent.
 bool IsBelow(const std::filesystem::path& path, const std::filesystem::path& folder);
 /// Syncs a folder, so that the names in it survive a power cut. INTERNAL.
@@ -24,8 +24,8 @@ absl::Status MakeFolder(const std::filesystem::path& folder);
 /// read, which is not the same as an empty folder.
 absl::StatusOr<std::vector<std::filesystem::directory_entry>> ListFolder(
     const std::filesystem::path& folder);
-/// Makes a hard link to a file of the controller's own (IsOwnFile), or a copy of another one, or
-/// where the file system cannot link. Creates missing folders of `to`. An existing file is replaced
+/// Makes a hard link to a file of the controller's own (IsOwnFile); makes a copy of any other file,
+/// or if the file system cannot link. Creates missing folders of `to`. An existing file is replaced
 /// once the new one is complete. Survives a power cut. RESOURCE_EXHAUSTED (disk full) and
 /// UNAVAILABLE name both paths; INVALID_ARGUMENT: `from` is not a regular file.
 absl::Status LinkFile(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -23,7 +23,7 @@ absl::Status BadJson(const fs::path& path, absl::string_view why) {
 
 // The whole file; it may grow while it is read, and no more is read than it may have.
 absl::StatusOr<std::string> ReadBounded(const fs::path& path) {
-  // A pipe in its place must not hold the thread.
+  // A pipe at this path must not block the thread.
   int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0 && errno == EWOULDBLOCK) fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);  // a lease
   if (fd < 0) {

@@ -1,8 +1,8 @@
 // Files that hold one message as JSON: job.json and files.json of a checkpoint, replay.json.
 //
-// They may be written by anybody: a user uploads files and names folders. So a file is read within
-// bounds, in bytes and in the number of values, because a value of three bytes may take a hundred
-// in memory. All functions block.
+// Anybody may have written such a file, because users upload files and name folders. So it is read
+// within bounds, in bytes and in the number of values: a value of three bytes may take a hundred in
+// memory. All functions block.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_JSON_FILE_H_
 #define BATON_CONTROLLER_RUNTIME_FILES_JSON_FILE_H_
 

@@ -1,5 +1,5 @@
-// Reads from a model's config.json what the controller needs to refuse at submit what a worker
-// would refuse later.
+// Reading of a model's config.json, so that the controller refuses at submit what a worker would
+// refuse later.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_MODEL_CONFIG_H_
 #define BATON_CONTROLLER_RUNTIME_FILES_MODEL_CONFIG_H_
 
@@ -13,7 +13,7 @@
 
 namespace baton::controller {
 
-/// What is wrong with the file `folder`/config.json: it is missing, is not a regular file, or has
+/// The problem with the file `folder`/config.json: it is missing, is not a regular file, or has
 /// more than 1 MiB. Empty: it may be read. Opens nothing.
 std::string ModelConfigProblem(const std::string& folder);
 

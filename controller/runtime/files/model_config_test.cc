@@ -119,7 +119,7 @@ TEST_F(ModelConfigTest, AWholePromptAndResponseFitTheModelsPositions) {
   spec.mutable_data()->set_max_response_length(40);
   EXPECT_TRUE(CheckModelConfigs(spec).empty());
   spec.mutable_data()->set_max_response_length(41);
-  // Of the job's own model it is said once, however many roles share it.
+  // A problem of the job's own model is reported once, however many roles share it.
   *spec.mutable_reference()->mutable_model() = spec.model();
   ASSERT_EQ(CheckModelConfigs(spec).size(), 1u);
   EXPECT_EQ(CheckModelConfigs(spec)[0].field(), "spec.data.max_response_length");

@@ -1,5 +1,5 @@
-// Corrects rows after a data root was moved, or restored elsewhere: rows hold absolute paths below
-// the data root under which they were written.
+// Correction of rows after a data root was moved, or restored elsewhere: rows hold absolute paths
+// below the data root at which they were written.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_MOVE_ROOT_H_
 #define BATON_CONTROLLER_RUNTIME_FILES_MOVE_ROOT_H_
 

@@ -1,4 +1,4 @@
-// Finds the uploaded files that jobs name.
+// Search for the uploaded files that jobs name.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_NAMED_UPLOADS_H_
 #define BATON_CONTROLLER_RUNTIME_FILES_NAMED_UPLOADS_H_
 
@@ -17,7 +17,7 @@ struct NamedUploads {
   std::set<std::string> paths;
   std::set<std::string> unknown;  ///< Projects that have a job whose spec cannot be read.
 
-  /// Whether the upload at `path`, of `project`, must stay.
+  /// True if the upload at `path`, of `project`, must stay.
   bool Has(const std::string& path, const std::string& project) const;
   /// Adds the paths below `data_root` that a path, a text (a path, or a command that contains
   /// paths), or the texts of a message name. Links are not followed.

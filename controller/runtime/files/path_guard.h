@@ -1,4 +1,4 @@
-// Decides which folders the specs of a project may name.
+// Guard of paths: decides which folders the specs of a project may name.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_PATH_GUARD_H_
 #define BATON_CONTROLLER_RUNTIME_FILES_PATH_GUARD_H_
 
@@ -24,10 +24,10 @@ class PathGuard {
   absl::Status Check(const std::string& path, const std::string& project) const;
   /// The same for a folder and for the links in it, because they are read as files of the folder.
   absl::Status CheckFolder(const std::string& path, const std::string& project) const;
-  /// Whether an export may be written there: not among uploads and jobs, confined or not. Confined:
+  /// OK if an export may be written there: not among uploads and jobs, confined or not. Confined:
   /// only below `data_root`/exports/PROJECT and below `open`. PERMISSION_DENIED (PATH).
   absl::Status CheckExport(const std::string& path, const std::string& project) const;
-  /// Whether a relative path stays within the uploads. Checked for every file, confined or not.
+  /// True if a relative path stays within the uploads. Checked for every file, confined or not.
   static bool IsUpload(const std::string& path);
 
   bool confined() const { return confined_; }

@@ -26,7 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Between two pieces the thread rests, so that the store's syncs do not line up behind removals.
+// The thread pauses after each piece, so that the store's syncs do not queue behind removals.
 constexpr size_t kRemovedAtOnce = 200;
 constexpr absl::Duration kRest = absl::Milliseconds(5);
 constexpr absl::Duration kLookAgain = absl::Milliseconds(200);
@@ -43,7 +43,7 @@ std::string NameInTrash(absl::string_view old_name) {
 
 using Folder = std::unique_ptr<DIR, int (*)(DIR*)>;
 
-// The folder of that name, and not one that a link of that name leads to. Null: it is none.
+// Opens the folder of that name, but does not follow a link. Null: it is not a folder.
 Folder OpenFolder(int parent, const char* name) {
   const int fd = ::openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   DIR* folder = fd < 0 ? nullptr : ::fdopendir(fd);
@@ -74,7 +74,8 @@ bool TakeOut(int trash, int folder, const char* name) {
   return ::renameat(folder, name, trash, to.c_str()) == 0;
 }
 
-// False, with errno: it cannot be removed. What a folder holds may not be removed at once.
+// False, with errno: the entry cannot be removed. A folder's contents may be removed only by later
+// calls.
 bool RemoveEntry(int trash, const std::string& name, size_t* most) {
   --*most;
   if (::unlinkat(trash, name.c_str(), 0) == 0) return true;
@@ -90,8 +91,7 @@ bool RemoveEntry(int trash, const std::string& name, size_t* most) {
   return ::unlinkat(trash, name.c_str(), AT_REMOVEDIR) == 0;
 }
 
-// Removes at most `most` files and folders, but for those that are `stuck`. False: there are no
-// others.
+// Removes at most `most` files and folders, except `stuck` ones. False: there are no others.
 bool RemoveSome(const fs::path& folder, size_t most, std::set<std::string>* stuck) {
   const Folder trash = OpenFolder(AT_FDCWD, folder.c_str());
   if (trash == nullptr) return false;  // nothing was ever deleted

@@ -1,6 +1,7 @@
-// The trash of a data root, `<data root>/trash`: how files of any size go without anybody's wait.
+// The trash of a data root, `<data root>/trash`, through which files of any size are removed
+// without waits.
 //
-// To delete, a call renames: one system call, whatever the folder holds. A thread of its own then
+// To delete, a call renames: one system call, however large the folder is. A thread of its own then
 // removes what is in the trash. The trash is only a folder, so nothing is lost in a crash: the next
 // controller finds it and goes on.
 #ifndef BATON_CONTROLLER_RUNTIME_FILES_TRASH_H_
@@ -17,26 +18,26 @@
 
 namespace baton::controller {
 
-/// Names of folders that lost their own and are being removed where they are: below `jobs/PROJECT`
-/// by the prefix, checkpoints by the suffix.
+/// Names of folders that are being removed where they are: below `jobs/PROJECT` with the prefix,
+/// checkpoints with the suffix.
 inline constexpr char kDeletedPrefix[] = ".deleted-";
 inline constexpr char kDeletedSuffix[] = ".deleted.tmp";
 
-/// Moves a file, or a folder with all that it holds, into the trash; a link goes, and not what it
-/// leads to. OK also if nothing is at `path`. UNAVAILABLE: it still has its name. What is on
-/// another file system than the data root (an operator may mount one) cannot be moved there: it is
-/// renamed in place, `.deleted-….deleted.tmp`, and removed before the call returns. Thread-safe.
+/// Moves a file, or a folder with its contents, into the trash; a link is moved itself, not its
+/// target. OK also if nothing is at `path`. UNAVAILABLE: the path still exists. A path on another
+/// file system than the data root (an operator may mount one) cannot be moved there: it is renamed
+/// in place, `.deleted-….deleted.tmp`, and removed before the call returns. Thread-safe.
 absl::Status MoveToTrash(const std::filesystem::path& data_root, const std::filesystem::path& path);
 
 /// Removes what is in the trash before it returns, as far as possible: while no controller runs.
 void EmptyTrash(const std::filesystem::path& data_root);
 
-/// Empties the trash on a thread of low priority. It follows no link, whatever is put into a folder
+/// Empties the trash on a thread of low priority. It never follows links, even if folders change
 /// meanwhile, and needs no memory for deep folders.
 class TrashRemover {
  public:
   explicit TrashRemover(const std::filesystem::path& data_root);
-  /// What is left stays for the next controller. Waits for one piece of work.
+  /// Waits for one piece of work; the rest stays for the next controller.
   ~TrashRemover();
   TrashRemover(const TrashRemover&) = delete;
   TrashRemover& operator=(const TrashRemover&) = delete;

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 class TrashTest : public ::testing::Test {
  protected:
-  /// How many files of the trash end so.
+  /// The number of files in the trash whose names end with `end`.
   int InTrash(const std::string& end) const {
     int found = 0;
     std::error_code code;
@@ -82,7 +82,7 @@ TEST_F(TrashTest, ALinkIsMovedAndNotWhatItLeadsTo) {
   EXPECT_EQ(root_.Read("models/base/model"), "weights");
 }
 
-// What a controller left that died, too.
+// Also removes what a crashed controller left.
 TEST_F(TrashTest, IsEmptiedWhateverItHolds) {
   std::string deep = "trash/left-by-a-crash";
   for (int i = 0; i < 300; ++i) absl::StrAppend(&deep, "/d");
@@ -99,7 +99,7 @@ TEST_F(TrashTest, IsEmptiedWhateverItHolds) {
   EXPECT_EQ(root_.Read("models/base/model"), "weights");
 }
 
-// A call that removed files itself would keep others waiting for as long as the files are many.
+// A call that removed the files itself would keep others waiting if the files were many.
 TEST_F(TrashTest, NoCallRemovesFilesItself) {
   root_.Write("jobs/p/gone/experience/1.log", "records");
   ASSERT_TRUE(RemoveJobFolder(root_.path(), root_.path("jobs/p/gone")).ok());

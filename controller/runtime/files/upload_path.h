@@ -15,10 +15,10 @@ struct UploadPath {
   std::string name;
 };
 
-/// Empty if `path`, relative to the data root, cannot be that of an uploaded file.
+/// The parts of an uploaded file's path; empty if `path`, relative to the data root, cannot be one.
 std::optional<UploadPath> ParseUploadPath(absl::string_view path);
 
-/// Whether `text` can be a SHA-256: 64 lower-case hexadecimal digits.
+/// True if `text` can be a SHA-256: 64 lower-case hexadecimal digits.
 bool IsSha256(absl::string_view text);
 
 /// The last part of a caller's name for a file, made safe for every file system: no separator, no

@@ -45,7 +45,7 @@ class Uploads {
 
     /// RESOURCE_EXHAUSTED: QUOTA_UPLOADS; FILE_TOO_LARGE; DISK_FULL.
     absl::Status Append(absl::string_view data);
-    /// The last call. Gives the file its name, which then survives a power cut, and answers its
+    /// The last call. Gives the file its name, which then survives a power cut, and returns its
     /// path relative to the data root. The same content under the same name takes no more space,
     /// and its age starts again. `expected`: DATA_LOSS if the content has another SHA-256 (in
     /// hexadecimal; empty: any). RESOURCE_EXHAUSTED as above.
@@ -69,7 +69,7 @@ class Uploads {
 
     /// The largest number if the project has no limit.
     uint64_t bytes() const;
-    /// Releases all but so many bytes.
+    /// Releases all but `bytes` bytes.
     void Shrink(uint64_t bytes);
 
    private:
@@ -88,7 +88,7 @@ class Uploads {
   /// Begins a file of `project`, which is a valid id. Its name is the last part of `name`.
   std::unique_ptr<Incoming> Receive(const std::string& project, const std::string& name);
 
-  /// Keeps a copy of `source`, a regular file, as an upload of `project`, and answers its path. The
+  /// Keeps a copy of `source`, a regular file, as an upload of `project`, and returns its path. The
   /// bytes are checked while they are copied: `hash` is their SHA-256 in hexadecimal; other texts
   /// are not hashes. Bytes of `room`, of this project, are used first. DATA_LOSS; other errors as
   /// Append.

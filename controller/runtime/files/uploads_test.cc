@@ -131,7 +131,7 @@ TEST_F(UploadsTest, TheQuotaCountsWhatLiesOnTheDisk) {
   EXPECT_EQ(ErrorReason(Put("a", "tiny2", "").status()), "QUOTA_UPLOADS");
 }
 
-// `baton submit` uploads its files each time.
+// `baton submit` uploads the same files each time.
 TEST_F(UploadsTest, WhatIsThereMayComeAgainThoughTheQuotaIsUsedUp) {
   limit_ = 200'000;
   const std::string bytes(200'000, 'x');
@@ -174,7 +174,7 @@ TEST_F(UploadsTest, FilesThatArriveTogetherDoNotPassTheQuotaTogether) {
   }
   EXPECT_EQ(uploads_->UsedBytes("a"), there);
   EXPECT_LE(there, 2'000'000);
-  // Nothing stays reserved: all that is free can be had, and no byte more.
+  // Nothing stays reserved: exactly the free bytes can be reserved, and no byte more.
   EXPECT_EQ(
       ErrorReason(
           Put("a", "rest", std::string(static_cast<size_t>(2'000'001 - there), 'r')).status()),
@@ -263,7 +263,7 @@ TEST_F(RemovalTest, OldOnesThatNobodyNamesGo) {
   for (const std::string& path : {named, folder, touched, again, old, other}) Age(path);
   named_.AddPath(root_.path(named), root_.path());
   named_.AddPath(fs::path(folder).parent_path().string() + "/", root_.path());
-  // What a call was told to be there since the names were looked for.
+  // A file that a call was told of after the search for names.
   EXPECT_TRUE(uploads_->Touch(touched));
   EXPECT_EQ(*Put("a", "again", "4"), again);
   EXPECT_EQ(uploads_->UsedBytes("a"), 6 * 65'536);

@@ -34,12 +34,12 @@ TrajectoryInfo HeldOutExample(uint64_t i) {
 
 // A batch on its way, used by the disk strand.
 struct Batches::Building {
-  /// How a slice ends: there is more to do, `built` is set, a payload is lost, or one cannot be
-  /// read for the moment.
+  /// The result of a slice: there is more to do, `built` is set, a payload is lost, or one cannot
+  /// be read for the moment.
   enum class Next { kMore, kBuilt, kLost, kLater };
   Next AddPayloads(JobDisk& disk);
   Next AddExamples();
-  /// Adds texts that are imitated as well. False: there are more.
+  /// Adds pretraining texts, which the actor imitates as well. False: there are more.
   bool AddTexts() {
     return !pretraining.has_value() || pretraining->AddSome(kBatchSlice, &(*built)->entries);
   }
@@ -85,7 +85,7 @@ void Batches::BeginWithRow(BuildBatch ask, absl::StatusOr<std::optional<store::v
   Begin(ask, std::make_shared<const store::v1::BatchRow>(**std::move(row)));
 }
 
-// Of payloads that memory has no room for, one at a time is read.
+// Payloads that memory has no room for are read one at a time.
 void Batches::Begin(const BuildBatch& ask, const Row& recorded) {
   const auto building = std::make_shared<Building>();
   building->ask = ask;
@@ -166,7 +166,7 @@ Batches::Building::Next Batches::Building::AddExamples() {
   return End(MakePlainBatch(ask, std::move(examples)));
 }
 
-// The texts that are imitated as well come last.
+// Pretraining texts come last.
 Batches::Building::Next Batches::Building::End(absl::StatusOr<BuiltBatch> made) {
   if (made.ok() && !made->entries.empty() && texts != nullptr) {
     pretraining.emplace(submitted->effective_spec().data(), texts, ask.step);
@@ -180,7 +180,7 @@ void Batches::BeginLater(const Building& failed, const absl::Status& status) {
   threads_->OnStrand(
       [this, ask = failed.ask, recorded = failed.recorded, number = failed.number, status] {
         disk_->ReadAgain(status, [this, ask, recorded, number] {
-          // A batch that the job asked for since stands in place of this one.
+          // Not if the job has asked for another batch since.
           if (number == begun_ && ask.incarnation == scope_->core.incarnation())
             Begin(ask, recorded);
         });
@@ -195,7 +195,7 @@ void Batches::Take(const BuildBatch& ask, absl::StatusOr<BuiltBatch> built) {
         if (!built.ok()) return scope_->run(BatchBuilt{built.status(), step, incarnation});
         current_.id = BatchId(step, incarnation);
         current_.capability = CapabilityOf(current_.id);
-        // With the texts.
+        // The size includes the pretraining texts.
         built->event.size = static_cast<uint32_t>(built->entries.size());
         uint64_t bytes = 0;
         for (const BatchEntry& entry : built->entries) bytes += entry.OwnBytes();
@@ -227,7 +227,7 @@ void Batches::Fetch(const v1::FetchBatchRequest& request, const Callback<BatchPa
   reader.post = [this, held = threads_->Hold()](std::function<void()> work) {
     threads_->OnDisk(std::move(work));
   };
-  // Its reader copies trajectories; that is not for the strand.
+  // The reader of the part copies trajectories, which must not happen on the strand.
   threads_->OnReaders(
       [done, part = BatchPart::Of(current_.entries, request, std::move(reader))] { done(part); });
 }

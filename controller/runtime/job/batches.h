@@ -21,9 +21,9 @@
 
 namespace baton::controller {
 
-/// The job says how much a batch has. So a batch is made in slices on the disk strand, whose
-/// threads all jobs share, and never on the job's own strand, whose threads answer for all jobs.
-/// Methods are called on the job's strand, unless they say otherwise.
+/// A batch may be large. So it is made in slices on the disk strand, whose threads all jobs share,
+/// and never on the job's own strand, whose threads answer for all jobs. Methods are called on the
+/// job's strand, unless they say otherwise.
 class Batches {
  public:
   Batches(const JobScope* scope, JobThreads* threads, JobDisk* disk, Payloads* payloads,
@@ -36,7 +36,7 @@ class Batches {
   /// The part of the batch that the request asks for. PERMISSION_DENIED (CAPABILITY). NOT_FOUND
   /// (BATCH_NOT_FOUND). UNAVAILABLE (BATCH_NOT_READY). OUT_OF_RANGE (BATCH_RANGE).
   void Fetch(const v1::FetchBatchRequest& request, const Callback<BatchPart>& done);
-  /// Says which batch an update trains on.
+  /// Names the batch that an update trains on.
   void NameIn(v1::Update* update) const;
   void Drop() { current_ = Batch(); }
 
@@ -55,7 +55,7 @@ class Batches {
   void Take(const BuildBatch& ask, absl::StatusOr<BuiltBatch> built);
   std::string CapabilityOf(const std::string& batch_id) const;
   absl::Status NotHere(const std::string& batch_id) const;
-  /// On the disk strand: reads for a batch that is fetched; the core hears of a payload that is
+  /// On the disk strand: reads a payload of a batch that is being fetched; tells the core if it is
   /// lost.
   absl::StatusOr<v1::Trajectory> ReadForFetch(const LoggedPayload& payload);
 

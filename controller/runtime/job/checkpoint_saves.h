@@ -1,4 +1,4 @@
-// The checkpoints of one job that are being written: by its ranks, then by the controller.
+// The checkpoint saves of one job: written by its ranks, then completed by the controller.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_CHECKPOINT_SAVES_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_CHECKPOINT_SAVES_H_
 
@@ -22,7 +22,7 @@ class CheckpointSaves {
 
   /// Sends `task` to a rank that saves, once the folder of this try exists. Rank 0 has it made.
   void Send(const StartTask& effect, v1::Task task);
-  /// The files that rank 0 of a role says it wrote.
+  /// Notes the files that rank 0 of a role reports as written.
   void NoteFiles(const std::string& role, const v1::TaskResult& result);
   /// Completes the checkpoint, then tells the core CheckpointCommitted. A full disk is waited for,
   /// as long as the job wants the checkpoint.
@@ -31,7 +31,7 @@ class CheckpointSaves {
   void Clear();
 
  private:
-  /// One try: its folder is being prepared, or exists.
+  /// A try to save: its folder is being prepared, or exists.
   struct Try {
     bool preparing = false, ready = false;
     std::map<std::string, v1::Task> waiting;  // by worker

@@ -1,4 +1,4 @@
-// The effects of one job's turns, carried out.
+// Execution of the effects of one job's turns.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_EFFECT_RUNNER_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_EFFECT_RUNNER_H_
 
@@ -36,7 +36,7 @@ class EffectRunner {
   EffectRunner(const JobScope* scope, const Parts& parts) : scope_(scope), parts_(parts) {}
 
   void Run(const Effect& effect);
-  /// Drops what the job works with; rows and files have it.
+  /// Drops the job's working data in memory; rows and files have all of it.
   void DropWork();
 
  private:

@@ -1,4 +1,4 @@
-// The answers to ExplainJob for one job: what it waits for.
+// The answers to ExplainJob for one job, about its waits.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_EXPLANATIONS_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_EXPLANATIONS_H_
 

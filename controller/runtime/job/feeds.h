@@ -1,4 +1,4 @@
-// What watchers of one job see: its events and the lines of its log.
+// Feeds for the watchers of one job: its events and the lines of its log.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FEEDS_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FEEDS_H_
 
@@ -172,7 +172,7 @@ class Feeds {
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
   std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow, std::shared_ptr<LogSink> sink);
 
-  /// An event leaves. The end of the job ends both feeds.
+  /// Publishes an event. The end of the job ends both feeds.
   void Emit(const v1::JobEvent& event);
   /// A line of a worker. While the store is too slow for them, lines are dropped and counted.
   void AddWorkerLine(const std::string& worker, const v1::WorkerLog& line);

@@ -21,7 +21,7 @@ struct Note {
 };
 using NoteFeed = Feed<Note>;
 
-/// What one subscriber saw.
+/// Records what one subscriber saw.
 struct Watcher {
   std::vector<std::string> seen;
   std::vector<absl::StatusCode> ends;
@@ -174,7 +174,7 @@ TEST(StepLogTest, OneStepASecondAtMostAndTheNextLineNamesTheOthers) {
   EXPECT_EQ(log.TakeOther("more"), "more");
 }
 
-// As a fast job that saves and evaluates after every step.
+// Like a fast job that saves and evaluates after every step.
 TEST(StepLogTest, OtherEventsBetweenThemDoNotLetMoreStepsThrough) {
   StepLog log;
   std::vector<absl::Time> steps;

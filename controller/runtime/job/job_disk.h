@@ -28,13 +28,13 @@ class JobDisk {
   absl::Status health() const;
 
   // On the strand.
-  /// Runs `write` on the disk strand until it answers OK, or an error that waiting does not cure;
-  /// then runs `done` on the strand. Before each repeat, `wanted` is asked on the strand; false:
-  /// the write is given up, and `done` gets CANCELLED. Null: always wanted.
+  /// Runs `write` on the disk strand until it returns OK, or an error that waiting does not cure;
+  /// then runs `done` on the strand. Before each repeat, calls `wanted` on the strand; false: the
+  /// write is given up, and `done` gets CANCELLED. Null: always wanted.
   void WriteUntilDone(std::function<absl::Status()> write, std::function<void(absl::Status)> done,
                       std::function<bool()> wanted = nullptr);
-  /// A payload cannot be read for the moment: runs `again` soon, on the strand, if the job has not
-  /// ended by then.
+  /// For a payload that cannot be read for the moment: runs `again` soon, on the strand, unless the
+  /// job has ended by then.
   void ReadAgain(const absl::Status& status, std::function<void()> again);
 
   // On the disk strand. All block.

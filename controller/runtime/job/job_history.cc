@@ -19,7 +19,8 @@ namespace {
 
 constexpr int kMostHistoryPrompts = 256;
 constexpr size_t kMostResponses = 64;  // to one prompt
-// So many of the job's own, and nothing else is looked up: as many as a group often has.
+// If the job itself has this many responses to a prompt, nothing else is looked up; a group often
+// has as many.
 constexpr size_t kEnoughResponses = 8;
 
 absl::Status CheckHistoryPrompts(const v1::FetchHistoryRequest& request) {
@@ -32,7 +33,7 @@ absl::Status CheckHistoryPrompts(const v1::FetchHistoryRequest& request) {
 
 }  // namespace
 
-/// What is known of the answer to one call.
+/// The answer to one call, as far as it is known.
 struct JobHistory::Call {
   Job job;
   Done done;
@@ -93,8 +94,8 @@ void JobHistory::Fetch(const v1::FetchHistoryRequest& request, bool ended,
   AddStored(call);
 }
 
-// What the job said under an earlier controller, or before it ended and was resumed: older than all
-// that the core knows.
+// Adds responses that the job made under an earlier controller, or before it ended and was resumed:
+// all are older than those that the core knows.
 void JobHistory::AddStored(const std::shared_ptr<Call>& call) {
   if (!call->LacksSome() || Mutant("history-lost-at-restart")) return AddSeed(call);
   WithStored(*call, name_, uid_, call->first_known, [this, call](const PromptHistory& stored) {
@@ -102,7 +103,7 @@ void JobHistory::AddStored(const std::shared_ptr<Call>& call) {
       std::vector<SaidBefore>& own = call->prompts[i].own;
       if (own.size() >= kEnoughResponses) continue;
       for (const SaidBefore& said : stored.Of(call->keys[i], kMostResponses - own.size())) {
-        // Rows may have been read that the core put meanwhile.
+        // The rows that were read may include some that the core put meanwhile.
         const bool known = call->first_known != 0 && said.serial >= call->first_known;
         if (!known) own.push_back(said);
       }
@@ -114,7 +115,7 @@ void JobHistory::AddStored(const std::shared_ptr<Call>& call) {
 void JobHistory::AddSeed(const std::shared_ptr<Call>& call) {
   const std::string seed = SeedJob(submitted_->effective_spec());
   if (seed.empty() || !call->LacksSome() || context_->find_job == nullptr) return Answer(*call, {});
-  // A job of the same project, whatever the name says.
+  // Always a job of the same project, even if the name says otherwise.
   const std::string name = absl::StrCat(name_.substr(0, name_.rfind('/') + 1), seed);
   if (name == name_) return Answer(*call, {});
   context_->find_job(name, [this, call, name](std::optional<FoundJob> found) {
@@ -127,7 +128,7 @@ void JobHistory::AddSeed(const std::shared_ptr<Call>& call) {
 
 void JobHistory::AddSeedOf(const std::shared_ptr<Call>& call, const std::string& name,
                            const FoundJob& found) {
-  // The job that was named may be deleted, and another one may have its name.
+  // The named job may have been deleted, and another one may have its name.
   const auto stored = stored_.find(name);
   const bool checked = stored != stored_.end() && stored->second.uid == found.uid;
   const v1::JobSpec& spec = submitted_->effective_spec();
@@ -184,7 +185,7 @@ void JobHistory::Read(const Job& through, const std::string& job, const std::str
       if (whole) {
         stored->second.rows = read;
       } else {
-        stored_.erase(stored);  // it is read again when it is wanted again
+        stored_.erase(stored);  // the next call that needs it reads it again
       }
       for (const Use& use : waiting) use(*read);
     });

@@ -1,9 +1,8 @@
-// What was said to the prompts of a job, for rollouts that do not have it (FetchHistory).
+// Earlier responses to the prompts of a job, for rollouts that lack them (FetchHistory).
 //
 // The core knows the rows that it put, and after a restart those of the step in progress. Older
-// ones are looked up in the store once, when they are first wanted, and so are those of the job
-// that this one begins with (spec.rollout.speculation.seed_from). Of a job that has ended, nothing
-// stays in memory.
+// ones are looked up in the store once, when they are first needed, and so are those of the seed
+// job (spec.rollout.speculation.seed_from). Nothing of an ended job stays in memory.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_JOB_HISTORY_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_JOB_HISTORY_H_
 
@@ -28,13 +27,13 @@
 namespace baton::controller {
 
 /// On the job's strand. Does little there: the store is read on the threads of readers, and logs on
-/// those of disks.
+/// the disk threads.
 class JobHistory {
  public:
   /// Calls of one job that are served at once.
   static constexpr int kMostCalls = 8;
   using Done = std::function<void(absl::StatusOr<std::shared_ptr<HistoryPart>>)>;
-  /// How a call gets at its job. Each holds the job.
+  /// Access of a call to its job. Each member holds the job.
   struct Job {
     std::function<void(std::function<void()> work)> on_strand;
     BatchSource log;
@@ -46,13 +45,13 @@ class JobHistory {
 
   /// Opens this job's history, as long as the store keeps its secret.
   std::string Capability() const;
-  /// `ended`: the job has. `known`: the rows that the core knows. Errors: as
-  /// ControllerInterface::FetchHistory says.
+  /// `ended`: the job has ended. `known`: the rows that the core knows. Errors: as
+  /// ControllerInterface::FetchHistory.
   void Fetch(const v1::FetchHistoryRequest& request, bool ended, const PromptHistory& known,
              Job job, Done done);
-  /// The job has ended. What was looked up is looked up again if the job is resumed.
+  /// The job has ended: forgets what was looked up. A resumed job looks it up again.
   void Forget();
-  /// Drops the calls that wait for the store: they hold the job.
+  /// Drops the calls that wait for the store, because they hold the job.
   void Abandon();
 
  private:

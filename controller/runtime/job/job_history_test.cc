@@ -1,5 +1,5 @@
-// Earlier responses of a job and of its seed: what is answered, and to whom. On one thread, with
-// logs and a store in memory.
+// Earlier responses of a job and of its seed: the answers, and who may get them. On one thread,
+// with logs and a store in memory.
 #include "controller/runtime/job/job_history.h"
 
 #include <map>
@@ -136,7 +136,7 @@ class JobHistoryTest : public ::testing::Test {
     thread_.Settle();
     return answer;
   }
-  // All of it, as the service reads it.
+  // Reads the whole part, as the service does.
   std::vector<v1::EarlierResponse> Read(const Part& part) {
     std::vector<v1::EarlierResponse> all;
     std::function<void()> next = [&] {
@@ -231,8 +231,8 @@ TEST_F(JobHistoryTest, CallsThatAreServedAtOnceAreFew) {
   EXPECT_THAT(Fetch(*history, Request(*history, {0})), SizeIs(1));
 }
 
-// 600 responses of 4,000 tokens to each of three prompts: 64 of each are looked at, and what is
-// answered has about as many bytes as were asked for, of all prompts alike.
+// 600 responses of 4,000 tokens to each of three prompts: 64 of each are considered. The answer has
+// about as many bytes as were asked for, equally many for each prompt.
 TEST_F(JobHistoryTest, AnAnswerHasAboutAsManyBytesAsWereAskedFor) {
   for (uint64_t serial = 1; serial <= 1800; ++serial) {
     known_.Note(log_.Say(serial, serial % 3, 4000));
@@ -273,7 +273,7 @@ TEST_F(JobHistoryTest, WhatTheLogCannotGiveIsLeftOut) {
   EXPECT_EQ(told[0], std::make_pair(58, uint64_t{158}));
 }
 
-// The core of a restarted controller knows the rows of its step alone.
+// The core of a restarted controller knows only the rows of its step.
 TEST_F(JobHistoryTest, ARestartedControllerFindsOlderRowsInTheStore) {
   for (uint64_t serial = 1; serial <= 2500; ++serial) {
     PutRow(kJob, log_.Say(serial, serial % 1000));
@@ -322,7 +322,7 @@ TEST_F(JobHistoryTest, TheSeedsResponsesFollowWhereTheJobHasFew) {
   EXPECT_THAT(asked_jobs_, SizeIs(1)) << "a job without a seed looks at no other job";
 }
 
-// A name is always of the job's own project, whatever it says.
+// A name always means a job of the same project, even if it names another one.
 TEST_F(JobHistoryTest, NoOtherProjectsJobIsASeed) {
   HaveSeed();
   PutRow(kSeed, seed_log_.Say(1, 0));
@@ -339,7 +339,7 @@ TEST_F(JobHistoryTest, ASeedThatIsGoneOrHasOtherDataGivesNothing) {
   EXPECT_THAT(Fetch(*history, Request(*history, {0})), IsEmpty());
   HaveSeed();
   EXPECT_THAT(Told(Fetch(*history, Request(*history, {0}))), ElementsAre(Pair(1, 0)));
-  // A part that was found before the deletion: its log gives nothing any more.
+  // A part that was found before the deletion: its log can no longer be read.
   const auto part = Ask(*history, Request(*history, {0}));
   seed_log_.Damage(1);
   EXPECT_THAT(Read(*part), IsEmpty());

@@ -114,7 +114,7 @@ void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const J
                        absl::StrCat("job '", name, "' is being deleted"), {{"job", name}}));
       });
     }
-    // A job that is set aside could not go on.
+    // A job that is set aside cannot go on.
     if (scope_.set_aside && std::holds_alternative<ResumeRequested>(event)) {
       return done(FromProto(scope_.core.Brief().error()));
     }
@@ -202,7 +202,7 @@ void JobRuntime::SetAside(const std::string& reason) {
   saves_.Clear();
   effects_.DropWork();
   scope_.context->queue->SetAside(scope_.name);
-  // What the turns had to answer is answered now, from the stand-in.
+  // Calls that waited for these turns are answered now, from the stand-in.
   for (const auto& answer : answers) threads_.TakeTurn(answer);
   store::v1::RestoreRow row;
   row.set_quarantine(why);

@@ -1,4 +1,4 @@
-// One job: its core, and the parts that connect it to the outside.
+// The runtime of one job: its core, and the parts that connect it to the outside.
 //
 // Turns calls and messages into events of JobCore, and the core's effects into rows, tasks,
 // files and answers. An effect leaves only after the rows of its turn are committed; turns leave
@@ -72,7 +72,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void Abandon();
 
   void Post(Event event);
-  /// Time passes. While nothing can be written, deadlines stand still.
+  /// Time passes. While nothing can be written, deadlines do not advance.
   void Tick();
   /// OK, or why a payload or a checkpoint cannot be written. Thread-safe.
   absl::Status disk_health() const { return disk_.health(); }
@@ -92,15 +92,15 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   v1::Job::State state() const { return turns_.state(); }
   /// Answers with the job once all earlier posts are committed.
   void Describe(Callback<v1::Job> done);
-  /// What it waits for, after all earlier posts; while nothing can be written, only that.
+  /// Explains the job's waits, after all earlier posts; while nothing can be written, only that.
   void Explain(Callback<v1::ExplainJobResponse> done);
   void FetchBatch(const v1::FetchBatchRequest& request, Callback<BatchPart> done);
   void FetchHistory(const v1::FetchHistoryRequest& request, JobHistory::Done done);
-  /// What another job that begins with this one's responses reads of it. Holds the job.
+  /// This job as seen by another job that begins with its responses. Holds the job.
   FoundJob AsFound();
   std::unique_ptr<Subscription> Watch(int64_t after_revision, std::shared_ptr<EventSink> sink);
   std::unique_ptr<Subscription> ReadLogs(int64_t after, bool follow, std::shared_ptr<LogSink> sink);
-  /// Of the experience log; `done` runs on the disk strand.
+  /// Reads a payload from the experience log; `done` runs on the disk strand.
   void ReadPayloadAsync(const PayloadLocation& location,
                         std::function<void(absl::StatusOr<std::string>)> done);
   /// Complete checkpoints, oldest first.
@@ -113,7 +113,8 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
   bool set_aside() const { return scope_.set_aside; }
-  /// For tests, on the strand: of which trajectories it holds payloads or tokens; none in a turn.
+  /// For tests, on the strand: trajectories whose payloads or tokens it holds; call it between
+  /// turns.
   std::vector<uint64_t> HeldPayloads() const;
   /// The features that its workers must promise, by role.
   const RoleNeeds& role_needs() const { return role_needs_; }
@@ -121,11 +122,11 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  private:
   void Run(const Event& event, std::function<void()> after = nullptr,
            const ExtraRow& extra = nullptr);
-  /// Lets the core handle an event, and answers its effects.
+  /// Lets the core handle an event, and returns its effects.
   Effects Handle(const Event& event);
   void FailForRows(const absl::Status& refused, Effects* effects, std::vector<store::Write>* rows);
   void EndRestoration(std::vector<store::Write>* writes);
-  /// What the core holds after work has thrown is unknown: a stand-in takes its place.
+  /// After work has thrown, the core's state is unknown, so a stand-in takes its place.
   void SetAside(const std::string& reason);
 
   // Constant after construction.
@@ -133,7 +134,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const int priority_;
   const RoleNeeds role_needs_;
 
-  // On the strand, but for what the parts say.
+  // On the strand, unless a part says otherwise.
   JobScope scope_;
   JobThreads threads_;
   TurnLog turns_;

@@ -16,7 +16,7 @@
 namespace baton::controller {
 namespace {
 
-// Of a job whose ranks of the actor, each a worker of `workers`, save what they have after step 2.
+// The row of a job whose actor ranks, one for each of `workers`, save their state after step 2.
 store::v1::JobRow SavingRow(const std::vector<std::string>& workers) {
   store::v1::JobRow row;
   *row.mutable_job() = QueuedJob();
@@ -51,7 +51,7 @@ store::v1::JobRow SavingRow(const std::vector<std::string>& workers) {
 }
 
 // Rank 0 writes into a folder that is made for it. A rank that comes back first after a restart
-// must not begin: it would wait, within a collective, for one that may find no room.
+// must not begin: it would wait, within a collective, for a rank that may find no room.
 TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   RestartedController controller(EmptyRoot("ranks_save"), R"({"prompt": "1+1=", "response": "2"})");
   const store::v1::JobRow row = SavingRow({"actor-0", "actor-1"});
@@ -68,7 +68,7 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   ASSERT_EQ(folders.size(), 1u);
   EXPECT_EQ(second->AwaitSaves(1), folders);
   EXPECT_TRUE(std::filesystem::is_directory(folders[0]));
-  // A task that was lost on the way is sent again, and what stands is not cleared.
+  // A task that was lost on the way is sent again, and existing files are not removed.
   std::ofstream(folders[0] + "/written") << "by rank 0";
   job->Post(WorkerBack{"actor-1", {{"actor", 3}}, {}, {}});
   EXPECT_EQ(second->AwaitSaves(2).size(), 2u);
@@ -145,12 +145,12 @@ TEST_F(FullDiskTest, ACheckpointOfACancelledJobIsNotListed) {
   EXPECT_EQ(Described().state(), v1::Job::STATE_CANCELLED);
   files_->SetFull(false);
   ASSERT_TRUE(BecomesHealthy(*job_, true)) << "the write was given up, or is done";
-  Described();  // after what the write led to
+  Described();  // after the consequences of the write
   EXPECT_THAT(files_->checkpoints(), testing::IsEmpty());
   EXPECT_EQ(Listed(), before);
 }
 
-// Its name is free: the folder would be in the way of the next job of that name.
+// The deleted job's name is free, so a new folder would be in the way of the next job of that name.
 TEST(JobRuntimeTest, ADeletedJobIsReadNoMoreAndMakesNoFolder) {
   RestartedController controller(EmptyRoot("late_read"), R"({"prompt": "1=", "response": "1"})");
   const std::string folder = JobFolderOf(controller.root, QueuedJob().name());

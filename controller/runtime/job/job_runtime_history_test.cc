@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The tokens of what a job answers about prompt 0, or the reason of its refusal.
+// The tokens of a job's answer about prompt 0, or the reason of its refusal.
 struct HistoryAnswer {
   std::string reason;
   std::vector<std::vector<int32_t>> tokens;
@@ -114,7 +114,7 @@ class JobRuntimeHistoryTest : public ::testing::Test {
   store::v1::JobRow row_ = RunningRow({"actor-0", "reward-0"});
 };
 
-// Its rows are of the store alone, and the capability is that of the controller before.
+// The job's rows are only in the store, and the capability is from the previous controller.
 TEST_F(JobRuntimeHistoryTest, ARolloutAsksAcrossARestartOfTheController) {
   Put(1, 0, {1, 2, 3});
   Put(2, 1, {4, 5}, /*damaged=*/true);

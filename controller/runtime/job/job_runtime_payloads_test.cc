@@ -86,7 +86,7 @@ class OneJob {
   std::shared_ptr<JobRuntime> job;  // goes before what it stands on
 };
 
-// Keeps what it is asked to generate, until it is let go on.
+// Holds back its generations until it is told to go on.
 class HeldRollouts : public WillingWorkers {
  public:
   ~HeldRollouts() override { Join(); }
@@ -95,7 +95,7 @@ class HeldRollouts : public WillingWorkers {
     TaskRef ref;
     v1::Task task;
   };
-  /// Waits for so many generations.
+  /// Waits for `count` generations.
   std::vector<Held> Await(size_t count) {
     absl::MutexLock lock(&mu_);
     const auto enough = [&]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return held_.size() >= count; };
@@ -138,8 +138,8 @@ bool WaitsForPayloads(const v1::ExplainJobResponse& why) {
                      [](const v1::Wait& wait) { return wait.kind() == "payloads"; });
 }
 
-// The disk takes nothing: one response waits for the log, which is more than the budget. A
-// generation that fails meanwhile is not given out again before there is room.
+// The disk takes nothing: one response waits for the log, and is more than the budget. A generation
+// that fails meanwhile is not given out again before there is room.
 TEST(JobRuntimePayloadsTest, PromptsWaitWhileTheLogHasTooMuchToWrite) {
   for (const bool of_job : {true, false}) {
     OneJob world;
@@ -170,7 +170,7 @@ TEST(JobRuntimePayloadsTest, PromptsWaitWhileTheLogHasTooMuchToWrite) {
 }
 
 // The write of a response waits for room on the disk when its job is deleted. Once there is room,
-// it is not written: that would make the folder anew.
+// it is not written, because that would make the folder anew.
 TEST(JobRuntimePayloadsTest, ADeletedJobWritesNoMore) {
   OneJob world;
   HeldRollouts workers;
@@ -195,8 +195,8 @@ TEST(JobRuntimePayloadsTest, ADeletedJobWritesNoMore) {
   world.Stop();
 }
 
-// Columns of a response are answered once all are asked for, that of the last node first. What
-// trains reads its batch first.
+// Columns of a response are answered once all are requested, the last node's first. Roles that
+// train read their batch first.
 class Readers : public WillingWorkers {
  public:
   ~Readers() override { Join(); }
@@ -305,7 +305,7 @@ TEST(JobRuntimePayloadsTest, ABatchIsTheSameBytesIfMemoryHasRoomForNoPayload) {
   EXPECT_GT(reads, 0u);
 }
 
-// The controller has no file descriptor left for a while: what it cannot read is not lost, and no
+// The controller has no file descriptor left for a while: unreadable payloads are not lost, and no
 // response is generated again.
 TEST(JobRuntimePayloadsTest, WhatCannotBeReadForTheMomentIsReadAgain) {
   std::map<std::string, std::string> batches;

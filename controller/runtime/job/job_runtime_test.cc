@@ -32,8 +32,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A controller that restarts in the middle of a step hears results before it has read the data;
-// what the reward and the trainer get must still name the prompt and bring its answer.
+// A controller that restarts in the middle of a step gets results before it has read the data; the
+// tasks of the reward and the trainer must still have the prompt and its answer.
 TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   RestartedController controller(
       EmptyRoot("early_result"),
@@ -137,13 +137,14 @@ TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
   EXPECT_THAT(rollout->Acknowledged(), IsEmpty()) << "nothing is stored yet";
   heard.Notify();
 
-  // Payloads are written in order: once the second is scored, all of the first has been told.
+  // Payloads are written in order, so once the second is scored, everything about the first has
+  // been reported.
   EXPECT_EQ(reward->AwaitScoredResponse("5").trajectory_id(), TrajectoryName(refs[1].subject));
   EXPECT_THAT(rollout->Acknowledged(2), ElementsAre(refs[0], refs[1]));
 }
 
-// After a restart a score reads its response from the log. A column that came first, and is written
-// while that read waits, belongs to the response: a batch that lacked it would end the job.
+// After a restart a score reads its response from the log. A column that came earlier, and is
+// written while that read waits, belongs to the response: a batch without it would end the job.
 TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {
   RestartedController controller(EmptyRoot("column_and_read"),
                                  "{\"prompt\": \"1+1=\", \"answer\": \"2\"}");
@@ -233,7 +234,7 @@ TEST(JobRuntimeTest, AJobIsSetAsideWhenATurnThrowsThatNobodyAskedFor) {
   EXPECT_EQ(ErrorReason(FromProto(seen->error())), "QUARANTINED") << seen->ShortDebugString();
 }
 
-// The queue may answer on another thread before the turn that asked it is over.
+// The queue may answer on another thread before the turn that made the request is over.
 TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
   struct LookingQueue : public EmptyQueue {
     void Need(const std::string& /*job*/, const NeedWorkers& /*need*/) override {
@@ -254,11 +255,11 @@ TEST(JobRuntimeTest, AJobCanBeFoundWhenItsFirstEffectsLeave) {
   EXPECT_EQ(queue.visible, true);
 }
 
-// What a lost rollout said of its tokens goes on with them, for the distribution that they were
-// sampled from as well: pieces without it were sampled from the full softmax.
-// So it is with one whose rollout broke its word, and with one that was stopped: what it sends then
-// is no whole response, but its tokens count. Here an earlier controller began it; what the worker
-// says before the job knows its responses is kept until then.
+// The log-probs that a lost rollout reported move on with the tokens, and so do those of the
+// distribution that they were sampled from; pieces without the latter were sampled from the full
+// softmax. The same holds for a rollout that sent too long a response, and for one that was
+// stopped: it then sends no whole response, but its tokens count. Here an earlier controller began
+// the response; results received before recovery are kept until the job knows its responses.
 enum class Moved { kLost, kTooLong, kStopped };
 class MovedResponseTest : public testing::TestWithParam<Moved> {};
 
@@ -380,7 +381,7 @@ TEST(JobRuntimeTest, LinesThatWaitForTheStoreAreBoundedInBytes) {
   ASSERT_GE(lines.size(), 2u);
   EXPECT_EQ(lines.back().message(), "the last one");
   EXPECT_THAT(lines[lines.size() - 2].message(), ::testing::HasSubstr("172 lines were dropped"));
-  // Each counts as the eight lines of 1 KiB that it could have been.
+  // Each line counts as the eight lines of 1 KiB that it could have been.
   EXPECT_GE(lines.back().sequence(), 128 * 8 + 2);
 }
 

@@ -19,7 +19,7 @@ namespace baton::controller {
 /// JobRuntime owns it and changes it. Each part of the job reads it, and is destroyed before it. A
 /// part uses another part only if its constructor is handed that part.
 struct JobScope {
-  /// `aside`: the specs of a job that is set aside; null: it is not. `let_handle`: see `run`.
+  /// `aside`: the specs of a job that is set aside; null: the job is not. `let_handle`: see `run`.
   JobScope(const RuntimeContext* shared, JobCore handed, std::shared_ptr<const v1::Job> aside,
            std::function<void(const Event&)> let_handle)
       : context(shared),

@@ -13,18 +13,18 @@
 
 namespace baton::controller {
 
-/// Posts the work of a job. Posted work holds the job. Work that throws ends nothing else: the job
-/// alone is set aside. Any thread may post.
+/// Posts the work of a job. Posted work holds the job. If work throws, only this job is set aside.
+/// Any thread may post.
 class JobThreads {
  public:
   using Work = std::function<void()>;
 
-  /// `hold` answers what keeps the job alive. `set_aside` is called on the strand, with what was
-  /// thrown.
+  /// `hold` returns a reference that keeps the job alive. `set_aside` is called on the strand, with
+  /// what was thrown.
   JobThreads(const JobScope* scope, std::function<std::shared_ptr<void>()> hold,
              std::function<void(const std::string& thrown)> set_aside);
 
-  /// What keeps the job alive.
+  /// A reference that keeps the job alive.
   std::shared_ptr<void> Hold() const { return hold_(); }
   /// Runs work that belongs to the strand here and now.
   void TakeTurn(const Work& work);
@@ -34,8 +34,8 @@ class JobThreads {
   void OnStrandAfter(absl::Duration delay, Work work);
   /// On the job's disk strand, which alone touches its files.
   void OnDisk(Work work);
-  /// Runs `slice` on the disk strand until it answers true, each time as work of its own: the disk
-  /// threads serve other jobs in between.
+  /// Runs `slice` on the disk strand until it returns true, each time as work of its own, so that
+  /// the disk threads serve other jobs in between.
   void InSlices(std::function<bool()> slice);
   /// On the threads that read the store for watchers.
   void OnReaders(Work work);

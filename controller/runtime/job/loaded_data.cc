@@ -29,7 +29,8 @@ void LoadedData::Load(const LoadData& effect) {
   const v1::JobSpec spec = scope_->core.effective_spec();
   const auto read = [this, spec, held = effect.held, reading = ++reading_,
                      restoring = scope_->restoring] {
-    // Later, a job reads its files for longer than it works: a death then says nothing of it.
+    // Only while restoring: later, a job may read its files for longer than it works, so a crash
+    // then would say nothing about the job.
     const auto mark = restoring ? scope_->files->MarkWork() : nullptr;
     const absl::StatusOr<JobData> data = scope_->files->ReadData(spec, held);
     if (!data.ok()) {

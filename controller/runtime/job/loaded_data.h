@@ -18,7 +18,7 @@ class LoadedData {
 
   /// Reads the files of the job's spec, then tells the core DataLoaded, or DataWaits.
   void Load(const LoadData& effect);
-  /// Drops the sets; what is being read is dropped as well.
+  /// Drops the sets, also those that are being read.
   void StopReading();
   void Drop() { train_ = val_ = pretrain_ = nullptr; }
 

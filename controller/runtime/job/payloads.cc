@@ -40,13 +40,14 @@ void Payloads::Store(PayloadCache::Payload payload,
   CheckBudget();
 }
 
-// Columns stand in the order of their score nodes, as they do when the payload is read from the
-// log: a batch is the same bytes either way.
+// Columns are in the order of their score nodes, as when the payload is read from the log, so that
+// a batch has the same bytes either way.
 void Payloads::AddColumn(uint64_t trajectory, uint32_t node, const v1::Column& column) {
   const PayloadCache::Payload kept = cache_.Find(trajectory);
   if (kept == nullptr) return;
   v1::Trajectory whole = kept->Unpack();
-  // A node that runs at the draw runs again for the next batch, if that one was given up.
+  // A node that runs when a batch is drawn runs again for the next batch if the first one was given
+  // up.
   for (v1::Column& had : *whole.mutable_columns()) {
     if (had.name() != column.name()) continue;
     had = column;

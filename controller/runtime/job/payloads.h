@@ -15,13 +15,13 @@
 
 namespace baton::controller {
 
-/// The home of a payload is the experience log; those used last are in memory as well. On the job's
+/// Payloads are kept in the experience log; those used last are in memory as well. On the job's
 /// strand.
 class Payloads {
  public:
   Payloads(const JobScope* scope, JobDisk* disk);
 
-  /// Null: it is in the experience log alone.
+  /// Null: the payload is only in the experience log.
   PayloadCache::Payload Find(uint64_t trajectory) { return cache_.Find(trajectory); }
   /// Keeps a payload that the log has.
   void Keep(uint64_t trajectory, PayloadCache::Payload payload);
@@ -35,13 +35,13 @@ class Payloads {
   /// Tells the core whether payloads that wait for the log leave room for more (PayloadsWait).
   void CheckBudget();
 
-  /// What is known of a response that is being generated; a new one if nothing is.
+  /// The known tokens of a response that is being generated; a new object if there are none.
   PartialResponse& Partial(uint64_t trajectory) { return partials_[trajectory]; }
-  /// Null: nothing is.
+  /// Null: no tokens are known.
   PartialResponse* FindPartial(uint64_t trajectory);
   void DropPartial(uint64_t trajectory) { partials_.erase(trajectory); }
 
-  /// The batch that can be fetched has so many bytes beside the payloads in the log.
+  /// Sets the bytes that the fetchable batch has beside the payloads in the log.
   void SetBatch(uint64_t bytes) { cache_.SetBatch(bytes); }
 
   void Drop(uint64_t trajectory);

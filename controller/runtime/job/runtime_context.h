@@ -21,14 +21,14 @@
 
 namespace baton::controller {
 
-/// A job, as another one sees it that begins with its responses. Holds the job.
+/// A job as seen by another job that begins with its responses. Holds the job.
 struct FoundJob {
   std::string uid;
   std::shared_ptr<const v1::Job> submitted;  ///< spec, effective_spec and dataflow.
   BatchSource log;                           ///< Nothing can be read once the job is deleted.
 };
 
-/// What all jobs share: ports and options. Outlives every JobRuntime.
+/// The ports and options that all jobs share. Outlives every JobRuntime.
 struct RuntimeContext {
   Executors* executors = nullptr;
   const Clock* clock = nullptr;

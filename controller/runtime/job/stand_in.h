@@ -1,5 +1,5 @@
-// What stands in the place of a job that is set aside: shown as FAILED (QUARANTINED), and never
-// written. Its rows and files stay as they are.
+// The stand-in for a job that is set aside: shown as FAILED (QUARANTINED), and never written. The
+// job's rows and files stay as they are.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_
 
@@ -21,7 +21,7 @@ absl::Status SetAsideError(const std::string& job, absl::string_view reason);
 JobCore StandIn(const std::string& job, const store::v1::JobRow& known, const absl::Status& error,
                 const RuntimeContext& context);
 
-/// How its watchers hear of its end: no row has it.
+/// The event that tells watchers of the job's end; it has no row.
 v1::JobEvent SetAsideEvent(const JobCore& stand_in);
 
 }  // namespace baton::controller

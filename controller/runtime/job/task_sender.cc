@@ -13,7 +13,7 @@
 namespace baton::controller {
 namespace {
 
-// How a response is sampled.
+// Sets the sampling parameters of a response.
 void FillSampling(const v1::JobSpec& spec, v1::Generate* generate) {
   const v1::RolloutSpec& rollout = spec.rollout();
   const bool eval = generate->purpose() == v1::PURPOSE_EVAL;
@@ -164,7 +164,7 @@ void TaskSender::Generate(const StartTask& effect) {
     auto read = from_.disk->ReadWhole(logged);
     from_.threads->OnStrand([this, effect, send, read = std::move(read)] {
       if (!scope_->core.Wants(effect.worker, effect.ref)) return;
-      // If the log has it no longer, the response is made without a draft.
+      // If the log no longer has the earlier response, the response is made without a draft.
       if (read.ok()) from_.payloads->Partial(effect.args.trajectory.id).DraftFrom(*read);
       send(effect);
     });
@@ -176,7 +176,8 @@ void TaskSender::FillGenerate(const StartTask& effect, v1::Generate* generate) {
   generate->set_trajectory_id(TrajectoryName(info.id));
   generate->set_purpose(info.purpose);
   if (const Example* example = from_.data->Of(info)) SetPrompt(*example, generate);
-  // The core knows how many tokens are of this version's weights. Others are a draft, or no use.
+  // The core knows how many tokens are from this version's weights. Other tokens are a draft, or
+  // useless.
   if (PartialResponse* const partial = from_.payloads->FindPartial(info.id); partial != nullptr) {
     if (partial->tokens.size() != info.tokens) partial->BecomeDraft();
     const bool drafts = info.drafted > 0 || info.earlier.tokens > 0;
@@ -282,7 +283,7 @@ void TaskSender::FillPublish(const StartTask& effect, v1::Publish* publish) cons
                                            effect.args.keep_versions.end());
   const RuntimeContext& context = *scope_->context;
   if (context.relay_key.empty()) return;
-  // A worker that does not promise it tells the relay no uid.
+  // A worker without this feature does not tell the relay the uid.
   const bool by_uid = context.workers->Promises(effect.worker, kJobUidFeature);
   publish->set_capability(
       PublishCapability(context.relay_key, scope_->name, by_uid ? scope_->uid : ""));

@@ -1,4 +1,4 @@
-// The tasks of one job on their way to workers.
+// Delivery of one job's tasks to workers.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_TASK_SENDER_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_TASK_SENDER_H_
 
@@ -43,7 +43,7 @@ class TaskSender {
   v1::Task MakeTask(const StartTask& effect) const;
   void Send(const std::string& worker, v1::Task task) const;
   void Assign(const StartTask& effect, v1::Task task);
-  /// If there is a response that was made for the same draw before, it goes along as a draft.
+  /// If there is an earlier response for the same prompt index, it is sent along as a draft.
   void Generate(const StartTask& effect);
   void FillGenerate(const StartTask& effect, v1::Generate* generate);
   void Score(const StartTask& effect);

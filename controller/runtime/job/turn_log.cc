@@ -11,7 +11,7 @@
 namespace baton::controller {
 namespace {
 
-// What the writes of a turn must survive.
+// The durability that the writes of a turn need.
 store::Durability DurabilityOfTurn(const Effects& effects,
                                    const std::vector<store::Write>& writes) {
   if (Mutant("unsynced-turn")) return store::Durability::kProcess;
@@ -113,7 +113,7 @@ void TurnLog::Leave(Turn& turn) {
     if (turn.durable != nullptr) durable_ = std::move(turn.durable);
     progress_ = std::move(turn.progress);
   }
-  // Before the effects, because their answers must find the job.
+  // Before the effects leave, because their answers must find the job.
   if (!std::exchange(stored_, true)) visible_ = true;
   for (const Effect& effect : turn.effects) {
     if (scope_->context->observer != nullptr) {

@@ -1,4 +1,4 @@
-// The turns of one job on their way to the store, and the job as its last committed turn left it.
+// The log of one job's turns until they are committed, and the job as of its last committed turn.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_TURN_LOG_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_TURN_LOG_H_
 
@@ -27,8 +27,8 @@ class TurnLog {
   TurnLog(const JobScope* scope, JobThreads* threads, bool stored,
           std::function<void(const Effect&)> leave);
 
-  /// The rows of what the core has just done. The next turn that is finished shows the job as these
-  /// rows leave it.
+  /// The rows for what the core has just done. The next finished turn shows the job as of these
+  /// rows.
   std::vector<store::Write> RowsOf(const Effects& effects);
   /// Ends a turn. `after` runs behind its effects; null: nothing.
   void Finish(Effects effects, std::vector<store::Write> writes, std::function<void()> after);
@@ -36,8 +36,8 @@ class TurnLog {
   void AfterAll(std::function<void()> after) { Finish({}, {}, std::move(after)); }
   /// While closed, a turn writes nothing, and none of its effects leaves.
   void SetClosed(bool closed) { closed_ = closed; }
-  /// Drops all turns, and shows the core as it is. Answers what the turns had to run behind their
-  /// effects.
+  /// Drops all turns, and shows the core as it is. Returns the functions that the turns had to run
+  /// behind their effects.
   std::vector<std::function<void()>> TakeAll();
   /// Drops all turns. Call it after the executors have ended.
   void Abandon() { turns_.clear(); }

@@ -52,7 +52,7 @@ absl::StatusOr<Lengths> LengthsOf(const v1::TaskResult& result, int64_t most_tok
   return Lengths{*prompt, *tokens};
 }
 
-// What the core hears of a result besides its payload.
+// The event of a result for the core, without the payload.
 TaskDone DoneOf(const std::string& worker, const TaskRef& ref, const v1::TaskResult& result) {
   TaskDone done;
   done.worker = worker;
@@ -162,7 +162,8 @@ void WorkerReports::StoreResponse(TaskDone done, v1::TaskResult result) {
                         SpeculationCounts::IsKnown(name);
     if (counts) done.output.metrics[name] = value;
   }
-  // It was stopped, and is no whole response: what it has is where the next attempt begins.
+  // The generation was stopped, so this is no whole response: the next attempt begins with its
+  // tokens.
   if (result.finish_reason() == "cancelled" && !Mutant("stopped-response-kept")) {
     PartialResponse& partial = payloads_->Partial(id);
     if (lengths->tokens >= partial.tokens.size()) partial.TakeAll(result);
@@ -229,9 +230,9 @@ void WorkerReports::TakeProgress(const std::string& worker, const TaskRef& ref,
   scope_->run(TaskProgressed{worker, ref, static_cast<uint32_t>(partial->tokens.size())});
 }
 
-// A payload has the prompt and the answer, so it is made when both are known. What a worker has
-// made of a response it sends once after it came back: without it, all that follows would be a gap,
-// and the response would seem to stand still.
+// A payload has the prompt and the answer, so it is made when both are known. A worker that came
+// back sends the tokens so far only once: without them all later pieces would follow a gap, and the
+// response would seem to be stalled.
 void WorkerReports::TakeEarly() {
   if (early_.empty() || !scope_->core.knows_trajectories()) return;
   for (auto& [task, partial] : early_.TakePieces()) {

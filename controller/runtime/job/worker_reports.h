@@ -1,4 +1,4 @@
-// What workers report of the tasks of one job: pieces of responses, and results.
+// Workers' reports on the tasks of one job: pieces of responses, and results.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_WORKER_REPORTS_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_WORKER_REPORTS_H_
 
@@ -17,8 +17,8 @@
 
 namespace baton::controller {
 
-/// Turns reports into events of the core, and what they carry into payloads. A result that the core
-/// does not want any more is acknowledged, and nothing else comes of it. On the job's strand.
+/// Turns reports into events of the core, and their contents into payloads. A result that the core
+/// does not want any more is only acknowledged. On the job's strand.
 class WorkerReports {
  public:
   WorkerReports(const JobScope* scope, JobThreads* threads, TurnLog* turns, Payloads* payloads,
@@ -32,22 +32,23 @@ class WorkerReports {
 
   void TakeResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   void TakeProgress(const std::string& worker, const TaskRef& ref, const v1::Progress& progress);
-  /// Takes what came early, once the core knows its trajectories. Call it after each turn.
+  /// Takes results received before recovery, once the core knows its trajectories. Call it after
+  /// each turn.
   void TakeEarly();
-  /// The job has ended: what came early is refused.
+  /// The job has ended: refuses results received before recovery.
   void RefuseEarly();
   /// The job was set aside: nothing leaves.
   void ForgetEarly();
 
  private:
-  /// The one place that asks whether a result is wanted: when it has come, and again once its
+  /// The only place that checks whether a result is wanted: when it arrives, and again once its
   /// payload is in the log, because the job may have gone on meanwhile. False: it was refused.
   bool IsWanted(const std::string& worker, const TaskRef& ref);
   void Refuse(const std::string& worker, const TaskRef& ref);
   void StoreResponse(TaskDone done, v1::TaskResult result);
   void StoreColumn(TaskDone done, const v1::TaskResult& result);
-  /// Writes a payload to the log. Then `keep` runs if the log has it and the result is wanted
-  /// still, and the core hears of the result.
+  /// Writes a payload to the log. Then, if the log has it and the result is still wanted, `keep`
+  /// runs and the core gets the result.
   void StoreThenRun(TaskDone done, PayloadCache::Payload payload, std::function<void()> keep);
   int64_t MaxResponseTokens() const;  // no bound if the spec has none
 

@@ -16,7 +16,7 @@ struct CheckpointName {
   std::string which;  ///< "": the newest; "best"; a step.
 };
 
-/// Whether `path` names a job's checkpoint, and not a folder.
+/// True if `path` names a job's checkpoint, and not a folder.
 bool NamesCheckpoint(absl::string_view path);
 
 /// Splits a path for which NamesCheckpoint is true.

@@ -49,7 +49,7 @@ absl::Status CopyPart(const fs::path& from, const std::string& file, const std::
                       const fs::path& to, const std::function<bool()>& stop) {
   BATON_RETURN_IF_ERROR(MakeFolder((to / file).parent_path()));
   std::error_code code;
-  // What a link leads to, because a hard link to a link would follow it later.
+  // The target of a link, because a hard link to a link would follow it later.
   const fs::path real = fs::canonical(from / file, code);
   if (code) return Lost(from, file, "is missing");
   if (IsOwnFile(real)) {

@@ -1,4 +1,4 @@
-// A copy of a checkpoint for another job, within a folder of the controller's own.
+// Copying of a checkpoint for another job, within a folder of the controller's own.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FILES_CHECKPOINT_COPY_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FILES_CHECKPOINT_COPY_H_
 
@@ -21,11 +21,11 @@ namespace baton::controller {
 struct CheckpointParts {
   std::vector<v1::FileHash> files;  ///< With size and hash.
   std::vector<std::string> others;  ///< Relative paths.
-  /// What copies of them take at most, holes included.
+  /// The most that copies of them take, holes included.
   uint64_t bytes = 0;
 };
 
-/// `spec`: of its job. DATA_LOSS: files.json cannot be read, or names what is no path in the
+/// `spec`: of its job. DATA_LOSS: files.json cannot be read, or has a name that is no path in the
 /// folder.
 absl::StatusOr<CheckpointParts> PartsOf(const std::filesystem::path& checkpoint,
                                         const v1::JobSpec& spec);

@@ -152,8 +152,8 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   std::sort(manifest.mutable_files()->begin(), manifest.mutable_files()->end(),
             [](const v1::FileHash& a, const v1::FileHash& b) { return a.path() < b.path(); });
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "files.json", manifest));
-  // Which rows of its store belong to which step is of no use to another controller, and grows with
-  // the steps.
+  // Without the list of the store's rows by step, which is useless to another controller and grows
+  // with the steps.
   store::v1::JobRow saved = row;
   saved.clear_kept_steps();
   BATON_RETURN_IF_ERROR(WriteJson(temporary / "job.json", saved));

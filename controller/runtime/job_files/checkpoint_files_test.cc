@@ -160,7 +160,8 @@ TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
   EXPECT_FALSE(other.Commit(1, kIncarnation, SomeRow(1), {}).ok());  // never prepared
 }
 
-// A worker says what it wrote, and users write specs.
+// Neither the file names that a worker reports nor those in users' specs may lead out of the
+// folder.
 TEST_F(CheckpointFilesTest, NamesNothingOutsideOfIt) {
   Write(folder_.path("secret"), "12345");
   const CheckpointFiles files(folder_.path("job"), folder_.path());

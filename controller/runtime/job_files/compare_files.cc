@@ -50,7 +50,7 @@ const v1::FileHash* Named(const std::vector<v1::FileHash>& files, const std::str
   return found == files.end() ? nullptr : &*found;
 }
 
-// What is wrong with a side's file itself; "": it is what was saved.
+// The damage of a side's file; "": it is as it was saved.
 std::string Damage(const ComparedSide& side, const v1::FileHash& noted, const Reader& read) {
   if (read.failed()) return absl::StrCat(side.name, "'s file cannot be read to its end");
   if (read.Hash() == noted.xxh3()) return "";
@@ -58,7 +58,7 @@ std::string Damage(const ComparedSide& side, const v1::FileHash& noted, const Re
                       read.Hash(), ", and ", noted.xxh3(), " was noted when it was saved");
 }
 
-// Why a side has no such file; "": it has.
+// Why a side has no such file; "": it has one.
 std::string Missing(const ComparedSide& side, const v1::FileHash* noted, const std::string& path) {
   if (noted == nullptr) return absl::StrCat(side.name, " has no such file");
   std::error_code code;
@@ -66,7 +66,7 @@ std::string Missing(const ComparedSide& side, const v1::FileHash* noted, const s
   return absl::StrCat(side.name, "'s file is gone");
 }
 
-// Compares one file that both sides noted; the answer is what is wrong.
+// Compares one file that both sides noted; returns the problem, or "".
 absl::StatusOr<std::string> CompareOne(const ComparedSide& one, const ComparedSide& other,
                                        const std::string& path, Comparison* out,
                                        const std::function<bool()>& stop) {

@@ -1,4 +1,4 @@
-// Whether two checkpoints have the same bytes: both sides are read, whole.
+// Byte-by-byte comparison of two checkpoints: both sides are read completely.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FILES_COMPARE_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FILES_COMPARE_FILES_H_
 
@@ -13,7 +13,7 @@
 
 namespace baton::controller {
 
-/// One side of the comparison.
+/// A side of the comparison.
 struct ComparedSide {
   std::string name;                 ///< For people: "the job", "the replay".
   std::filesystem::path folder;     ///< The files lie here …
@@ -29,7 +29,7 @@ struct Comparison {
 };
 
 /// Compares the files of both sides, byte by byte, and each with its noted hash. Blocks for as long
-/// as reading takes. `stop`: asked now and then; true ends it with CANCELLED.
+/// as reading takes. `stop`: polled now and then; true ends it with CANCELLED.
 absl::StatusOr<Comparison> CompareFiles(const ComparedSide& one, const ComparedSide& other,
                                         const std::function<bool()>& stop = nullptr);
 

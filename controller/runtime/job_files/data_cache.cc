@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kManySlots = 1024;
 
-// Says which files these are, as they are now, and how they are read. "": one of them is no file.
+// A key of the files in their present state, and of how they are read. "": one of them is no file.
 std::string KeyOf(const std::vector<std::string>& paths, const DataSetOptions& options) {
   std::string key =
       absl::StrCat(options.needs_response, options.needs_pair, " ", options.max_memory_bytes);
@@ -79,7 +79,8 @@ absl::StatusOr<std::shared_ptr<const DataSet>> DataCache::Get(
   const std::shared_ptr<Slot> slot = SlotOf(key);
   absl::MutexLock lock(&slot->reading);
   if (std::shared_ptr<const DataSet> held = slot->set.lock(); held != nullptr) return held;
-  // Not less than the files have, as a rule; what they take is known once they were read.
+  // As a rule not less than the size of the files; their size in memory is known once they were
+  // read.
   const uint64_t expected = slot->bytes > 0 ? slot->bytes : BytesOf(paths);
   if (!books_->Take(expected, own)) return NoRoom(expected);
   auto set = std::make_unique<DataSet>(read());

@@ -1,7 +1,7 @@
-// One copy in memory of the data files that jobs read.
+// Cache of data files, with one copy in memory for all jobs that read them.
 //
 // Ten jobs that train on one file hold it once. All sets together have a bound: a job whose data
-// find no room waits until others end (the error says so), and holds none meanwhile.
+// find no room waits until other jobs end (the error says so), and holds no sets meanwhile.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FILES_DATA_CACHE_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FILES_DATA_CACHE_H_
 
@@ -27,20 +27,20 @@ class DataCache {
   /// `max_bytes`: of all sets together, in memory.
   explicit DataCache(uint64_t max_bytes) : books_(std::make_shared<Books>(max_bytes)) {}
 
-  /// What `read` makes of `paths` with `options`; or what it made before, if somebody holds that
-  /// and no file was changed since: another file, size or time of change. Blocks, also while
-  /// another caller reads the same. RESOURCE_EXHAUSTED: others hold so much that these find no
-  /// room; it says what for, "room for …". `own`: bytes of sets that the caller holds. Where nobody
-  /// else holds any, there is room.
+  /// The set that `read` makes of `paths` with `options`; or an earlier one, if somebody holds it
+  /// and no file has changed since (another file, size or time of change). Blocks, also while
+  /// another caller reads the same files. RESOURCE_EXHAUSTED: others hold so much that there is no
+  /// room; the message says for what, "room for …". `own`: bytes of sets that the caller holds.
+  /// There is always room if nobody else holds a set.
   absl::StatusOr<std::shared_ptr<const DataSet>> Get(const std::vector<std::string>& paths,
                                                      const DataSetOptions& options, uint64_t own,
                                                      const std::function<DataSet()>& read);
 
-  /// Of all sets that somebody holds, or is reading.
+  /// Bytes of all sets that somebody holds or is reading.
   uint64_t bytes() const { return books_->bytes(); }
 
  private:
-  // Of the bytes of all sets. Each set has a part in it, so it lives as long as they.
+  // The count of all sets' bytes. Each set shares it, so it lives as long as they.
   class Books {
    public:
     explicit Books(uint64_t max_bytes) : max_bytes_(max_bytes) {}
@@ -60,7 +60,7 @@ class DataCache {
     std::weak_ptr<const DataSet> set ABSL_GUARDED_BY(reading);
     uint64_t bytes ABSL_GUARDED_BY(reading) = 0;  // of the set, once it was read
 
-    // Whether a job has the set.
+    // True if a job has the set.
     bool held() {
       absl::MutexLock lock(&reading);
       return !set.expired();

@@ -70,7 +70,7 @@ TEST_F(DataCacheTest, AFileThatChangedIsReadAnew) {
   WriteFile("a", 11);
   EXPECT_EQ((*Get(cache, path))->examples.size(), 11u);
   EXPECT_EQ(before->examples.size(), 10u);
-  // Changed while it is read: the next one reads what is there by then.
+  // The file changes while it is read: the next call reads the new content.
   const std::string other = WriteFile("b", 5);
   const auto torn = *cache.Get({other}, {}, 0, [&] {
     DataSet read = ReadDataSet({other}, {});
@@ -79,7 +79,7 @@ TEST_F(DataCacheTest, AFileThatChangedIsReadAnew) {
   });
   EXPECT_EQ(torn->examples.size(), 5u);
   EXPECT_EQ((*Get(cache, other))->examples.size(), 6u);
-  // No file: its problem is nobody else's once there is one.
+  // A missing file: its problem is not cached, so it does not appear once the file exists.
   EXPECT_EQ((*Get(cache, folder_.path("none")))->problems.size(), 1u);
   WriteFile("none", 3);
   EXPECT_EQ((*Get(cache, folder_.path("none")))->examples.size(), 3u);
@@ -98,11 +98,11 @@ TEST_F(DataCacheTest, AllSetsTogetherHaveABound) {
                                      "memory: those of other jobs take ",
                                      held->memory_bytes, ", and all together may take ", bytes)));
   EXPECT_EQ(cache.bytes(), held->memory_bytes);
-  // What it takes is known from now on: another try reads nothing.
+  // The set's size is known from now on: another try reads nothing.
   EXPECT_EQ(reads_, 2);
   EXPECT_FALSE(Get(cache, large).ok());
   EXPECT_EQ(reads_, 2);
-  // What the caller itself holds is no reason to wait: nobody would ever drop it.
+  // A set that the caller itself holds is no reason to wait: it would never be dropped.
   EXPECT_TRUE(Get(cache, large, {}, /*own=*/held->memory_bytes).ok());
   held = nullptr;
   EXPECT_TRUE(Get(cache, large).ok());

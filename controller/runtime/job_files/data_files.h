@@ -21,7 +21,7 @@ namespace baton::controller {
 
 struct DataLimits {
   uint64_t bytes = std::numeric_limits<uint64_t>::max();  ///< Limit for one list of files.
-  /// Limit for what all lists of a job take in memory.
+  /// Limit for the memory of all lists of a job.
   uint64_t memory_bytes = std::numeric_limits<uint64_t>::max();
   StepLimits steps;  ///< Limits the size of an evaluation.
 };
@@ -33,16 +33,16 @@ std::vector<std::string> AbsolutePaths(
 /// Bytes of all files that `data` names. Opens no file.
 uint64_t DataBytes(const std::string& data_root, const v1::DataSpec& data);
 
-/// Reads `paths`, one list of a spec. The controller holds the data in memory; so if the files have
-/// more than `limits` allow together, it reads nothing and reports a problem; and it reads no more
-/// once the examples take too much. Blocks.
+/// Reads `paths`, one list of a spec. The controller holds the data in memory. So if the files
+/// together are larger than `limits` allow, it reads nothing and reports a problem; and it stops
+/// reading once the examples take too much memory. Blocks.
 DataSet ReadDataFiles(const std::vector<std::string>& paths, DataSetOptions options,
                       const DataLimits& limits);
 
 /// Counts the examples of `data`, which was read for the list `list` ("train_files", …).
 v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data);
 
-/// What is wrong with lists of a job that take `memory_bytes` together; "" if nothing is.
+/// The problem if the lists of a job take `memory_bytes` together; "" if there is none.
 std::string DataTooLarge(uint64_t memory_bytes, const DataLimits& limits);
 
 /// Takes all lists of `effective` from `cache`, which reads those that nobody holds; relative paths

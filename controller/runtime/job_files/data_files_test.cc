@@ -133,7 +133,7 @@ TEST_F(DataFilesTest, ExamplesAreBoundedInMemory) {
   DataLimits limits;
   limits.memory_bytes = 2 * list;
   EXPECT_THAT(ReadJobData(spec, folder_.path(), limits, false, &cache)->problems, IsEmpty());
-  // Others fill the bound; a job that held its data goes on all the same.
+  // Others fill the bound; a job that held its data still goes on.
   DataCache crowded(1);
   const auto others = *crowded.Get({folder_.path("val")}, {}, 0,
                                    [&] { return ReadDataSet({folder_.path("val")}, {}); });
@@ -149,7 +149,7 @@ TEST_F(DataFilesTest, ExamplesAreBoundedInMemory) {
               ::testing::Contains(HasSubstr(absl::StrCat("bytes in memory, at most ", list / 2))));
 }
 
-// What a job's watchers hear.
+// Records the events that a job's watchers get.
 class EndOfRunning : public EventSink {
  public:
   bool OnEvent(const v1::JobEvent& event) override {

@@ -22,8 +22,8 @@ class DiskFiles : public Files {
   using LimitsOf = std::function<DataLimits(const std::string& job)>;
 
   /// `marks` outlives the jobs; null: deaths of the controller are not counted. `limits_of` null:
-  /// data files have no limits. `bytes` hears which folders change, and outlives the jobs; null:
-  /// nobody does. `max_data_memory_bytes`: of the data of all jobs.
+  /// data files have no limits. `bytes` is told which folders change, and outlives the jobs; may be
+  /// null. `max_data_memory_bytes`: of the data of all jobs.
   DiskFiles(std::string data_root, RestoreMarks* marks, LimitsOf limits_of,
             uint64_t max_data_memory_bytes = std::numeric_limits<uint64_t>::max(),
             FolderBytes* bytes = nullptr);

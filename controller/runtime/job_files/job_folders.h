@@ -1,8 +1,8 @@
-// The folders of jobs, `<data root>/jobs/PROJECT/JOB`: how they are created and deleted.
+// The folders of jobs, `<data root>/jobs/PROJECT/JOB`: their creation and deletion.
 //
-// A job's folder is created as `jobs/PROJECT/.staging-UID`, a name that only one call uses. When
-// nothing can refuse the job any more, one rename gives it the job's name. A refused call removes
-// its own staging folder and nothing else.
+// A job's folder is created as `jobs/PROJECT/.staging-UID`, a name that only one call uses. Once
+// the job can no longer be refused, one rename gives the folder the job's name. A refused call
+// removes its own staging folder and nothing else.
 //
 // A folder is deleted only after its job's deletion is committed in the store. A crash between the
 // two must not leave a folder that blocks the name. So before the commit, the job's uid is written
@@ -26,8 +26,8 @@ namespace baton::controller {
 /// The folder of a job, by its full name: projects/P/jobs/J has `<data root>/jobs/P/J`.
 std::string JobFolderOf(const std::string& data_root, const std::string& job);
 
-/// What one CreateJob writes to disk. It writes nothing before `Stage` is called. Used by one
-/// thread.
+/// The files that one CreateJob writes to disk. It writes nothing before `Stage` is called. Used by
+/// one thread.
 class StagedFolder {
  public:
   /// `project_folder`: `<data root>/jobs/PROJECT`. `uid`: of the new job.
@@ -57,10 +57,9 @@ class StagedFolder {
 void Committed(const std::filesystem::path& folder);
 
 /// Call before the deletion of the job is committed: writes the job's uid into its folder, if it
-/// has one, and syncs it. If this fails (the disk may be full), the job can be deleted all the
-/// same.
+/// has one, and syncs it. If this fails (the disk may be full), the job can still be deleted.
 absl::Status MarkDeleted(const std::filesystem::path& folder, const std::string& uid);
-/// Whether MarkDeleted marked this folder for this uid.
+/// True if MarkDeleted marked this folder for this uid.
 bool IsMarkedDeleted(const std::filesystem::path& folder, const std::string& uid);
 /// Call after the deletion is committed: renames the folder to `jobs/PROJECT/.deleted-JOB`, which
 /// frees its name, and moves it to the trash (trash.h). The cost does not depend on what the folder

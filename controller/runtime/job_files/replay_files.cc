@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 constexpr size_t kBatchRowsAtOnce = 1;  // a row may have 900 MB
 constexpr char kReplayFile[] = "replay.json";
 constexpr char kComparedFolder[] = "compared";  // a copy of the source's checkpoint of to_step
-// They hold version numbers, which count the faults of a job too.
+// Files with version numbers, which also depend on the failures of a job.
 constexpr std::array<const char*, 3> kFilesOfVersions = {"trainer.json", "critic.json",
                                                          "cost_critic.json"};
 
@@ -236,7 +236,7 @@ absl::StatusOr<std::pair<ComparedSide, ComparedSide>> SidesOf(const v1::Replay& 
   return std::make_pair(std::move(source), std::move(saved));
 }
 
-// "": there is something to compare.
+// Why there is nothing to compare; "": there is something.
 std::string NothingToCompare(const v1::Replay& replay, const fs::path& folder) {
   std::error_code code;
   if (replay.expected().empty()) {
@@ -262,7 +262,7 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
   if (const absl::Status status = CheckReplayable(source.job); !status.ok()) {
     return MakeError(status.code(), "REPLAY_KIND", status.message());
   }
-  // A job that was set aside has the specs of its rows, whatever they are.
+  // A job that was set aside has the specs of its rows, which may be invalid.
   if (const std::string problem = ProblemOfSaved(source.job); !problem.empty()) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, "REPLAY_KIND",
@@ -369,7 +369,7 @@ absl::StatusOr<v1::Replay> ReadReplay(const fs::path& folder, const v1::Job& job
   } else if (IsTerminal(state) && !replay.compares()) {
     replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
   } else if (IsTerminal(state)) {
-    // An empty list is no equality.
+    // An empty list does not count as equality.
     const std::string nothing = Mutant("nothing-is-equal") ? "" : NothingToCompare(replay, folder);
     if (!nothing.empty()) {
       replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);

@@ -1,5 +1,6 @@
-// What a replay takes from the job that it repeats, its source (controller/spec/replay.h): rows of
-// batches, files of the experience log, a checkpoint, models. All functions may block.
+// Files and rows that a replay takes from its source, the job that it repeats
+// (controller/spec/replay.h): rows of batches, files of the experience log, a checkpoint, models.
+// All functions may block.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FILES_REPLAY_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FILES_REPLAY_FILES_H_
 
@@ -25,7 +26,7 @@ namespace baton::controller {
 struct ReplaySource {
   v1::Job job;  ///< With its specs and its dataflow.
   std::vector<v1::Checkpoint> checkpoints;
-  std::filesystem::path folder;  ///< Of the job.
+  std::filesystem::path folder;  ///< The job's folder.
 };
 
 struct ReplayPlan {
@@ -33,7 +34,7 @@ struct ReplayPlan {
   std::filesystem::path checkpoint;     ///< Of from_step; empty: it begins with the first weights.
   std::filesystem::path compared;       ///< The checkpoint of to_step; empty: it is not kept.
   std::map<int64_t, std::string> rows;  ///< Step -> BatchRow, as it is stored.
-  std::set<uint32_t> log_files;         ///< That the rows name.
+  std::set<uint32_t> log_files;         ///< Log files that the rows name.
   std::map<std::string, std::string> models;  ///< In the source's folder -> name in the replay's.
 };
 
@@ -44,10 +45,11 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
                                       const v1::CreateReplayRequest& request);
 inline constexpr uint64_t kMostReplayBytes = uint64_t{128} << 20;
 
-/// Copies the files into the replay's folder-to-be (links where they are the controller's own);
-/// `plan` names the copies then. The checkpoint that the replay is compared with is among them: its
-/// bytes are read for the verdict, and the source may delete it. UNAVAILABLE: the source deleted a
-/// file meanwhile. DATA_LOSS (REPLAY_NOT_KEPT): a checkpoint's file is missing or damaged.
+/// Copies the files into the replay's future folder (as links if they are the controller's own);
+/// `plan` then names the copies. The checkpoint that the replay is compared with is among them,
+/// because its bytes are read for the verdict and the source may delete it. UNAVAILABLE: the source
+/// deleted a file meanwhile. DATA_LOSS (REPLAY_NOT_KEPT): a checkpoint's file is missing or
+/// damaged.
 absl::Status LinkReplay(const ReplaySource& source, StagedFolder* staged, ReplayPlan* plan);
 
 /// The first row of the replay, after LinkReplay. `as`: its name, uid and create_time. `home`: the
@@ -58,11 +60,11 @@ absl::StatusOr<store::v1::JobRow> MakeReplayRow(const ReplaySource& source, cons
                                                 StagedFolder* staged);
 
 /// The replay in the folder of its job, with the verdict that follows from the job's state alone:
-/// PENDING where files are to be compared. DATA_LOSS: the folder holds no replay.
+/// PENDING if files must be compared. DATA_LOSS: the folder holds no replay.
 absl::StatusOr<v1::Replay> ReadReplay(const std::filesystem::path& folder, const v1::Job& job);
 
 /// The same with the verdict that follows from the files: reads the bytes of both checkpoints.
-/// `stop`: asked now and then; true ends it with CANCELLED.
+/// `stop`: polled now and then; true ends it with CANCELLED.
 absl::StatusOr<v1::Replay> JudgeReplay(const std::filesystem::path& folder, const v1::Job& job,
                                        const std::function<bool()>& stop);
 /// Bytes that JudgeReplay reads, and a text that changes when one of its files does.

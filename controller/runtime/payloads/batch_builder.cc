@@ -29,13 +29,13 @@ std::optional<double> ScoreOf(const TrajectoryInfo& info, const std::string& nam
 }
 
 uint64_t HashOf(const v1::Column& column) {
-  // The type and the name as well: a column is what its reader takes it for.
+  // The type and the name count too, because they decide how a reader understands the column.
   const uint64_t what = XXH3_64bits_withSeed(column.name().data(), column.name().size(),
                                              static_cast<uint64_t>(column.dtype()));
   return XXH3_64bits_withSeed(column.data().data(), column.data().size(), what);
 }
 
-// Hashes stand in this order.
+// Hashes are in this order.
 std::vector<const v1::Column*> ByName(const v1::Trajectory& from) {
   std::vector<const v1::Column*> columns;
   for (const v1::Column& column : from.columns()) columns.push_back(&column);
@@ -55,7 +55,7 @@ BuiltBatch Answer(const BuildBatch& ask) {
 
 }  // namespace
 
-// What stays of a payload once it was added.
+// The part of a payload that is kept once it was added.
 struct BatchBuilder::Taken {
   BatchEntry entry;
   std::vector<uint64_t> hashes;  // of its columns

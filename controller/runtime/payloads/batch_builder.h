@@ -1,4 +1,5 @@
-// Builds a training batch from responses and their scores: filters them and adds advantages.
+// Construction of a training batch from responses and their scores: filters them and adds
+// advantages.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_BATCH_BUILDER_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOADS_BATCH_BUILDER_H_
 
@@ -27,9 +28,9 @@ struct BuiltBatch {
 /// Payloads of responses, shared by the entries of a batch.
 using SharedPayloads = std::vector<std::shared_ptr<const v1::Trajectory>>;
 
-/// Builds the batch of `ask` from one payload after the other, so that no more than one of them
-/// must be in memory. It keeps of each what advantages are worked out from: its per-token columns
-/// of log-probs, values and advantages. Pure.
+/// Builds the batch of `ask` from one payload after the other, so that only one of them must be in
+/// memory. Of each it keeps the columns from which advantages are computed: per-token log-probs,
+/// values and advantages. Pure.
 ///
 /// Adds `advantages` (one number, or one per token) and, where critics learn, `returns` and
 /// `cost_returns`. If the actor made `old_log_prob`, the KL in the reward uses it as the policy,
@@ -41,8 +42,8 @@ class BatchBuilder {
   BatchBuilder(BatchBuilder&&);
   ~BatchBuilder();
 
-  /// The payload of the next one of `ask.trajectories`, with the columns of its score nodes.
-  /// `cached`: the same in memory; expired: it is in the experience log alone.
+  /// Adds the payload of the next one of `ask.trajectories`, with the columns of its score nodes.
+  /// `cached`: the same in memory; expired: it is only in the experience log.
   void Add(const v1::Trajectory& payload, std::weak_ptr<const PackedPayload> cached);
   /// Call once all payloads are added. The entries say where their payloads are in the experience
   /// log. An error names the response and the column.

@@ -105,7 +105,7 @@ TEST(BatchBuilderTest, BothCriticsGetWhatTheyLearnFrom) {
               HasSubstr("cost_values is missing"));
 }
 
-// Whatever a reader of a column would notice changes its hash, and nothing else does.
+// The hash of a column changes exactly when its reader would notice a difference.
 TEST(BatchBuilderTest, EachColumnOfTheBatchHasItsHash) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
   std::vector<v1::Trajectory> payloads(2);
@@ -131,7 +131,7 @@ TEST(BatchBuilderTest, EachColumnOfTheBatchHasItsHash) {
   EXPECT_NE(hashes()[0], first[0]) << "another column of the same numbers";
 }
 
-// In memory the columns of two scores stand in the order in which they were answered; read from the
+// In memory the columns of two scores are in the order in which they were answered; read from the
 // log, in the order of their nodes.
 TEST(BatchBuilderTest, TheHashesDoNotDependOnTheOrderOfTheColumns) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
@@ -175,8 +175,8 @@ TEST(BatchBuilderTest, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
   EXPECT_THAT(Read(batch->entries[0].Whole(), "rollout_log_prob"), ElementsAre(-9, -1));
 }
 
-// Of a response without a reward nothing is known: the others of its group are compared with each
-// other alone.
+// Nothing is known about a response without a reward: the others of its group are compared only
+// with each other.
 TEST(BatchBuilderTest, AGroupThatMissesAResponseIsComparedWithinItself) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
   BuildBatch ask;
@@ -230,7 +230,7 @@ void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step
   EXPECT_TRUE(Pretraining(data, std::make_shared<DataSet>(texts), step).AddSome(1000, batch));
 }
 
-// As many as are asked for are made at once, and all slices are the whole.
+// Each slice has as many as are asked for, and all slices together are the whole.
 TEST(AddPretraining, ComesInSlices) {
   v1::DataSpec data = TwoAStep();
   data.set_pretrain_batch_size(1000);

@@ -14,7 +14,7 @@
 namespace baton::controller {
 namespace {
 
-/// What the sign of a sequence is read from (workers/policy/sequences.h).
+/// The scores from which the sign of a sequence is read (workers/policy/sequences.h).
 constexpr const char* kHeaderScores[] = {"accuracy", "reward"};
 
 /// Elements of a column of 32-bit values; 0: there is none.
@@ -25,7 +25,7 @@ uint32_t ElementsOf(const v1::Trajectory& trajectory, absl::string_view name) {
   return 0;
 }
 
-/// Whether the segments say how long prompt and response are.
+/// True if the segments give the lengths of prompt and response.
 bool SegmentsTellLengths(const v1::Trajectory& payload) {
   uint32_t prompt = 0, end = 0;
   for (const v1::Segment& segment : payload.segments()) {
@@ -36,7 +36,7 @@ bool SegmentsTellLengths(const v1::Trajectory& payload) {
   return prompt == prompt_tokens && end == prompt_tokens + ElementsOf(payload, "tokens");
 }
 
-/// Those of the scores `from` that the sign of a sequence is read from.
+/// Adds the scores of `from` from which the sign of a sequence is read.
 void AddHeaderScores(const v1::Trajectory& from, v1::Trajectory* header) {
   for (const char* name : kHeaderScores) {
     const auto score = from.scores().find(name);

@@ -23,42 +23,43 @@ struct LoggedPayload {
   explicit LoggedPayload(const TrajectoryInfo& info);
 
   uint64_t id = 0;
-  uint64_t serial = 0;                   ///< Of the row that names them.
+  uint64_t serial = 0;                   ///< Serial of the row that names them.
   std::vector<PayloadLocation> records;  ///< The response; then the columns, by score node.
 };
 
 /// A trajectory of a batch.
 struct BatchEntry {
-  /// The payload, where the experience log does not have it: examples, pretraining texts. Null: it
-  /// is `logged`.
+  /// The payload, if the experience log does not have it: examples, pretraining texts. Null: it is
+  /// `logged`.
   std::shared_ptr<const v1::Trajectory> payload;
-  std::shared_ptr<const PackedPayload> added;  ///< What the batch gives it; null: nothing.
+  std::shared_ptr<const PackedPayload> added;  ///< Added by the batch; null: nothing.
   LoggedPayload logged;
   /// Names of its columns, sorted; as a rule all entries share them. Null: they are in `payload`.
   std::shared_ptr<const std::vector<std::string>> columns;
-  std::weak_ptr<const PackedPayload> cached;    ///< Of what is logged, while it is in memory.
-  std::shared_ptr<const PackedPayload> header;  ///< HeaderOf what is logged; null: none.
+  std::weak_ptr<const PackedPayload> cached;    ///< The logged payload, while in memory.
+  std::shared_ptr<const PackedPayload> header;  ///< HeaderOf the logged payload; null: none.
 
   /// The columns, scores and the step that the batch gives it.
   v1::Trajectory Added() const { return added == nullptr ? v1::Trajectory() : added->Unpack(); }
 
-  /// What `payload` is with what the batch adds.
+  /// `payload` with what the batch adds.
   v1::Trajectory Whole(v1::Trajectory payload) const;
   v1::Trajectory Whole() const { return Whole(*payload); }
-  /// As FetchBatchRequest.VIEW_HEADERS says. Nothing: the payload's segments do not say how many
-  /// tokens the columns have, as in payloads of early releases; the whole is sent then.
+  /// The header, as FetchBatchRequest.VIEW_HEADERS says. Nullopt: the payload's segments do not
+  /// give the number of the columns' tokens, as in payloads of early releases; then the whole is
+  /// sent.
   std::optional<v1::Trajectory> Header() const;
   /// Bytes in memory that only the batch has, without `columns`.
   uint64_t OwnBytes() const;
 };
 
-/// The header of a payload, without what the batch adds. Nothing: it has none.
+/// The header of a payload, without what the batch adds. Nullopt: it has none.
 std::optional<v1::Trajectory> HeaderOf(const v1::Trajectory& payload);
 
 /// In the order of the batch. Constant once it is built.
 using BatchEntries = std::vector<BatchEntry>;
 
-/// How a batch gets at payloads that are in the experience log alone.
+/// Access of a batch to payloads that are only in the experience log.
 struct BatchSource {
   /// Blocks. Called only within the work of `post`.
   std::function<absl::StatusOr<v1::Trajectory>(const LoggedPayload&)> read;
@@ -66,11 +67,11 @@ struct BatchSource {
   std::function<void(std::function<void()> work)> post;
 };
 
-/// What one FetchBatch asks for. It holds the batch and copies a trajectory when that is asked for.
-/// May be read by one thread at a time, whichever.
+/// The part of a batch that one FetchBatch asks for. It holds the batch and copies a trajectory
+/// when that is asked for. May be read by any thread, one at a time.
 class BatchPart {
  public:
-  /// Nothing.
+  /// An empty part.
   BatchPart() = default;
   /// OUT_OF_RANGE (BATCH_RANGE): the request names what the batch does not have, or rows that do
   /// not ascend, or rows and a range.

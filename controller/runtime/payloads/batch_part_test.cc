@@ -152,8 +152,8 @@ TEST(BatchPartTest, APayloadWithoutSegmentsHasNoHeader) {
   EXPECT_EQ(part->At(0)->columns_size(), 3) << "it comes whole";
 }
 
-// What the job's cache lets go is read from the experience log, and is the same. A header is not
-// read for.
+// A payload that the job's cache has dropped is read from the experience log, and is the same. A
+// header needs no read.
 TEST(BatchPartTest, WhatIsNotInMemoryIsReadFromTheLog) {
   BatchEntry entry = Sampled("a", 3);
   const v1::Trajectory logged = *entry.payload;

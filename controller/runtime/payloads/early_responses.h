@@ -1,8 +1,8 @@
-// What workers send of responses before a restarted controller has its trajectories again.
+// Responses received before recovery: before a restarted controller has restored its trajectories.
 //
-// A worker sends once what it has made so far, and its results until they are acknowledged; both
-// may come while the data files are still read. They wait here, within bounds: a worker may name as
-// many tasks as it likes before it is known which of them are wanted.
+// A worker sends the tokens so far once, and its results until they are acknowledged; both may come
+// while the data files are still being read. They wait here, within bounds, because a worker may
+// name any number of tasks before it is known which of them are wanted.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_EARLY_RESPONSES_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOADS_EARLY_RESPONSES_H_
 
@@ -21,8 +21,8 @@ namespace baton::controller {
 class EarlyResponses {
  public:
   struct Bounds {
-    size_t tokens = size_t{1} << 24;        ///< Of pieces: 200 MB with their log-probs.
-    size_t result_bytes = size_t{1} << 28;  ///< Of results, as their messages are counted.
+    size_t tokens = size_t{1} << 24;        ///< In pieces: 200 MB with their log-probs.
+    size_t result_bytes = size_t{1} << 28;  ///< In results, counted as message sizes.
   };
   struct Result {
     std::string worker;
@@ -36,10 +36,10 @@ class EarlyResponses {
 
   bool empty() const { return pieces_.empty() && results_.empty(); }
   /// The pieces of a task so far. The caller adds `more` tokens to them. Null: there is no room for
-  /// so many.
+  /// them.
   PartialResponse* RoomFor(const Task& task, size_t more);
-  /// Of copies of a result the newest counts. One that finds no room has failed with
-  /// RESOURCE_EXHAUSTED: its task is tried again once the trajectories stand.
+  /// Adds a result; the newest copy of a result counts. One that finds no room becomes a failure,
+  /// RESOURCE_EXHAUSTED: its task is tried again once the trajectories are restored.
   void Add(Result result);
 
   std::map<Task, PartialResponse> TakePieces();

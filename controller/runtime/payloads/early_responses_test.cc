@@ -57,7 +57,7 @@ TEST(EarlyResponsesTest, AResultThatFindsNoRoomHasFailed) {
   EarlyResponses early(bounds);
   early.Add({"w", RefOf(1), ResultOf(std::string(100, 'a'))});
   early.Add({"w", RefOf(2), ResultOf(std::string(300, 'b'))});
-  // The second result has no room. It stays, as a failure: its task is tried again.
+  // The second result has no room. It is kept as a failure, so its task is tried again.
   const std::vector<EarlyResponses::Result> results = early.TakeResults();
   ASSERT_THAT(results, SizeIs(2));
   EXPECT_THAT(TextsOf(results), ElementsAre(std::string(100, 'a'), ""));

@@ -10,7 +10,8 @@
 namespace baton::controller {
 namespace {
 
-// Of one piece of work on a disk: a payload has some ten times the bytes of its answer.
+// Bytes of answers in one piece of work on a disk; a payload has about ten times the bytes of its
+// answer.
 constexpr int64_t kPieceBytes = int64_t{256} << 10;
 constexpr int kPieceReads = 32;
 

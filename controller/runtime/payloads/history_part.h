@@ -1,4 +1,4 @@
-// What one FetchHistory gives: earlier responses, read from experience logs piece by piece.
+// The answer of one FetchHistory: earlier responses, read from experience logs piece by piece.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_HISTORY_PART_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOADS_HISTORY_PART_H_
 
@@ -16,33 +16,34 @@
 
 namespace baton::controller {
 
-/// The response in a payload; nothing: it has none whose tokens can be told.
+/// The response in a payload; nullopt: it has none whose tokens are known.
 std::optional<v1::EarlierResponse> ResponseIn(const v1::Trajectory& payload);
 
-/// Knows where responses stand, and has one chunk of them in memory at most. A response that cannot
-/// be read is left out. May be used by one thread at a time, whichever.
+/// Knows the places of responses, and has at most one chunk of them in memory. A response that
+/// cannot be read is left out. May be used by any thread, one at a time.
 class HistoryPart {
  public:
   static constexpr int64_t kMostBytes = int64_t{16} << 20;
 
-  /// Where the responses to one prompt stand, the newest first; those of the seed job come last.
+  /// The places of the responses to one prompt, the newest first; those of the seed job come last.
   struct Prompt {
     std::vector<SaidBefore> own, of_seed;
     size_t size() const { return own.size() + of_seed.size(); }
   };
 
-  /// Answers about `max_bytes`, at least one response if any can be read; each prompt has an equal
-  /// share of what those before it left. 0 and more than kMostBytes: kMostBytes. `own` and `seed`
-  /// read the logs of the job and of its seed job; `place` is kept as long as this lives.
+  /// Gives about `max_bytes`, and at least one response if any can be read; each prompt gets an
+  /// equal share of the bytes that the earlier ones left. 0 and more than kMostBytes: kMostBytes.
+  /// `own` and `seed` read the logs of the job and of its seed job; `place` is kept as long as this
+  /// lives.
   HistoryPart(std::vector<Prompt> prompts, int64_t max_bytes, BatchSource own, BatchSource seed,
               std::shared_ptr<void> place = nullptr);
 
   /// True: nothing is left.
   bool done() const { return prompt_ == prompts_.size(); }
-  /// Fills in the next responses: few, so that what else waits for the log does not wait long, and
+  /// Fills in the next responses: few, so that other work on the log does not wait long, and
   /// perhaps none. Call it within the work of Post, until done().
   void Next(v1::FetchHistoryResponse* chunk);
-  /// Runs work that may block, beside what reads and writes the log that comes next.
+  /// Runs work that may block, on the strand of the log that is read next.
   void Post(std::function<void()> work) const;
 
  private:
@@ -51,7 +52,7 @@ class HistoryPart {
     bool of_seed;
   };
   Place Here() const;
-  /// To the next response that there is room for.
+  /// Advances to the next response that there is room for.
   void Advance(int64_t bytes);
   void ToPrompt(size_t prompt);
 

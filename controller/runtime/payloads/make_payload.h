@@ -1,4 +1,4 @@
-// The payload that a trajectory begins with: what its prompt says.
+// The payload that a trajectory begins with: its prompt.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_MAKE_PAYLOAD_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOADS_MAKE_PAYLOAD_H_
 
@@ -11,9 +11,9 @@ namespace baton::controller {
 /// The example of the trajectory's prompt, in the data set of its purpose; null: there is none.
 const Example* FindExample(const TrajectoryInfo& info, const DataSet* train, const DataSet* val);
 
-/// Without a response. `example` may be null. Pure.
+/// A payload without a response. `example` may be null. Pure.
 v1::Trajectory MakePayload(const TrajectoryInfo& info, const Example* example);
-/// Of a trajectory that is born with its response, or with two.
+/// The payload of a trajectory that begins with its response, or with two.
 v1::Trajectory MakeExample(const TrajectoryInfo& info, const Example* example);
 
 }  // namespace baton::controller

@@ -46,7 +46,7 @@ void PartialResponse::DraftFrom(const v1::Trajectory& earlier) {
 }
 
 void PartialResponse::BecomeDraft() {
-  // An older draft goes on where the tokens have accepted all of theirs.
+  // An older draft continues the tokens if they have accepted all of it so far.
   const bool within =
       tokens.size() < draft.size() && std::equal(tokens.begin(), tokens.end(), draft.begin());
   if (!within) draft = std::move(tokens);

@@ -1,4 +1,4 @@
-// The tokens that are known of a generation that runs, and those that older weights drew for it.
+// The known tokens of a running generation, and the tokens that older weights drew for it.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_PARTIAL_RESPONSE_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOADS_PARTIAL_RESPONSE_H_
 
@@ -15,16 +15,16 @@ struct PartialResponse {
   std::vector<float> log_probs;
   std::vector<float> sampling_log_probs;  ///< Empty: equal to log_probs.
 
-  std::vector<int32_t> draft;  ///< Of other weights.
+  std::vector<int32_t> draft;  ///< Tokens from other weights.
 
   void Append(const v1::Progress& progress);
-  /// Takes all that is known from the columns of the result of a generation that was stopped.
+  /// Takes all tokens from the columns of a stopped generation's result.
   void TakeAll(const v1::TaskResult& result);
-  /// The tokens of an earlier response to the same draw are a draft.
+  /// Uses the tokens of an earlier response to the same prompt index as a draft.
   void DraftFrom(const v1::Trajectory& earlier);
   /// Other weights go on: the tokens are a draft for them.
   void BecomeDraft();
-  /// Sets what the generation goes on with: its own tokens, and what is left of the draft.
+  /// Sets the tokens that the generation continues: its own, and the rest of the draft.
   void Fill(v1::Generate* generate) const;
 };
 

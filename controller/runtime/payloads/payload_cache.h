@@ -1,13 +1,13 @@
-// The payloads of trajectories that the controller has in memory, counted in bytes.
+// Cache of trajectories' payloads in memory, counted in bytes.
 //
-// The experience log is the home of a payload. While there is room, a payload stays in memory as
-// well, because scores and the batch read it soon; the one that was used longest ago goes first.
-// What the log has not taken yet cannot go: while that alone is more than a budget, the job begins
-// no new generation (PayloadsWait in controller/core/job/events.h).
+// Payloads are kept in the experience log. While there is room, a payload stays in memory as well,
+// because scores and the batch read it soon; the least recently used one goes first. Payloads that
+// the log has not taken yet must stay: while these alone are more than a budget, the job begins no
+// new generation (PayloadsWait in controller/core/job/events.h).
 //
 // There are two budgets: one for each job, and one for all jobs of the controller (PayloadBudget).
-// A payload is kept packed (packed_payload.h), so its serialised size is what it takes in memory as
-// well as in the log, and that is what counts.
+// A payload is kept packed (packed_payload.h), so it takes its serialised size in memory as in the
+// log, and this size is counted.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_PAYLOAD_CACHE_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOADS_PAYLOAD_CACHE_H_
 
@@ -23,7 +23,7 @@
 
 namespace baton::controller {
 
-/// The budgets where no option says another: of a controller, and of a job.
+/// The default budgets of a controller and of a job.
 inline constexpr uint64_t kPayloadBytes = uint64_t{8} << 30;
 inline constexpr uint64_t kJobPayloadBytes = uint64_t{4} << 30;
 
@@ -33,11 +33,11 @@ class PayloadBudget {
  public:
   explicit PayloadBudget(uint64_t limit) : limit_(limit) {}
   uint64_t limit() const { return limit_; }
-  /// Payloads that the log has as well.
+  /// Bytes of payloads that the log has as well.
   uint64_t cached() const { return cached_; }
-  /// Payloads that the log does not have yet.
+  /// Bytes of payloads that the log does not have yet.
   uint64_t unwritten() const { return unwritten_; }
-  /// What batches that can be fetched add to payloads.
+  /// Bytes that fetchable batches add to payloads.
   uint64_t batches() const { return batches_; }
 
  private:
@@ -59,9 +59,10 @@ class PayloadCache {
   ~PayloadCache();
   PayloadCache(const PayloadCache&) = delete;
 
-  /// Null: the log alone has it, or nobody.
+  /// Null: the payload is only in the log, or nowhere.
   Payload Find(uint64_t trajectory);
-  /// The log has it: keeps it while there is room, in place of one that it kept before.
+  /// Keeps a payload that the log has, while there is room; replaces an earlier one of the
+  /// trajectory.
   void Put(uint64_t trajectory, Payload payload);
   void Erase(uint64_t trajectory);
   void Clear();
@@ -70,13 +71,13 @@ class PayloadCache {
     for (const auto& [id, kept] : by_id_) ids->push_back(id);
   }
 
-  /// A write of so many bytes begins; it ended.
+  /// A write of `bytes` bytes begins; it ended.
   void BeginWrite(uint64_t bytes);
   void EndWrite(uint64_t bytes);
-  /// The batch that can be fetched has so many bytes beside the payloads in the log.
+  /// Sets the bytes that the fetchable batch has beside the payloads in the log.
   void SetBatch(uint64_t bytes);
 
-  /// Bytes that wait for the log are more than a budget.
+  /// True if the bytes that wait for the log are more than a budget.
   bool Full() const { return FullOfJob() || budget_->unwritten_ > budget_->limit_; }
   bool FullOfJob() const { return unwritten_ > limit_; }
   uint64_t cached() const { return cached_; }
@@ -93,7 +94,7 @@ class PayloadCache {
   using Order = std::list<Kept>;
 
   void Remove(Order::iterator kept);
-  /// Lets payloads go until the rest has room.
+  /// Drops payloads until the rest has room.
   void MakeRoom();
 
   const std::shared_ptr<PayloadBudget> budget_;

@@ -11,7 +11,7 @@
 namespace baton::controller {
 namespace {
 
-// A payload of exactly so many bytes: a tag, a length of one byte, and the text.
+// A payload of exactly `bytes` bytes: a tag, a length of one byte, and the text.
 PayloadCache::Payload OfBytes(uint64_t bytes) {
   v1::Trajectory payload;
   payload.set_response_text(std::string(bytes - 2, 'x'));

@@ -38,7 +38,7 @@ std::vector<std::string> NamesOf(const BuiltBatch& built, uint64_t response) {
   return names;
 }
 
-// Those of `a` that `b` lacks.
+// The hashes of `a` that `b` lacks.
 Hashes Without(const Hashes& a, Hashes b) {
   Hashes out;
   for (const uint64_t hash : a) {

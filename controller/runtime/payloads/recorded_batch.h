@@ -15,8 +15,8 @@
 
 namespace baton::controller {
 
-/// The row of the batch of `step`; nothing: there is none. DATA_LOSS: it cannot be read, or it is
-/// of another step. Other errors are the store's. Blocks.
+/// The row of the batch of `step`; nullopt: there is none. DATA_LOSS: it cannot be read, or belongs
+/// to another step. Other errors are the store's. Blocks.
 absl::StatusOr<std::optional<store::v1::BatchRow>> ReadBatchRow(store::Store& store,
                                                                 const std::string& job,
                                                                 int64_t step);

@@ -73,7 +73,7 @@ TEST(ScoreInputsTest, MethodsThatReadTokensGetNoTexts) {
 TEST(ScoreInputsTest, AMethodOfAUsersOwnGetsAllOfTheRest) {
   v1::Trajectory expected = Payload();
   const google::protobuf::Reflection& fields = *expected.GetReflection();
-  // What other nodes make, and what only an ended step gives.
+  // Outputs of other nodes, and fields that are set only once the step has ended.
   const std::set<std::string> absent = {"scores", "error", "step", "infra_failed"};
   for (int i = 0; i < expected.GetDescriptor()->field_count(); ++i) {
     const auto* field = expected.GetDescriptor()->field(i);

@@ -13,10 +13,10 @@
 namespace baton::controller {
 namespace {
 
-// What the spec and the core let a batch have, the store takes.
+// The store takes every batch row that the spec and the core allow.
 static_assert(kMaxBatchRowBytes < static_cast<int64_t>(store::kMaxRowBytes));
 
-// One write, however far the numbers of a damaged row lie apart.
+// A single write, however far the numbers of a damaged row lie apart.
 store::Write RangeWrite(const char* table, const std::string& job, uint64_t begin, uint64_t end) {
   store::Write write{table, NumberKey(job, begin), std::nullopt};
   write.end = NumberKey(job, end);

@@ -12,7 +12,7 @@
 
 namespace baton::controller {
 
-/// How much of a job's history is kept (retention.h).
+/// Limits of a job's kept history (retention.h).
 struct KeptRows {
   int64_t events = 0;   ///< The newest so many.
   int64_t logs = 0;     ///< The newest so many; a long one counts as several (LogUnits).
@@ -27,12 +27,12 @@ struct TurnRows {
 /// The writes for the `effects` that an event had on `core`.
 TurnRows RowsOfTurn(const JobCore& core, const Effects& effects, const KeptRows& kept);
 
-/// Of a turn with a row that the store will never take: leaves the other rows, and the effects that
-/// give something back or tell watchers. The job fails, so nothing else may leave.
+/// For a turn with a row that the store will never take: keeps the other rows, and the effects that
+/// give something back or tell watchers. The job fails, so no other effect may leave.
 void LeaveOutRefused(const store::Store& store, Effects* effects,
                      std::vector<store::Write>* writes);
 
-/// As how many lines a line of a log counts: one for each kLogUnitBytes of its text.
+/// The number of lines that a log line counts as: one for each kLogUnitBytes of its text.
 int64_t LogUnits(const std::string& message);
 
 /// The writes for a line of the job's log. Its sequence number is the last of as many as its units.

@@ -53,7 +53,7 @@ TEST(JobRowsTest, ABatchHasARowUntilItIsDropped) {
       << "what was trained on stays known";
 }
 
-// A turn is as long as what it deletes, not as the numbers say.
+// The cost of a turn depends on the rows that it deletes, not on the range of their numbers.
 TEST(JobRowsTest, ManyRowsAreDroppedByOneWrite) {
   const JobCore core = EvaluatedEveryFiveSteps();
   const TurnRows rows = RowsOfTurn(
@@ -87,10 +87,10 @@ TEST(JobRowsTest, OldMetricsAreThinnedAndEvaluationsCountByThemselves) {
     apply({step, {{"actor/lr", 1}}});
     if (step % 5 == 0) apply({step, {{"val/accuracy", 1}}});
   }
-  // 57 to 60 all; of 53 to 56 every 2nd; of 45 to 52 every 4th, of 29 to 44 every 8th, of the rest
-  // every 16th.
+  // All of 57 to 60; every 2nd of 53 to 56, every 4th of 45 to 52, every 8th of 29 to 44, every
+  // 16th of the rest.
   EXPECT_THAT(left["/step"], ::testing::ElementsAre(16, 32, 40, 48, 52, 54, 56, 57, 58, 59, 60));
-  // Of evaluations 1 to 12: 9 to 12 all, of 5 to 8 every 2nd, of 1 to 4 every 4th.
+  // Evaluations 1 to 12: all of 9 to 12, every 2nd of 5 to 8, every 4th of 1 to 4.
   EXPECT_THAT(left["/val"], ::testing::ElementsAre(20, 30, 40, 45, 50, 55, 60));
 }
 
@@ -142,7 +142,7 @@ TEST(JobRowsTest, ALongLineCountsAsSeveral) {
       write.value.has_value() ? (void)lines.insert(write.key) : (void)lines.erase(write.key);
     }
   }
-  // Of the numbers 281 to 300 those that are a line's: the last of its three.
+  // Each line's number is the last of its three; here those in 281 to 300.
   EXPECT_EQ(lines.size(), 7u);
   EXPECT_EQ(*lines.begin(), NumberKey(kLongJob, 282));
 }
@@ -163,7 +163,7 @@ TEST(JobRowsTest, WhatATurnWritesDoesNotGrowWithTheCheckpoints) {
   const auto turn = written(row, PutJob{});
   ASSERT_EQ(turn.size(), 1u);
   EXPECT_EQ(turn[0].value->size(), size);
-  // Each is written once, and taken away once.
+  // Each row is written once, and deleted once.
   const std::string key = NumberKey(kLongJob, 7);
   const auto put = written(row, PutCheckpoint{row.checkpoints(6)});
   ASSERT_EQ(put.size(), 1u);

@@ -43,7 +43,8 @@ absl::StatusOr<std::unique_ptr<RestoreMarks>> RestoreMarks::Open(const std::stri
     job.resize(std::strlen(job.c_str()));
     if (!job.empty() && std::find(left.begin(), left.end(), job) == left.end()) left.push_back(job);
   }
-  // Written and not only made longer: the disk has room for all of it then, and a mark needs none.
+  // Zeros are written, instead of only extending the file, so that the disk has room for all of it
+  // and a later mark needs none.
   const std::string zeros(kFileBytes, '\0');
   if (::pwrite(fd, zeros.data(), zeros.size(), 0) != static_cast<ssize_t>(zeros.size())) {
     return error();

@@ -1,6 +1,6 @@
-// Records for which jobs the process works at this moment, in a file that outlives it. If the
-// process dies, the next one knows under whose work it died: a restoration, a turn, the making of a
-// batch.
+// Marks of the jobs that the process works for at this moment, in a file that outlives it. If the
+// process dies, the next one knows for which jobs it was working: a restoration, a turn, the
+// construction of a batch.
 #ifndef BATON_CONTROLLER_RUNTIME_ROWS_RESTORE_MARKS_H_
 #define BATON_CONTROLLER_RUNTIME_ROWS_RESTORE_MARKS_H_
 
@@ -15,7 +15,7 @@
 
 namespace baton::controller {
 
-/// Thread-safe. A mark costs a copy of the job's name into memory that is the file's; every turn of
+/// Thread-safe. A mark costs a copy of the job's name into mapped memory of the file; every turn of
 /// every job has one. It survives the death of the process, whatever the cause. A power cut may
 /// lose it; that is right, because a power cut is no fault of the job.
 class RestoreMarks {

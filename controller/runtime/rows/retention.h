@@ -1,4 +1,5 @@
-// Decides which rows of a job are deleted in favour of newer ones (rules: docs/formats/store.md).
+// Retention: which rows of a job are deleted in favour of newer ones (rules:
+// docs/formats/store.md).
 #ifndef BATON_CONTROLLER_RUNTIME_ROWS_RETENTION_H_
 #define BATON_CONTROLLER_RUNTIME_ROWS_RETENTION_H_
 

@@ -20,7 +20,7 @@ TEST(RetentionTest, TheNewestStayAndOlderOnesGoAHundredthAtATime) {
   }
 }
 
-// The rule as it is documented, asked of each number.
+// The rule as it is documented, applied to each number.
 bool Stays(int64_t number, int64_t newest, int64_t kept) {
   int64_t every = 1;
   for (int64_t distance = kept; newest - number >= distance; distance *= 2) every *= 2;

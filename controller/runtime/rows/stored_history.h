@@ -1,6 +1,6 @@
-// Which rows of the store are responses to which prompt: of a job that another job begins with
-// (spec.rollout.speculation.seed_from), and of a restored job, whose core reads the rows of the
-// step in progress alone.
+// Index of a job's rows in the store by the prompt that they respond to: for a seed job
+// (spec.rollout.speculation.seed_from), and for a restored job, whose core reads only the rows of
+// the step in progress.
 #ifndef BATON_CONTROLLER_RUNTIME_ROWS_STORED_HISTORY_H_
 #define BATON_CONTROLLER_RUNTIME_ROWS_STORED_HISTORY_H_
 
@@ -29,7 +29,7 @@ class StoredHistory {
 
   /// False: all rows are read. A row that is damaged is left out. Blocks.
   absl::StatusOr<bool> ReadMore(store::Store& store);
-  /// What was read. The last call.
+  /// The rows that were read. The last call.
   PromptHistory Take();
 
  private:

@@ -20,11 +20,11 @@ absl::Status Damaged(const std::string& name, absl::string_view why) {
 absl::Status ReadTrajectories(store::Store& store, const std::string& name, StoredJob* job) {
   const auto& steps = job->row.kept_steps();
   const v1::Job::State state = job->row.job().state();
-  // What is open waits for the job while it pauses.
+  // Open groups wait for the job while it is paused.
   const bool waits = !IsTerminal(state) && job->row.oldest_serial() != 0;
   if (!(IsActive(state) || waits) || steps.empty()) return absl::OkStatus();
   uint64_t first = steps[steps.size() - 1].first_serial();
-  // What a job works with may be older than its step.
+  // The job's work may be older than its step.
   if (const uint64_t oldest = job->row.oldest_serial(); oldest != 0)
     first = std::min(first, oldest);
   BATON_ASSIGN_OR_RETURN(const auto rows, store.Scan(kTrajectoryTable, NumberRange(name, first)));
@@ -48,7 +48,7 @@ absl::Status ReadNextLogSequence(store::Store& store, const std::string& name, S
 }  // namespace
 
 absl::Status ReadSpec(store::Store& store, const std::string& name, v1::Job* job) {
-  // Only their own row says them.
+  // These fields are only in their own row.
   job->clear_spec();
   job->clear_effective_spec();
   job->clear_dataflow();

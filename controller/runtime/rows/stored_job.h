@@ -1,4 +1,4 @@
-// A job as it is in the store: read when a controller starts, before the job goes on.
+// A job as stored: read when a controller starts, before the job goes on.
 #ifndef BATON_CONTROLLER_RUNTIME_ROWS_STORED_JOB_H_
 #define BATON_CONTROLLER_RUNTIME_ROWS_STORED_JOB_H_
 

@@ -52,10 +52,10 @@ inline store::ScanOptions NumberRange(absl::string_view job, uint64_t begin, uin
   return options;
 }
 
-/// Whether the writes of a job's turn must survive a power cut. Most turns write only a trajectory;
-/// after a power cut it is generated or scored again. Everything else that a turn makes visible
-/// (commands, revisions, deleted files) must never be taken back, so these writes and all earlier
-/// ones are synced.
+/// Durability of the writes of a job's turn, which may have to survive a power cut. Most turns
+/// write only a trajectory; after a power cut it is generated or scored again. Everything else that
+/// a turn makes visible (commands, revisions, deleted files) must never be taken back, so these
+/// writes and all earlier ones are synced.
 inline store::Durability DurabilityOf(const std::vector<store::Write>& writes) {
   const bool mendable = std::all_of(writes.begin(), writes.end(), [](const store::Write& write) {
     return write.table == kTrajectoryTable && write.value.has_value();

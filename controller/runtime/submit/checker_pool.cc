@@ -16,7 +16,7 @@ namespace {
 
 constexpr absl::Duration kComeAgain = absl::Seconds(10);
 
-// How often waiting checks are asked whether their callers have left.
+// The interval at which the pool looks for waiting checks whose callers have left.
 constexpr absl::Duration kAskWaiting = absl::Milliseconds(500);
 
 bool IsGone(const CallerGone& gone) { return gone != nullptr && gone(); }
@@ -42,7 +42,7 @@ void CheckerPool::Stop() {
   }
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
-  // What these hold is released after the lock.
+  // Objects that are released after the lock.
   std::vector<std::unique_ptr<Waiting>> dropped;
   std::vector<Idle> ended;
   absl::MutexLock lock(&mu_);

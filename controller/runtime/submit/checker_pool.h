@@ -24,7 +24,7 @@ class CheckerPool {
  public:
   struct Options {
     std::string program;  ///< Empty: Post is never called.
-    /// At most so many at once. A project may use fewer than half of them, and at least one.
+    /// The most processes at once. A project may use fewer than half of them, but at least one.
     int processes = 5;
     /// `limit` bounds one check once it has a process; `queue_limit` bounds its wait before. Their
     /// sum is less than a client's deadline for the call (10 minutes).
@@ -40,7 +40,8 @@ class CheckerPool {
   /// CheckerProcess::Check. Errors of the pool: RESOURCE_EXHAUSTED (CHECKS_WAITING): no process was
   /// free within `queue_limit`. CANCELLED: `gone` answered true, so the check was not begun or was
   /// ended. Drops `done` after Stop. `begin` may be null. The same thread calls it when a process
-  /// takes the request, and it may complete the request: so a waiting request reserves nothing.
+  /// takes the request. It may complete the request, so a waiting request need not reserve
+  /// anything.
   using Begin = std::function<void(CheckerProcess::Request*)>;
   void Post(const std::string& project, CheckerProcess::Request request, Begin begin,
             CallerGone gone, Callback<v1::ValidateJobResponse> done);

@@ -136,7 +136,7 @@ TEST_F(CheckerPoolTest, SlowChecksOfTwoProjectsDelayNoThirdOne) {
   folder_.Write("go", "");
 }
 
-// A slow check holds the only process for longer than others may wait, and is not ended by that.
+// A slow check holds the only process for longer than others may wait, but is not ended.
 TEST_F(CheckerPoolTest, WhatWaitsForTooLongIsRefusedWithTheCause) {
   options_.processes = 1;
   options_.queue_limit = absl::Milliseconds(100);

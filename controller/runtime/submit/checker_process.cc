@@ -56,7 +56,8 @@ void CheckerProcess::End() {
 }
 
 absl::Status CheckerProcess::Start() {
-  // A process that died since its last answer (memory was short) did not die of this request.
+  // A process that died since its last answer (memory was short) did not die because of this
+  // request.
   if (running() && !process_->WaitFor(absl::ZeroDuration()).has_value()) return absl::OkStatus();
   End();
   int ends[2] = {-1, -1};

@@ -20,7 +20,7 @@
 
 namespace baton::controller {
 
-/// One process of `program check`, which answers one request after another
+/// A process of `program check`, which answers one request after another
 /// (sdk/base/check_protocol.h). The first Check starts it, and so does the first Check after its
 /// end. Used by one thread at a time. The process dies with the thread that started it.
 class CheckerProcess {

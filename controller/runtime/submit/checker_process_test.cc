@@ -29,7 +29,7 @@ using ::testing::Not;
 class CheckerProcessTest : public ::testing::Test {
  protected:
   CheckerProcessTest() { answer_.add_violations()->set_field("spec.model"); }
-  // From here on the program does as `script` says.
+  // From here on the program runs `script`.
   void Use(const std::string& script) {
     process_ = std::make_unique<CheckerProcess>(WriteChecker(folder_.path(), script, answer_));
   }
@@ -137,7 +137,7 @@ TEST_F(CheckerProcessTest, AMachineThatIsShortIsNoFaultOfTheRequest) {
   EXPECT_THAT(Message(answer), HasSubstr("no processes"));
 }
 
-// So that nothing of it is left to process 1.
+// So that no child is left to process 1.
 TEST_F(CheckerProcessTest, ItHasAMomentToReapWhatItStarted) {
   Use("trap 'kill $!; wait; touch reaped; exit 0' TERM\nsleep 600 & echo $! > pid; wait");
   stop_file_ = "pid";
@@ -172,7 +172,7 @@ TEST_F(CheckerProcessTest, AProgramIsKilledWithWhatItStarted) {
   EXPECT_FALSE(process_->running());
   const std::string pid = folder_.Read("pid");
   ASSERT_FALSE(pid.empty());
-  // The system may still be at it.
+  // The system may still be ending the process.
   while (::kill(std::stoi(pid), 0) == 0 && absl::Now() < start + absl::Seconds(60)) {
     if (std::ifstream stat("/proc/" + std::to_string(std::stoi(pid)) + "/stat"); stat) {
       std::string number, name, state;

@@ -46,7 +46,8 @@ std::vector<std::string> FilesBelow(const std::string& folder) {
   return out;
 }
 
-// Whether the checking program changed the list, and not only counts what it did not check.
+// True if the checking program changed the list, and did not only count the examples that it left
+// unchecked.
 bool IsFiltered(const v1::DataFilesSummary& counted) {
   return counted.overlong_prompts() > 0 && counted.unchecked_lines() == 0;
 }
@@ -162,7 +163,7 @@ absl::StatusOr<std::vector<v1::FieldViolation>> ContentsCheck::Judge(
     return Unfiltered(*call->of.effective, status.message());
   }
   if (absl::IsDeadlineExceeded(status)) {
-    // What holds a check would hold the workers of the job.
+    // Whatever delays the check would also delay the workers of the job.
     return std::vector<v1::FieldViolation>{Violation(
         "spec.model",
         absl::StrCat("the check of models and data ", status.message(),

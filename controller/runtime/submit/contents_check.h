@@ -1,4 +1,4 @@
-// Finds at submit what workers would refuse of a spec's models and data.
+// Check at submit for problems of a spec's models and data that workers would find later.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_CONTENTS_CHECK_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_CONTENTS_CHECK_H_
 
@@ -34,7 +34,7 @@ class ContentsCheck {
   ContentsCheck(Options options, Uploads* uploads, DataReaders* readers);
 
   struct Asked {
-    v1::JobSpec* effective = nullptr;  ///< Its data files may be replaced, see `keeps`.
+    v1::JobSpec* effective = nullptr;  ///< Its data files may be replaced (see `keeps`).
     DataSummaries* data_files = nullptr;
     std::string project;
     /// Data files that the program filtered become uploads of the project, and `effective` then

@@ -32,7 +32,7 @@ struct ControllerOptions {
   std::string relay_key;
   StepLimits step_limits;                       ///< For projects without limits of their own.
   uint64_t max_data_bytes = uint64_t{8} << 30;  ///< Limit for one list of files of a spec.
-  /// What the data of all jobs take in memory; and of one job, for it could never begin else.
+  /// Limit for the data of all jobs in memory; also for one job, which otherwise could never begin.
   uint64_t max_data_memory_bytes = uint64_t{16} << 30;
   /// Payloads in memory, of all jobs and of one job; the others are in the experience log alone
   /// (payload_cache.h).
@@ -42,7 +42,8 @@ struct ControllerOptions {
   int64_t max_upload_bytes = int64_t{64} << 30;
   /// Limit of jobs that have ended, for a project without its own limit; 0: no limit.
   int64_t max_ended_jobs = 10'000;
-  /// Of the folders of a project's jobs, when a job is made from a checkpoint; 0: no limit.
+  /// Limit for the folders of a project's jobs, checked when a job is made from a checkpoint; 0: no
+  /// limit.
   int64_t max_job_bytes = 0;
   /// Uploads that no job names are removed at this age, and searched for at this interval.
   absl::Duration unnamed_uploads_kept = absl::Hours(24);

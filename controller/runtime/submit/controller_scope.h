@@ -1,4 +1,4 @@
-// What the parts of a controller share: its options, its store, its jobs and its threads.
+// The shared state of a controller's parts: its options, its store, its jobs and its threads.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_CONTROLLER_SCOPE_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_CONTROLLER_SCOPE_H_
 
@@ -46,8 +46,8 @@ struct ControllerScope {
   using Then = std::function<void(const std::shared_ptr<JobRuntime>&)>;
   void FindJob(const std::string& name, std::function<void(const absl::Status&)> refused,
                Then then) const;
-  /// Answers with the job of that full name, once what it has done so far is committed. May block
-  /// on the store.
+  /// Answers with the job of that full name, once its changes so far are committed. May block on
+  /// the store.
   void DescribeJob(const std::string& name, const Callback<v1::Job>& done) const;
 
   ControllerOptions options;
@@ -59,13 +59,13 @@ struct ControllerScope {
   std::unique_ptr<DiskFiles> files;
   RuntimeContext context;
 
-  JobTable jobs;  ///< Those that run, and few others.
+  JobTable jobs;  ///< Running jobs, and few others.
   std::unique_ptr<EndedJobs> ended;
   Gate gate;
   boost::asio::thread_pool cluster_thread{1};  ///< Separate: heartbeats do not wait for jobs.
   boost::asio::thread_pool disk;
-  AsioExecutors executors;   ///< Of jobs.
-  DataReaders data_readers;  ///< Of submissions; separate, so that jobs do not wait for them.
+  AsioExecutors executors;   ///< For jobs.
+  DataReaders data_readers;  ///< For submissions; separate, so that jobs do not wait for them.
   boost::asio::thread_pool remover{1};
   boost::asio::strand<boost::asio::thread_pool::executor_type> admission;  ///< On `disk`.
   std::unique_ptr<ClusterRuntime> cluster;                                 ///< On `cluster_thread`.

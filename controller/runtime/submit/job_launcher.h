@@ -1,4 +1,4 @@
-// How new jobs begin: they get a name and an order, then their first rows.
+// Launch of new jobs: they get a name and an order, then their first rows.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_JOB_LAUNCHER_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_JOB_LAUNCHER_H_
 
@@ -18,15 +18,15 @@
 
 namespace baton::controller {
 
-/// On the admission strand, but for NewUid and NewStaged. Two calls with the same name meet here,
+/// On the admission strand, except NewUid and NewStaged. Two calls with the same name meet here,
 /// and one of them gets it.
 class JobLauncher {
  public:
   JobLauncher(ControllerScope* scope, Requests* requests) : scope_(scope), requests_(requests) {}
 
-  /// Of a new job. Any thread.
+  /// The uid for a new job. Any thread.
   std::string NewUid();
-  /// Where the files of a new job are written until it has a name. Any thread.
+  /// The folder for the files of a new job until it has a name. Any thread.
   std::unique_ptr<StagedFolder> NewStaged(const std::string& project, const std::string& uid) const;
 
   /// The order of the next job. Only Launch adds jobs.

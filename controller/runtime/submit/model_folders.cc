@@ -78,7 +78,7 @@ absl::StatusOr<std::string> ModelFolders::CheckpointOf(const std::string& path,
   return chosen.path();
 }
 
-// Whether the folder belongs to another job. That job may be deleted, or its checkpoint may be
+// True if the folder belongs to another job. That job may be deleted, or its checkpoint may be
 // deleted in favour of newer ones.
 static bool IsOfAnotherJob(const fs::path& folder, const Submission& submission,
                            const std::string& data_root) {

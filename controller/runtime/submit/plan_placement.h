@@ -1,4 +1,5 @@
-// `placement: auto`: chooses the fastest pools, by the search of `baton plan`.
+// Automatic placement (`placement: auto`): chooses the fastest pools, by the search of `baton
+// plan`.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_PLAN_PLACEMENT_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_PLAN_PLACEMENT_H_
 

@@ -53,7 +53,7 @@ std::vector<std::string> Text(const std::vector<v1::FieldViolation>& violations)
   return out;
 }
 
-// On one worker there is one way.
+// With one worker there is only one placement.
 TEST_F(PlanPlacementTest, OneWorkerHasAllModels) {
   v1::JobSpec spec = Ppo(512, 4, 8);
   spec.mutable_resources()->set_devices(1);
@@ -90,14 +90,14 @@ TEST_F(PlanPlacementTest, ChoosesPoolsAndLayouts) {
   EXPECT_EQ(workers.at("actor"), workers.at("rollout") * GenerationTp(checked.effective));
   const GroupShape reference = ShapeOf(checked.effective, "reference");
   EXPECT_EQ(workers.at("reference"), reference.tp * reference.dp);
-  // The same spec written out is good, and the same.
+  // The same spec written out is valid, and gives the same result.
   const CheckedSpec again = CheckSpec(checked.effective);
   EXPECT_THAT(Text(again.violations), ElementsAre());
   EXPECT_TRUE(
       google::protobuf::util::MessageDifferencer::Equals(again.effective, checked.effective));
 }
 
-// Ranks that would have nothing to do are not chosen, whatever devices there are.
+// Ranks that would have nothing to do are not chosen, even if there are devices for them.
 TEST_F(PlanPlacementTest, EveryDataRankHasASequence) {
   v1::JobSpec spec = Ppo(1024, 8, 8);
   spec.mutable_data()->set_train_batch_size(4);

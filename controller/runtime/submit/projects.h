@@ -34,7 +34,7 @@ class Projects {
   void Set(v1::Project project, Callback<v1::Project> done);
   /// The project's settings; the defaults if they were never set.
   v1::Project Named(const std::string& project) const;
-  /// Those that were set, and those whose jobs take space.
+  /// Projects with settings, and those whose jobs take space.
   std::set<std::string> Names() const;
 
   StepLimits StepLimitsOf(const std::string& project) const;
@@ -55,8 +55,8 @@ class Projects {
   /// job until its caller is gone or it is destroyed, which any thread may do at any time; destroy
   /// it once the job is in the table.
   absl::StatusOr<std::shared_ptr<void>> EnterNewJob(const std::string& project, CallerGone gone);
-  /// Asked again where the job is made. `own`: the bytes that it holds itself (HoldJobBytes).
-  /// RESOURCE_EXHAUSTED (QUOTA_JOB_BYTES, QUOTA_ENDED_JOBS).
+  /// The check is repeated when the job is made. `own`: the bytes that it holds itself
+  /// (HoldJobBytes). RESOURCE_EXHAUSTED (QUOTA_JOB_BYTES, QUOTA_ENDED_JOBS).
   absl::Status CheckRoom(const std::string& project, int64_t own) const;
   /// A job is being resumed until EndResume: its state changes only when the turn is committed, but
   /// it counts from here on. RESOURCE_EXHAUSTED (QUOTA_JOBS).

@@ -1,4 +1,4 @@
-// The calls with a request id: each takes effect once, even if it is repeated.
+// Calls with a request id: each takes effect once, even if it is repeated.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_REQUESTS_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_REQUESTS_H_
 
@@ -20,20 +20,21 @@
 
 namespace baton::controller {
 
-/// What a call asks for, as far as a repeat must ask for the same.
+/// The fields of a call that a repeat must have too.
 struct Request {
   std::string id;       ///< Empty: the call has none, and each takes effect.
   std::string project;  ///< The ids of a project are its own.
-  /// Its `method` and `job` (empty: the call does not say it), `checkpoint` and `changes`.
+  /// `method` and `job` of the call (empty: the call does not name one), `checkpoint` and
+  /// `changes`.
   store::v1::RequestRow asked;
   /// Requests::FingerprintOf the whole call. Repeats of a call under way have the same. Empty:
-  /// `asked` says it all.
+  /// `asked` is the whole call.
   std::string fingerprint;
 };
 
-/// One table for all methods: calls under way, in memory, and calls that took effect, in rows. A
-/// row is written in the same commit as the effect. A refused call changed nothing, so a repeat is
-/// judged again. On the admission strand, unless a method says otherwise.
+/// Table of the calls of all methods: calls under way in memory, and calls that took effect in
+/// rows. A row is written in the same commit as the effect. A refused call changed nothing, so a
+/// repeat is judged again. On the admission strand, unless a method says otherwise.
 class Requests {
  public:
   using Done = Callback<v1::Job>;
@@ -52,7 +53,7 @@ class Requests {
   /// row. Any thread; the rest happens on the admission strand.
   void Once(Request request, std::function<void(Done)> act,
             std::function<void(const store::v1::RequestRow&, Done)> of_effect, Done done);
-  /// The row that says that the call took effect on `job`; the time is now. Any thread.
+  /// The row which records that the call took effect on `job`, now. Any thread.
   store::Write RowOf(const Request& request, const std::string& job, const v1::Job* outcome) const;
   /// 32 bytes; equal messages have equal ones. Any thread.
   static std::string FingerprintOf(const google::protobuf::Message& call);
@@ -74,7 +75,7 @@ class Requests {
   static absl::Status CompareUnderWay(const Request& request, const Request& first);
   /// … or from an earlier one.
   static absl::Status Compare(const Request& request, const store::v1::RequestRow& earlier);
-  /// The row of a call that took effect, if what it made is there still. Blocks.
+  /// The row of a call that took effect, if the job that it made still exists. Blocks.
   absl::StatusOr<std::optional<store::v1::RequestRow>> Find(const std::string& key) const;
   void End(const std::string& key, const absl::StatusOr<v1::Job>& outcome);
   void DeleteOldRows(absl::Time now);

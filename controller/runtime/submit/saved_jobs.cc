@@ -117,7 +117,7 @@ absl::Status SavedJobs::Find(Submission* submission) const {
                         FullJobName(request.job_id(), project) == FullJobName(lost, project));
   BATON_ASSIGN_OR_RETURN(submission->saved, ReadSavedJob(submission->origin.checkpoint));
   if (Replays(submission->saved.job().dataflow())) {
-    // It would go on with recorded batches, and there are none behind its last step.
+    // The replay would need recorded batches, and there are none after its last step.
     return MakeError(absl::StatusCode::kFailedPrecondition, "REPLAY_KIND",
                      absl::StrCat(submission->origin.checkpoint.string(),
                                   " is of a replay, which cannot be continued; go on from a "
@@ -232,7 +232,8 @@ absl::StatusOr<store::v1::JobRow> SavedJobs::RowOf(const Submission& submission,
     if (row.learning().has_best() && kept.step() == row.learning().best_step()) kept.set_best(true);
   }
   if (!submission.adopt || submission.request.has_changes()) {
-    // Another job, or one with other settings: what ended the first one does not end this one.
+    // A new job, perhaps with other settings: the reason for which the first job ended does not
+    // apply to it.
     const bool has_best = std::any_of(checkpoints.begin(), checkpoints.end(),
                                       [](const v1::Checkpoint& kept) { return kept.best(); });
     ForgetEnding(has_best, row.mutable_learning());

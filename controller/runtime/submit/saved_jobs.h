@@ -20,8 +20,8 @@
 
 namespace baton::controller {
 
-/// Blocks on files, so it is called on the threads that read data, but RowOf: on the admission
-/// strand. Thread-safe.
+/// Blocks on files, so it is called on the threads that read data, except RowOf, which is called on
+/// the admission strand. Thread-safe.
 class SavedJobs {
  public:
   SavedJobs(ControllerScope* scope, Projects* projects, WaitingSubmissions* waiting,

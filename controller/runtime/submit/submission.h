@@ -40,12 +40,12 @@ struct Submission {
   std::shared_ptr<void> place;
   /// A place among its project's unfinished jobs (Projects::EnterNewJob), until its job exists.
   std::shared_ptr<void> job_place;
-  std::string uid;    ///< Of the new job.
+  std::string uid;    ///< The new job's uid.
   absl::Status read;  ///< The problem with the files that it names.
   /// A place among its project's submissions with files in `staged`.
   std::shared_ptr<void> copies_place;
-  std::shared_ptr<void> room;  ///< Of its copies among the bytes of its project's jobs …
-  int64_t room_bytes = 0;      ///< … so many.
+  std::shared_ptr<void> room;  ///< Reserved bytes of the project's jobs, for copies …
+  int64_t room_bytes = 0;      ///< … and their number.
   std::unique_ptr<StagedFolder> staged;
   /// A model in `staged`.
   struct Copy {
@@ -90,7 +90,7 @@ struct Submission {
     LeavePlaces();
     done(status);
   }
-  /// But that among submissions which wait for their answers.
+  /// Frees its places, except the one among submissions that wait for their answers.
   void LeavePlaces() {
     copies_place.reset();
     room.reset();

@@ -39,9 +39,9 @@ void AddTo(std::vector<v1::FieldViolation>* all, std::vector<v1::FieldViolation>
   std::move(more.begin(), more.end(), std::back_inserter(*all));
 }
 
-// What is wrong with a command's working directory, which is on the worker's machine; empty:
-// nothing. The command can read everything below it. The folder of uploads has the files of all
-// projects, so it is closed.
+// The problem with a command's working directory, which is on the worker's machine; empty: none.
+// The command can read everything below it. The folder of uploads has the files of all projects, so
+// it is closed.
 std::string CommandFolderProblem(const std::string& folder, const std::string& project,
                                  const ControllerOptions& options) {
   if (!options.confine_paths || folder.empty()) return "";
@@ -139,7 +139,7 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckModels(Submission* submis
 
 // The lists of data files of one submission, as they are read.
 struct SubmissionChecks::Lists {
-  /// Reads a list. Answers the number of examples.
+  /// Reads a list. Returns the number of examples.
   uint64_t Read(const std::string& list, google::protobuf::RepeatedPtrField<std::string>* files,
                 const DataSetOptions& how) {
     const std::string field = "spec.data." + list;
@@ -175,7 +175,7 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckData(Submission* submissi
   limits.memory_bytes = scope_->options.max_data_memory_bytes;
   Lists lists{submission, spec_uploads_, scope_->options.data_root, limits, 0, {}};
   DataSetOptions how = OptionsOf(effective->kind(), *data);
-  // A saved job that goes on as it was does so with the data that it has.
+  // A saved job that goes on without changes keeps its data.
   if (!submission->from_checkpoint() || submission->request.has_changes()) {
     how.answer_reader = AnswerReader(*effective, submission->dataflow());
   }
@@ -230,7 +230,7 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckSeed(const Submission& su
                                           "'; name one of this project (`baton jobs` lists them), "
                                           "or remove seed_from"))};
   }
-  // One that was set aside is shown with the specs of its rows, whatever they are.
+  // A job that was set aside is shown with the specs of its rows, which may be invalid.
   if (const std::string problem = ProblemOfSaved(*job); !problem.empty()) {
     return {Violation(field, absl::StrCat("the spec of job '", name, "' is not a good one: ",
                                           problem, "; name another job, or remove seed_from"))};
@@ -241,8 +241,9 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckSeed(const Submission& su
                                         "; name a job over the same data, or remove seed_from"))};
 }
 
-// What the job needs and no worker that has attached so far offers. A role of Baton's own that no
-// worker has played yet is not reported: its workers may come later, and the job waits for them.
+// Offers that the job needs and that no worker that has attached so far has. A role of Baton's own
+// that no worker has played yet is not reported: its workers may come later, and the job waits for
+// them.
 std::vector<v1::FieldViolation> SubmissionChecks::CheckOffers(const Submission& submission) const {
   std::vector<v1::FieldViolation> out;
   const CheckedSpec& checked = submission.checked;

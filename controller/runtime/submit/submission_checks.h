@@ -1,4 +1,5 @@
-// The checks of a submission: all problems of its spec, and of what the spec names.
+// The checks of a submission: they find all problems of its spec, and of the files and jobs that it
+// names.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_SUBMISSION_CHECKS_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_SUBMISSION_CHECKS_H_
 
@@ -43,7 +44,7 @@ class SubmissionChecks {
 
   void CheckContents(const std::shared_ptr<Submission>& submission, bool keeps, Then then);
   void CheckLast(Submission* submission);
-  /// All problems of the files and folders that the spec names.
+  /// Finds all problems of the files and folders that the spec names.
   Violations CheckFiles(Submission* submission);
   Violations CheckModels(Submission* submission);
   Violations CheckData(Submission* submission);

@@ -32,7 +32,7 @@ absl::Status InvalidName(absl::string_view what, absl::string_view value) {
                    absl::StrCat(what, " '", value, "' is not 1-63 characters of a-z, 0-9 and '-'"));
 }
 
-// What is wrong with the request itself.
+// Checks the request itself.
 absl::Status CheckRequest(const v1::CreateJobRequest& request) {
   if (!access::ValidId(request.project())) return InvalidName("project", request.project());
   if (request.job_id().size() > kMaxJobId) {
@@ -214,7 +214,7 @@ uint64_t Submissions::FindSize(Submission* submission) {
 }
 
 void Submissions::Read(const Submitted& submission) {
-  // Its deadline may have passed while it waited for its turn.
+  // The call's deadline may have passed while it waited for its turn.
   if (submission->gone != nullptr && submission->gone()) {
     return submission->Refuse(absl::CancelledError("the caller is gone"));
   }
@@ -285,8 +285,8 @@ absl::StatusOr<store::v1::JobRow> Submissions::FirstRow(Submission* submission, 
   return row;
 }
 
-// The row that the request and the copies leave is one that a core can go on from, and so is the
-// row that this core writes: the next start must find it good.
+// Checks that a core can go on from the row that the request and the copies give, and from the row
+// that this core writes, because the next start must accept it.
 absl::Status Submissions::CheckGoesOn(const Submission& submission,
                                       const store::v1::JobRow& row) const {
   absl::Status good = CheckRow(row);

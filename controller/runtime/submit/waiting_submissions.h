@@ -1,4 +1,4 @@
-// Limits how many submissions of a project wait, and how many hold copies of checkpoints.
+// Limits on a project's waiting submissions, and on those that hold copies of checkpoints.
 #ifndef BATON_CONTROLLER_RUNTIME_SUBMIT_WAITING_SUBMISSIONS_H_
 #define BATON_CONTROLLER_RUNTIME_SUBMIT_WAITING_SUBMISSIONS_H_
 
@@ -20,25 +20,26 @@ namespace baton::controller {
 /// Limits the memory of specs that wait for a thread to read their files, of a project and of all
 /// projects, and how many submissions of a project hold copies of checkpoints until they are
 /// answered. Within the limits a submission waits for its turn (FairThreads); beyond them it is
-/// refused, and told when to come again. A project at its limit leaves the others theirs.
+/// refused, and told when to try again. A project at its limit does not affect the others.
 /// Thread-safe.
 class WaitingSubmissions {
  public:
-  /// So many submissions of one project may hold copies at once.
+  /// The most submissions of one project that may hold copies at once.
   static constexpr int kMaxWithCopies = 8;
 
   explicit WaitingSubmissions(uint64_t max_of_project, uint64_t max_of_all = uint64_t{256} << 20)
       : max_of_project_(max_of_project), max_of_all_(max_of_all) {}
 
-  /// A place for a spec of so many bytes, held until the returned object is destroyed. That object
-  /// may outlive this. RESOURCE_EXHAUSTED (SUBMISSIONS_WAITING), with RetryInfo.
+  /// A place for a spec of this many bytes, held until the returned object is destroyed. That
+  /// object may outlive this. RESOURCE_EXHAUSTED (SUBMISSIONS_WAITING), with RetryInfo.
   absl::StatusOr<std::shared_ptr<void>> Enter(const std::string& project, uint64_t spec_bytes) {
     const uint64_t bytes = spec_bytes + kCallBytes;
     absl::MutexLock lock(&state_->mu);
     const auto it = state_->bytes.find(project);
     const uint64_t waiting = it == state_->bytes.end() ? 0 : it->second;
-    // The first submission of a project gets a place although the others have taken all: within a
-    // quarter more, as callers without a project of their own can make up names of projects.
+    // The first submission of a project gets a place even if the others have taken all, but only
+    // within a quarter more, because callers without a project of their own can make up project
+    // names.
     const bool first = waiting == 0;
     const uint64_t bound = first ? max_of_all_ + max_of_all_ / 4 : max_of_all_;
     const bool room = state_->all == 0 || state_->all + bytes <= bound;
