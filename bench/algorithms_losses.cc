@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/report.h"
-#include "sdk/schema/loss_options.h"
+#include "sdk/common/schema/loss_options.h"
 #include "workers/engine/training/trainer_loss.h"
 
 namespace baton::bench {

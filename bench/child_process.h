@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/base/test_process.h"
+#include "sdk/common/process/test_process.h"
 
 namespace baton::bench {
 

@@ -14,8 +14,8 @@
 #include "controller/runtime/controller/controller.h"
 #include "controller/store/sqlite_store.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/base/log.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::bench {
 namespace {

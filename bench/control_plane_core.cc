@@ -14,7 +14,7 @@
 #include "controller/ports/fake_job_files.h"
 #include "controller/ports/single_thread.h"
 #include "controller/runtime/job/job_runtime.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "controller/store/memory_store.h"
 
 namespace baton::bench {

@@ -24,9 +24,9 @@
 #include "bench/control_plane.h"
 #include "bench/counting_proxy.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/base/worker_features.h"
-#include "sdk/messages/columns.h"
-#include "sdk/parallel/balance.h"
+#include "sdk/common/contracts/worker_features.h"
+#include "sdk/common/messages/columns.h"
+#include "sdk/common/parallel/balance.h"
 #include "sdk/worker/experience_client.h"
 #include "sdk/worker/worker.h"
 

@@ -15,7 +15,7 @@
 #include "bench/control_plane.h"
 #include "controller/api/api_server.h"
 #include "controller/store/sqlite_store.h"
-#include "sdk/base/test_process.h"
+#include "sdk/common/process/test_process.h"
 
 namespace baton::bench {
 namespace {

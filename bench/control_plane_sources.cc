@@ -12,7 +12,7 @@
 #include "bench/child_process.h"
 #include "bench/control_plane.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/messages/times.h"
+#include "sdk/common/messages/times.h"
 
 namespace baton::bench {
 namespace {

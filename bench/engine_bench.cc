@@ -1,6 +1,6 @@
 // The engine's speed as a share of the machine's: `./dev bench engine [--quick] [--json FILE]`.
 //
-// One compute thread and a worker's environment (sdk/base/compute_environment.h). Each repeat
+// One compute thread and a worker's environment (workers/main/compute_environment.h). Each repeat
 // measures the limits (engine_limits.h) and the loads (engine_loads.h, with the formulas of
 // operations and bytes) one after the other; a fraction is of the limit of the same repeat:
 //     matmul_fraction = operations per second / matmul_gflops

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/loss/micro_batch.h"
 #include "workers/engine/model/model.h"
 

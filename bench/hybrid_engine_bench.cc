@@ -11,7 +11,7 @@
 //
 // M are the bytes of the parameters that tensor ranks divide. Figures of a rank:
 //     received_bytes        payloads counted at the transport; the mean over the ranks
-//     bytes_over_formula    that over the formula of sdk/parallel/transition.h
+//     bytes_over_formula    that over the formula of sdk/common/parallel/transition.h
 //     socket_over_payload   what its TCP connections received, headers included, over the payload
 //     peak_parameter_bytes  what it has gathered, the largest of the ranks; peak_over_formula
 //     redundant_bytes       trained parameters beside that, by the memory that tensors share
@@ -41,11 +41,11 @@
 #include "bench/report.h"
 #include "bench/socket_bytes.h"
 #include "bench/tensor_memory.h"
-#include "sdk/base/compute_environment.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/sdk/transition.h"
 #include "workers/hybrid/hybrid_engine.h"
+#include "workers/main/compute_environment.h"
 
 namespace baton::bench {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "bench/report.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 
 namespace baton::bench {
 

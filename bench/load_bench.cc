@@ -25,8 +25,8 @@
 #include "bench/load.h"
 #include "bench/report.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/base/log.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::bench {
 namespace {

@@ -12,9 +12,9 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "bench/load.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/base/text_bounds.h"
-#include "sdk/rpc/error.h"
-#include "sdk/rpc/retry.h"
+#include "sdk/common/contracts/text_bounds.h"
+#include "sdk/common/rpc/error.h"
+#include "sdk/common/rpc/retry.h"
 
 namespace baton::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "bench/load.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/messages/times.h"
+#include "sdk/common/messages/times.h"
 
 namespace baton::bench {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/report.h"
-#include "sdk/placement/search.h"
+#include "sdk/planner/placement/search.h"
 
 namespace baton::bench {
 namespace {

@@ -65,7 +65,7 @@
 #include "bench/speculation_traces.h"
 #include "bench/worker_environment.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/policy/policy_source.h"
 
 namespace baton::bench {

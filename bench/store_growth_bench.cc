@@ -33,11 +33,11 @@
 #include "controller/runtime/controller/controller.h"
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "controller/store/sqlite_store.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/base/log.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
-#include "sdk/base/compute_environment.h"
+#include "workers/main/compute_environment.h"
 
 namespace baton::bench {
 

@@ -4,9 +4,9 @@
 
 namespace baton::bench {
 
-/// Starts this program again with the environment of a worker (sdk/base/compute_environment.h) and
-/// one BLAS thread, unless that has been done. Libraries read their settings before main, so it is
-/// the first call of main. An error ends the program.
+/// Starts this program again with the environment of a worker (workers/main/compute_environment.h)
+/// and one BLAS thread, unless that has been done. Libraries read their settings before main, so it
+/// is the first call of main. An error ends the program.
 void RestartAsWorker(char** argv);
 
 }  // namespace baton::bench

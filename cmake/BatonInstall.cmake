@@ -1,7 +1,8 @@
 # The files that `cmake --install` puts into a prefix, in two components:
 #
 #   programs      bin/: the command, controller, relay and workers
-#   development   include/baton/: the headers of sdk/public_headers.txt and those of baton.v1;
+#   development   include/baton/{worker,client,experience}.h: what programs include; beside them
+#                 v1/, which is made of the API, and sdk/, the other headers of sdk/public_headers.txt;
 #                 lib/: static libraries; lib/cmake/Baton/: find_package(Baton);
 #                 share/baton/proto/: the API for programs in other languages
 #
@@ -87,7 +88,7 @@ list(JOIN BATON_FIND_COMMANDS "\n" BATON_FIND_COMMANDS)
 
 install(TARGETS ${_installed} EXPORT BatonTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development
-  INCLUDES DESTINATION ${BATON_INSTALL_INCLUDEDIR})
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${BATON_INSTALL_INCLUDEDIR})
 install(EXPORT BatonTargets NAMESPACE Baton:: DESTINATION ${BATON_INSTALL_CONFIG_DIR}
   COMPONENT development)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/BatonConfig.cmake.in
@@ -103,10 +104,11 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
 file(STRINGS ${CMAKE_SOURCE_DIR}/sdk/public_headers.txt _headers REGEX "^[^#]")
 foreach(header ${_headers})
   cmake_path(GET header PARENT_PATH folder)
+  string(REGEX REPLACE "^sdk/include/baton" "" folder "${folder}")
   install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${BATON_INSTALL_INCLUDEDIR}/${folder}
     COMPONENT development)
 endforeach()
-install(DIRECTORY ${CMAKE_BINARY_DIR}/proto/baton/v1 DESTINATION ${BATON_INSTALL_INCLUDEDIR}/baton
+install(DIRECTORY ${CMAKE_BINARY_DIR}/proto/baton/v1 DESTINATION ${BATON_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN "*.pb.h")
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/proto/baton/v1
   DESTINATION ${CMAKE_INSTALL_DATADIR}/baton/proto/baton COMPONENT development

@@ -11,7 +11,7 @@
 # ONE_THREAD: what it links has threads, and it starts none: nothing for the thread sanitizer.
 # JEMALLOC: allocates with that library, where there is one and no sanitizer.
 # PUBLIC/PRIVATE are link dependencies. Targets are named after their folder:
-# controller/core -> baton_controller_core.
+# controller/core -> baton_controller_core, sdk/common/rpc -> baton_sdk_rpc.
 
 set(BATON_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
@@ -19,6 +19,9 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
        -Werror=unused-result -Werror=switch)
   # Precompiled headers and ccache agree only without time stamps.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:SHELL:-Xclang -fno-pch-timestamp>")
+elseif(CMAKE_UNITY_BUILD)
+  # GCC takes a source that another one includes for a header, where this warning has its reason.
+  list(APPEND BATON_WARNINGS -Wno-subobject-linkage)
 endif()
 
 function(_baton_common name)

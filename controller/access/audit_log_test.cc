@@ -9,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::access {
 namespace {

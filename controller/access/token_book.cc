@@ -10,13 +10,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "sdk/base/digest.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/private_file.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/times.h"
-#include "sdk/rpc/error.h"
-#include "sdk/rpc/page.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/private_file.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/times.h"
+#include "sdk/common/rpc/error.h"
+#include "sdk/common/rpc/page.h"
 
 namespace baton::access {
 namespace {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/algorithms/estimators.h"
 #include "controller/algorithms/rollout_mismatch.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::algorithms {
 namespace {

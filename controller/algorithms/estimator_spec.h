@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "sdk/schema/estimator_options.h"
+#include "sdk/common/schema/estimator_options.h"
 
 namespace baton::algorithms {
 

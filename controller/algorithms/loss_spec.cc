@@ -1,7 +1,7 @@
 #include "controller/algorithms/loss_spec.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::algorithms {
 namespace {

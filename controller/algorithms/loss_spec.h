@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "sdk/schema/loss_options.h"
+#include "sdk/common/schema/loss_options.h"
 
 namespace baton::algorithms {
 

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "controller/algorithms/estimator_spec.h"
 #include "controller/algorithms/sample.h"
-#include "sdk/base/kl_type.h"
+#include "sdk/common/schema/kl_type.h"
 
 namespace baton::algorithms {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <limits>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::algorithms {
 namespace {

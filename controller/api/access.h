@@ -15,7 +15,7 @@
 #include "controller/access/token_book.h"
 #include "controller/api/open_streams.h"
 #include "grpcpp/server_context.h"
-#include "sdk/rpc/connection_book.h"
+#include "sdk/common/rpc/connection_book.h"
 
 namespace baton::api {
 

@@ -9,9 +9,9 @@
 #include "controller/api/access.h"
 #include "controller/api/upload_places.h"
 #include "controller/runtime/controller/controller_interface.h"
-#include "sdk/base/tls_files.h"
-#include "sdk/rpc/connection_book.h"
-#include "sdk/rpc/connection_limits.h"
+#include "sdk/common/rpc/connection_book.h"
+#include "sdk/common/rpc/connection_limits.h"
+#include "sdk/common/rpc/tls_files.h"
 
 namespace baton::api {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::api {
 

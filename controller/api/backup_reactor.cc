@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::api {
 namespace {

@@ -6,7 +6,7 @@
 #include "boost/asio/thread_pool.hpp"
 #include "controller/api/access.h"
 #include "controller/runtime/controller/controller_interface.h"
-#include "sdk/rpc/guarded_service.h"
+#include "sdk/common/rpc/guarded_service.h"
 
 namespace baton::api {
 

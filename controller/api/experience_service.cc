@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "controller/api/outbox_reactor.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::api {
 namespace {

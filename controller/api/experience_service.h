@@ -5,7 +5,7 @@
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "controller/api/access.h"
 #include "controller/runtime/controller/controller_interface.h"
-#include "sdk/rpc/guarded_service.h"
+#include "sdk/common/rpc/guarded_service.h"
 
 namespace baton::api {
 

@@ -9,7 +9,7 @@
 #include "controller/runtime/payloads/history_part.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/api_server.h"
 
 namespace baton::api {

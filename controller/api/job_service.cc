@@ -7,7 +7,7 @@
 #include "controller/api/outbox_reactor.h"
 #include "controller/api/unary.h"
 #include "controller/api/upload_file_reactor.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::api {
 

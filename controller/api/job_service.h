@@ -8,7 +8,7 @@
 #include "controller/api/upload_places.h"
 #include "controller/api/watch_places.h"
 #include "controller/runtime/controller/controller_interface.h"
-#include "sdk/rpc/guarded_service.h"
+#include "sdk/common/rpc/guarded_service.h"
 
 namespace baton::api {
 

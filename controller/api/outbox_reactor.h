@@ -18,8 +18,8 @@
 #include "controller/runtime/calls/calls.h"
 #include "grpcpp/server_context.h"
 #include "grpcpp/support/server_callback.h"
-#include "sdk/rpc/channel.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/channel.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::api {
 

@@ -9,8 +9,8 @@
 #include "absl/time/clock.h"
 #include "boost/asio/post.hpp"
 #include "boost/asio/steady_timer.hpp"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::api {
 

@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
-#include "sdk/rpc/retry.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
+#include "sdk/common/rpc/retry.h"
 
 namespace baton::api {
 

@@ -34,7 +34,7 @@
 #include "controller/cluster/cluster_options.h"
 #include "controller/cluster/cluster_parts.h"
 #include "controller/cluster/worker_exchange.h"
-#include "controller/spec/role_needs.h"
+#include "controller/spec/dataflow/role_needs.h"
 
 namespace baton::controller {
 

@@ -9,11 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/cluster/need_queue.h"
-#include "controller/spec/role_names.h"
-#include "sdk/base/cut_text.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/text_bounds.h"
-#include "sdk/messages/times.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/base/cut_text.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/contracts/text_bounds.h"
+#include "sdk/common/messages/times.h"
 
 namespace baton::controller {
 namespace {

@@ -12,8 +12,8 @@
 #include "controller/cluster/need_queue.h"
 #include "controller/cluster/reservations.h"
 #include "controller/cluster/stuck_jobs.h"
-#include "sdk/base/up_workers.h"
-#include "sdk/messages/times.h"
+#include "sdk/common/contracts/up_workers.h"
+#include "sdk/common/messages/times.h"
 
 namespace baton::controller {
 namespace {

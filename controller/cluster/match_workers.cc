@@ -11,7 +11,7 @@
 #include "controller/cluster/choose_workers.h"
 #include "controller/cluster/need_queue.h"
 #include "controller/cluster/reservations.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "absl/time/time.h"
 #include "controller/cluster/worker_exchange.h"
-#include "controller/spec/role_needs.h"
+#include "controller/spec/dataflow/role_needs.h"
 
 namespace baton::controller {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "controller/cluster/choose_workers.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

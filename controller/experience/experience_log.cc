@@ -15,9 +15,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 #include "xxhash.h"
 
 namespace baton::experience {

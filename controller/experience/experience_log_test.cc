@@ -11,8 +11,8 @@
 #include <unistd.h>
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/log.h"
-#include "sdk/base/test_syncs.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/test_syncs.h"
 
 namespace baton::experience {
 namespace {

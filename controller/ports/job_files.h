@@ -18,7 +18,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/worker_service.pb.h"
 #include "controller/experience/experience_log.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/data_set/data_set.h"
 
 namespace baton::controller {
 

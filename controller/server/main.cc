@@ -23,11 +23,11 @@
 #include "controller/runtime/controller/delete_job.h"
 #include "controller/status/status_server.h"
 #include "controller/store/sqlite_store.h"
-#include "sdk/base/file_limit.h"
-#include "sdk/base/log.h"
-#include "sdk/base/program.h"
-#include "sdk/base/shared_key.h"
-#include "sdk/base/version.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/contracts/shared_key.h"
+#include "sdk/common/process/file_limit.h"
+#include "sdk/common/process/program.h"
+#include "sdk/common/process/version.h"
 
 #ifdef BATON_JEMALLOC
 // Free memory goes back to the machine within seconds, on a thread of jemalloc's own, so after a

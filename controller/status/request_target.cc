@@ -5,9 +5,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
 
 namespace baton::status {
 namespace {

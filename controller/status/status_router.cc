@@ -12,7 +12,7 @@
 #include "controller/status/status_page.h"
 #include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::status {
 namespace {

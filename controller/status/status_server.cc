@@ -8,8 +8,8 @@
 #include "boost/asio/io_context.hpp"
 #include "boost/asio/ip/tcp.hpp"
 #include "boost/asio/steady_timer.hpp"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::status {
 namespace {

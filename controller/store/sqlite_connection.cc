@@ -1,8 +1,8 @@
 #include "controller/store/sqlite_connection.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::store {
 namespace {

@@ -19,10 +19,10 @@
 #include "absl/synchronization/mutex.h"
 #include "controller/store/reader_pool.h"
 #include "controller/store/sqlite_connection.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/private_file.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/private_file.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::store {
 namespace {

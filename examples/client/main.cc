@@ -1,10 +1,9 @@
 // Submits a spec, follows the job to its end, and prints what it ended with.
+#include <baton/client.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iterator>
-
-#include "sdk/client/client.h"
-#include "sdk/client/spec_yaml.h"
 
 int Fail(const absl::Status& status) {
   return std::fprintf(stderr, "%s\n", std::string(status.message()).c_str()), 1;

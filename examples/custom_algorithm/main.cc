@@ -1,11 +1,10 @@
 // An advantage estimator of one's own: the reward less the median of its group. Start it beside
 // the cluster and submit job.yaml, whose graph calls it.
+#include <baton/worker.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <vector>
-
-#include "sdk/worker/run_until_signal.h"
-#include "sdk/worker/worker.h"
 
 absl::StatusOr<baton::v1::TaskResult> LessMedian(const baton::v1::Task& task, baton::TaskContext&) {
   std::vector<double> rewards;

@@ -1,9 +1,8 @@
 // A reward worker of one's own in C++: short answers are better. Start it beside the cluster and
 // name its method in the job: `reward: {method: compute_brevity}`.
-#include <cstdio>
+#include <baton/worker.h>
 
-#include "sdk/worker/run_until_signal.h"
-#include "sdk/worker/worker.h"
+#include <cstdio>
 
 absl::StatusOr<baton::v1::TaskResult> Brevity(const baton::v1::Task& task, baton::TaskContext&) {
   const baton::v1::Trajectory& trajectory = task.score().trajectory();

@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_process.h"
+#include "sdk/common/process/test_process.h"
 #include "sdk/worker/fake_controller.h"
 #include "tests/support/sdk/worker.h"
 

@@ -9,10 +9,10 @@
 #include "baton/v1/relay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "relay/segment/checksum_message.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/times.h"
-#include "sdk/rpc/channel.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/times.h"
+#include "sdk/common/rpc/channel.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::relay {
 namespace {

@@ -125,7 +125,7 @@ class LeasedSegment {
 };
 
 /// Thread-safe. Outlives the writers and segments it gives out. Errors of the relay keep their
-/// reason (sdk/rpc/error.h: VERSION_SEALED, SHARED_MEMORY, SHARED_MEMORY_SIZE, CHECKSUM,
+/// reason (sdk/common/rpc/error.h: VERSION_SEALED, SHARED_MEMORY, SHARED_MEMORY_SIZE, CHECKSUM,
 /// INCOMPLETE, SEGMENT_NOT_FOUND, VERSION_NOT_FOUND, LEASE_NOT_FOUND, CAPABILITY); a relay that can
 /// not be reached is UNAVAILABLE naming the address.
 class RelayClient {

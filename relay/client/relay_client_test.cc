@@ -13,10 +13,10 @@
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
 #include "relay/weights/safetensors_writer.h"
-#include "sdk/base/shared_key.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/contracts/shared_key.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/relay/relay_process.h"
 
 namespace baton::relay {

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "relay/weights/mapped_file.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::relay {
 namespace {

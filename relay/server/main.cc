@@ -11,12 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "relay/segment/instance_lock.h"
 #include "relay/server/relay_server.h"
-#include "sdk/base/file_limit.h"
-#include "sdk/base/log.h"
-#include "sdk/base/private_file.h"
-#include "sdk/base/program.h"
-#include "sdk/base/shared_key.h"
-#include "sdk/base/version.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/private_file.h"
+#include "sdk/common/contracts/shared_key.h"
+#include "sdk/common/process/file_limit.h"
+#include "sdk/common/process/program.h"
+#include "sdk/common/process/version.h"
 
 namespace {
 

@@ -11,13 +11,13 @@
 #include "boost/asio/post.hpp"
 #include "relay/segment/checksum_message.h"
 #include "relay/segment/segment_header.h"
-#include "sdk/base/digest.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/shared_key.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/times.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/contracts/shared_key.h"
+#include "sdk/common/messages/times.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::relay {
 namespace {

@@ -21,7 +21,7 @@
 #include "boost/asio/thread_pool.hpp"
 #include "relay/segment/segment_pool.h"
 #include "relay/segment/segment_table.h"
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 
 namespace baton::relay {
 
@@ -31,8 +31,8 @@ struct RelayOptions {
   absl::Duration default_ttl = absl::Minutes(10);  ///< For a lease request without a ttl.
   absl::Duration max_ttl = absl::Hours(24);        ///< Longer leases are cut to this.
   absl::Duration max_wait = absl::Minutes(10);     ///< Longer waits of Acquire are cut to this.
-  /// Shared with the controller (sdk/base/shared_key.h): Begin, Commit, Seal and Drop then require
-  /// the job's capability. Empty: they do not.
+  /// Shared with the controller (sdk/common/contracts/shared_key.h): Begin, Commit, Seal and Drop
+  /// then require the job's capability. Empty: they do not.
   std::string capability_key;
 };
 

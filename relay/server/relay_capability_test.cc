@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/shared_key.h"
+#include "sdk/common/contracts/shared_key.h"
 #include "tests/support/relay/relay_service.h"
 
 namespace baton::relay {

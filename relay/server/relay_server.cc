@@ -5,11 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "sdk/base/loopback.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/channel.h"
-#include "sdk/rpc/connection_limits.h"
-#include "sdk/rpc/guarded_reflection.h"
+#include "sdk/common/base/loopback.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/channel.h"
+#include "sdk/common/rpc/connection_limits.h"
+#include "sdk/common/rpc/guarded_reflection.h"
 
 namespace baton::relay {
 namespace {

@@ -10,9 +10,9 @@
 #include "grpcpp/grpcpp.h"
 #include "relay/server/relay.h"
 #include "relay/server/relay_service.h"
-#include "sdk/rpc/connection_acceptor.h"
-#include "sdk/rpc/connection_limits.h"
-#include "sdk/rpc/health_service.h"
+#include "sdk/common/rpc/connection_acceptor.h"
+#include "sdk/common/rpc/connection_limits.h"
+#include "sdk/common/rpc/health_service.h"
 
 namespace baton::relay {
 

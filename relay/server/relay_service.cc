@@ -1,8 +1,8 @@
 #include "relay/server/relay_service.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/digest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::relay {
 namespace {

@@ -11,8 +11,8 @@
 #include "baton/v1/relay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "relay/server/relay.h"
-#include "sdk/rpc/connection_book.h"
-#include "sdk/rpc/guarded_service.h"
+#include "sdk/common/rpc/connection_book.h"
+#include "sdk/common/rpc/guarded_service.h"
 
 namespace baton::relay {
 

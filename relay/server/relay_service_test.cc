@@ -16,8 +16,8 @@
 #include "relay/server/relay_server.h"
 #include "relay/weights/mapped_file.h"
 #include "relay/weights/safetensors_writer.h"
-#include "sdk/base/shared_key.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/contracts/shared_key.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/relay/relay_service.h"
 
 namespace baton::relay {

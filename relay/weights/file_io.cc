@@ -10,9 +10,9 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/file_error.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/file_error.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::relay {
 namespace {

@@ -10,8 +10,8 @@
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
 #include "relay/weights/safetensors_writer.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/base/test_syncs.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/base/test_syncs.h"
 
 namespace baton::relay {
 namespace {

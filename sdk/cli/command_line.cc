@@ -7,9 +7,14 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/nearest.h"
-#include "sdk/base/version.h"
-#include "sdk/cli/options.h"
+#include "sdk/cli/cluster/commands.h"
+#include "sdk/cli/jobs/commands.h"
+#include "sdk/cli/plan/commands.h"
+#include "sdk/cli/shared/options.h"
+#include "sdk/cli/spec/commands.h"
+#include "sdk/cli/watch/commands.h"
+#include "sdk/common/base/nearest.h"
+#include "sdk/common/process/version.h"
 
 namespace baton::cli {
 namespace {

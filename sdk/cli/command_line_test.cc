@@ -7,9 +7,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "sdk/cli/fake_job_service.h"
+#include "sdk/cli/shared/fake_job_service.h"
 #include "sdk/client/client.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/sdk/command_line.h"
 
 namespace baton::cli {

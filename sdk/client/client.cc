@@ -15,12 +15,12 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "baton/v1/replay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/base/clock.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/channel.h"
-#include "sdk/rpc/channel_credentials.h"
-#include "sdk/rpc/error.h"
-#include "sdk/rpc/retry.h"
+#include "sdk/common/base/clock.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/channel.h"
+#include "sdk/common/rpc/channel_credentials.h"
+#include "sdk/common/rpc/error.h"
+#include "sdk/common/rpc/retry.h"
 
 namespace baton {
 namespace {

@@ -7,7 +7,7 @@
 // Thread-safe. Every call has a deadline (ClientOptions::timeout), except watches, which last until
 // their job ends. A call that the controller refuses for the moment because it is busy (an error
 // with RetryInfo) is tried again, after the time that the controller asks for, until that deadline.
-// Errors carry the server's reason (sdk/rpc/error.h).
+// Errors carry the server's reason (sdk/common/rpc/error.h).
 #ifndef BATON_SDK_CLIENT_CLIENT_H_
 #define BATON_SDK_CLIENT_CLIENT_H_
 
@@ -24,7 +24,7 @@
 #include "baton/v1/cluster_service.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/replay_service.pb.h"
-#include "sdk/base/tls_files.h"
+#include "sdk/common/rpc/tls_files.h"
 
 namespace baton {
 
@@ -114,8 +114,8 @@ class Client {
   /// Calls `on_event` for every event after `after_revision`, for each stored event exactly once,
   /// until the job has ended (OK) or `on_event` returns false (CANCELLED). Blocks. A controller
   /// that is away is noticed within 20 seconds, whether events are due or not (`on_outage`; null:
-  /// nobody is told), and the watch is resumed for as long as ClientOptions::resume says. UNAVAILABLE
-  /// at once where the controller has answered no call of this client yet.
+  /// nobody is told), and the watch is resumed for as long as ClientOptions::resume says.
+  /// UNAVAILABLE at once where the controller has answered no call of this client yet.
   virtual absl::Status WatchJob(const std::string& name, int64_t after_revision,
                                 const std::function<bool(const v1::JobEvent&)>& on_event,
                                 const OnOutage& on_outage = nullptr) = 0;

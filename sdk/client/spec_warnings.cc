@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "sdk/base/kl_type.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/schema/kl_type.h"
 
 namespace baton {
 namespace {

@@ -18,9 +18,9 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/struct.pb.h"
-#include "sdk/base/nearest.h"
-#include "sdk/base/utf8.h"
 #include "sdk/client/yaml_document.h"
+#include "sdk/common/base/nearest.h"
+#include "sdk/common/base/utf8.h"
 #include "yaml-cpp/yaml.h"
 
 namespace baton {

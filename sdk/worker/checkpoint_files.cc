@@ -16,10 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "google/protobuf/util/json_util.h"
-#include "sdk/base/file_error.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/relative_path.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/file_error.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/relative_path.h"
+#include "sdk/common/base/status_macros.h"
 #include "xxhash.h"
 
 namespace baton {

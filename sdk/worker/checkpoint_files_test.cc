@@ -6,8 +6,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/base/test_syncs.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/base/test_syncs.h"
 
 namespace baton {
 namespace {

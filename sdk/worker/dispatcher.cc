@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/cut_text.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/text_bounds.h"
-#include "sdk/base/utf8.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/cut_text.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/utf8.h"
+#include "sdk/common/contracts/text_bounds.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton {
 namespace {

@@ -8,11 +8,11 @@
 #include "absl/time/clock.h"
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "grpcpp/client_context.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/channel.h"
-#include "sdk/rpc/channel_credentials.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/channel.h"
+#include "sdk/common/rpc/channel_credentials.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton {
 namespace {

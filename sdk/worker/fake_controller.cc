@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "grpcpp/server_builder.h"
-#include "sdk/messages/times.h"
+#include "sdk/common/messages/times.h"
 
 namespace baton {
 namespace {

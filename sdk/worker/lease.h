@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 
 namespace baton {
 

@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/cut_text.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/text_bounds.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/cut_text.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/utf8.h"
+#include "sdk/common/contracts/text_bounds.h"
 
 namespace baton {
 namespace {

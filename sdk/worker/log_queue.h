@@ -9,13 +9,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "baton/v1/worker_service.pb.h"
-#include "sdk/base/log.h"
+#include "sdk/common/base/log.h"
 
 namespace baton {
 
 /// Thread-safe and bounded, in lines, in bytes of each line and in bytes of all
-/// (sdk/base/text_bounds.h): if the controller does not take the lines, the oldest lines are
-/// dropped, and one line says how many.
+/// (sdk/common/contracts/text_bounds.h): if the controller does not take the lines, the oldest
+/// lines are dropped, and one line says how many.
 class LogQueue {
  public:
   /// Later lines belong to this job; empty: to no job.

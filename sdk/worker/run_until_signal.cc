@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/log.h"
+#include "sdk/common/base/log.h"
 
 namespace baton {
 namespace {

@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/channel.h"
-#include "sdk/rpc/channel_credentials.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/channel.h"
+#include "sdk/common/rpc/channel_credentials.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton {
 namespace {

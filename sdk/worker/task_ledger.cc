@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "sdk/base/mutant.h"
-#include "sdk/messages/bounded_texts.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/messages/bounded_texts.h"
 
 namespace baton {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "baton/v1/worker_service.pb.h"
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 #include "sdk/worker/task_context.h"
 
 namespace baton {
@@ -50,7 +50,7 @@ class TaskLedger {
                    absl::Span<const float> sampling_log_probs = {});
 
   /// Ends a running task. Keeps the result until Acknowledge, unless the task was abandoned. Its
-  /// texts are cut to their bounds (sdk/messages/bounded_texts.h).
+  /// texts are cut to their bounds (sdk/common/messages/bounded_texts.h).
   void Finish(const TaskContext& context, v1::TaskResult result);
 
   void Acknowledge(absl::string_view token);

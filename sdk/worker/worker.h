@@ -28,7 +28,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "baton/v1/worker_service.pb.h"
-#include "sdk/base/tls_files.h"
+#include "sdk/common/rpc/tls_files.h"
 #include "sdk/worker/task_context.h"
 
 namespace baton {

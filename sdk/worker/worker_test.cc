@@ -11,8 +11,8 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/log.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/rpc/error.h"
 #include "sdk/worker/fake_controller.h"
 #include "tests/support/sdk/worker.h"
 

@@ -1,5 +1,5 @@
-// The option tables of docs/algorithms.md are made of sdk/schema's; the page names every estimator
-// and loss that there is, and every metric that the estimators give.
+// The option tables of docs/algorithms.md are made of sdk/common/schema's; the page names every
+// estimator and loss that there is, and every metric that the estimators give.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "controller/algorithms/compute_advantages.h"
-#include "sdk/schema/estimator_options.h"
-#include "sdk/schema/loss_options.h"
+#include "sdk/common/schema/estimator_options.h"
+#include "sdk/common/schema/loss_options.h"
 
 namespace baton::algorithms {
 namespace {
@@ -113,7 +113,7 @@ TEST(AlgorithmsDocTest, GoldenOptionTables) {
   if (std::getenv("BATON_UPDATE_GOLDEN") != nullptr) {
     std::ofstream(PagePath()) << made;
   } else {
-    EXPECT_TRUE(made == page) << "docs/algorithms.md has not the options of sdk/schema; run "
+    EXPECT_TRUE(made == page) << "docs/algorithms.md has not the options of sdk/common/schema; run "
                                  "`./dev docs`";
   }
 }

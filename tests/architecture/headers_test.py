@@ -34,11 +34,11 @@ class IncludeGuards(unittest.TestCase):
 
 class TheTestItself(unittest.TestCase):
     def test_finds_what_is_wrong(self):
-        good = "// A.\n#ifndef BATON_SDK_BASE_A_H_\n#define BATON_SDK_BASE_A_H_\n"
-        self.assertIsNone(problem_of("sdk/base/a.h", good))
-        self.assertIsNotNone(problem_of("sdk/base/b.h", good))
-        self.assertIsNotNone(problem_of("sdk/base/a.h", good.replace("define BATON", "define X")))
-        self.assertIsNotNone(problem_of("sdk/base/a.h", "#pragma once\n"))
+        good = "// A.\n#ifndef BATON_SDK_COMMON_BASE_A_H_\n#define BATON_SDK_COMMON_BASE_A_H_\n"
+        self.assertIsNone(problem_of("sdk/common/base/a.h", good))
+        self.assertIsNotNone(problem_of("sdk/common/base/b.h", good))
+        self.assertIsNotNone(problem_of("sdk/common/base/a.h", good.replace("define BATON", "define X")))
+        self.assertIsNotNone(problem_of("sdk/common/base/a.h", "#pragma once\n"))
 
 
 if __name__ == "__main__":

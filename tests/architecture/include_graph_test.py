@@ -14,116 +14,170 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # of several rooms, such as "workers/engine", stands for all of them. A test may include the rooms
 # beside its own, and tests/support.
 ALLOWED = {
-    "sdk/base": "",
-    "sdk/schema": "sdk/base",
-    "sdk/schema_spec": "sdk/base sdk/messages sdk/schema proto",
-    "sdk/messages": "sdk/base proto",
-    "sdk/parallel": "sdk/base",
-    "sdk/placement": "sdk/base sdk/schema sdk/parallel",
-    "sdk/placement_spec": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement proto",
-    "sdk/data_set": "sdk/base proto",
-    "sdk/rpc": "sdk/base proto grpc",
-    "sdk/client": "sdk/base sdk/rpc proto grpc",
-    "sdk/worker": "sdk/base sdk/messages sdk/rpc proto grpc",
-    "sdk/cli": "sdk/base sdk/messages sdk/rpc sdk/client sdk/parallel sdk/placement"
-               " sdk/placement_spec proto grpc",
-    "relay/weights": "sdk/base",
-    "relay/segment": "sdk/base relay/weights proto",
-    "relay/client": "sdk/base sdk/messages sdk/rpc relay/segment relay/weights proto grpc",
-    "relay/server": "sdk/base sdk/messages sdk/rpc relay/segment relay/weights proto grpc",
-    "controller/algorithms": "sdk/base sdk/schema",
-    "controller/spec": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/parallel sdk/placement controller/algorithms proto rows",
-    "controller/cluster": "sdk/base sdk/messages controller/spec proto rows",
-    "controller/core/job": "sdk/base sdk/messages controller/spec controller/cluster proto rows",
-    "controller/core/prompts": "sdk/base controller/spec controller/core/job proto rows",
-    "controller/core/dispatch": "sdk/base controller/spec controller/core/job controller/cluster",
-    "controller/core/weights": "sdk/base controller/spec controller/core/job controller/core/dispatch proto rows",
-    "controller/core/trajectories": "sdk/base controller/spec controller/core/job controller/core/prompts controller/core/dispatch"
-                                    " controller/core/weights proto rows",
-    "controller/core/workers": "sdk/base controller/spec controller/cluster controller/core/job controller/core/dispatch"
-                               " controller/core/weights controller/core/trajectories proto rows",
-    "controller/core/steps": "sdk/base controller/spec controller/core/job controller/core/prompts controller/core/dispatch"
-                             " controller/core/weights controller/core/trajectories controller/core/workers proto rows",
-    "controller/core/views": "sdk/base controller/spec controller/core/job controller/core/prompts controller/core/weights"
-                             " controller/core/trajectories controller/core/workers controller/core/steps proto rows",
-    "controller/core/loop": "sdk/base controller/spec controller/algorithms controller/core/job controller/core/trajectories"
-                            " controller/core/workers controller/core/steps controller/core/views proto rows",
-    "controller/store": "sdk/base",
-    "controller/experience": "sdk/base",
-    "controller/access": "sdk/base sdk/messages sdk/rpc controller/store proto rows",
-    "controller/ports": "sdk/base sdk/data_set controller/spec controller/cluster controller/core controller/experience proto rows",
-    "controller/runtime/calls": "sdk/base controller/ports proto",
-    "controller/runtime/rows": "sdk/base sdk/rpc controller/spec controller/core controller/store proto rows",
-    "controller/runtime/files": "sdk/base sdk/schema sdk/rpc controller/access controller/spec"
-                                " controller/store controller/runtime/rows proto rows",
-    "controller/runtime/job_files": "sdk/base sdk/messages sdk/data_set sdk/rpc controller/access controller/spec controller/core"
-                                    " controller/ports controller/store controller/experience controller/runtime/calls"
-                                    " controller/runtime/rows controller/runtime/files proto rows",
-    "controller/runtime/payloads": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/data_set sdk/rpc controller/algorithms"
-                                   " controller/spec controller/core controller/store controller/runtime/rows proto rows",
-    "controller/runtime/job": "sdk/base sdk/messages sdk/data_set sdk/rpc controller/spec controller/core controller/ports"
-                              " controller/store controller/experience controller/runtime/calls controller/runtime/rows"
-                              " controller/runtime/payloads proto rows",
-    "controller/runtime/cluster": "sdk/base sdk/messages sdk/rpc controller/access controller/spec controller/cluster controller/core"
-                                  " controller/ports controller/store controller/runtime/calls controller/runtime/rows"
-                                  " controller/runtime/job proto rows",
-    "controller/runtime/submit": "sdk/base sdk/messages sdk/data_set sdk/placement sdk/placement_spec sdk/rpc controller/access"
-                                 " controller/spec controller/cluster controller/core controller/store controller/runtime/calls"
-                                 " controller/runtime/rows controller/runtime/files controller/runtime/job_files"
-                                 " controller/runtime/payloads controller/runtime/job controller/runtime/cluster proto rows",
-    "controller/runtime/controller": "sdk/base sdk/messages sdk/rpc controller/access controller/spec"
-                                     " controller/core controller/store controller/runtime/calls controller/runtime/rows"
-                                     " controller/runtime/files controller/runtime/job_files controller/runtime/payloads"
-                                     " controller/runtime/job controller/runtime/cluster controller/runtime/submit proto rows",
-    "controller/api": "sdk/base sdk/rpc controller/access controller/runtime proto grpc",
-    "controller/status": "sdk/base sdk/rpc controller/access controller/runtime proto",
-    "controller/server": "sdk/base controller/access controller/api controller/status controller/runtime"
-                         " controller/store",
-    "workers/tokenizer": "sdk/base sdk/schema relay/weights",
-    "workers/engine/kernels": "sdk/base sdk/schema",
-    "workers/engine/model": "sdk/base sdk/schema sdk/parallel relay/weights workers/tokenizer workers/engine/kernels",
-    "workers/engine/loss": "sdk/base sdk/schema sdk/parallel workers/engine/kernels workers/engine/model",
-    "workers/engine/generation": "sdk/base workers/engine/kernels workers/engine/model",
-    "workers/engine/training": "sdk/base sdk/schema sdk/parallel relay/weights workers/engine/kernels workers/engine/model"
-                               " workers/engine/loss",
-    "workers/engine/scalar": "sdk/base sdk/parallel relay/weights workers/engine/model workers/engine/loss workers/engine/training",
-    "workers/parallel": "sdk/base sdk/schema sdk/parallel workers/engine relay/weights",
-    "workers/hybrid": "sdk/base sdk/schema sdk/parallel workers/engine workers/parallel relay/weights",
-    "workers/reward": "sdk/base sdk/rpc sdk/worker proto",
-    "workers/policy": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/rpc workers/tokenizer workers/engine relay/client relay/segment relay/weights proto",
-    "workers/rollout/tree_cache": "sdk/base workers/engine",
-    "workers/rollout/speculation": "sdk/base workers/engine workers/rollout/tree_cache",
-    "workers/rollout": "sdk/base sdk/messages sdk/rpc sdk/worker workers/engine workers/parallel workers/hybrid workers/rollout/speculation workers/rollout/tree_cache"
-                       " workers/policy relay/client relay/weights proto",
-    "workers/ranks": "sdk/base sdk/messages sdk/schema sdk/parallel sdk/rpc sdk/worker workers/tokenizer workers/engine workers/parallel"
-                     " workers/hybrid workers/policy proto",
-    "workers/trainer": "sdk/base sdk/messages sdk/schema sdk/schema_spec sdk/rpc sdk/worker workers/engine workers/hybrid workers/policy workers/ranks"
-                       " relay/weights proto",
-    "workers/scoring": "sdk/base sdk/messages sdk/schema sdk/rpc sdk/worker workers/tokenizer workers/engine workers/policy workers/ranks"
-                       " workers/reward workers/rollout proto",
-    "workers/main": "sdk/base sdk/messages sdk/schema sdk/data_set sdk/rpc sdk/worker workers/tokenizer workers/engine workers/hybrid"
-                    " workers/policy workers/ranks workers/reward workers/rollout workers/trainer workers/scoring relay/weights"
+    "sdk/common/base": "",
+    "sdk/common/process": "sdk/common/base",
+    "sdk/common/contracts": "sdk/common/base",
+    "sdk/common/schema": "sdk/common/base",
+    "sdk/common/parallel": "sdk/common/base",
+    "sdk/common/messages": "sdk/common/base sdk/common/contracts proto",
+    "sdk/common/schema_spec": "sdk/common/base sdk/common/schema sdk/common/messages proto",
+    "sdk/common/data_set": "sdk/common/base proto",
+    "sdk/common/rpc": "sdk/common/base proto grpc",
+    "sdk/planner/placement": "sdk/common/base sdk/common/schema sdk/common/parallel",
+    "sdk/planner/placement_spec": "sdk/common/base sdk/common/schema sdk/common/messages sdk/common/schema_spec"
+                                  " sdk/planner/placement proto",
+    "sdk/client": "sdk/common/base sdk/common/schema sdk/common/rpc proto grpc",
+    "sdk/worker": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc proto grpc",
+    "sdk/include/baton": "sdk/common/contracts sdk/common/messages sdk/common/rpc sdk/client sdk/worker proto",
+    "sdk/cli/shared": "sdk/common/base sdk/common/rpc sdk/client proto grpc",
+    "sdk/cli/watch": "sdk/common/base sdk/common/messages sdk/client sdk/cli/shared proto",
+    "sdk/cli/spec": "sdk/common/base sdk/common/messages sdk/client sdk/cli/shared proto",
+    "sdk/cli/plan": "sdk/common/base sdk/planner/placement sdk/planner/placement_spec sdk/client sdk/cli/shared"
                     " proto",
-    "examples/client": "sdk/base sdk/client proto",
-    "examples/custom_algorithm": "sdk/base sdk/worker proto",
-    "examples/custom_reward": "sdk/base sdk/worker proto",
-    "examples/python_reward": "sdk/base sdk/worker proto",
+    "sdk/cli/cluster": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/cli/shared",
+    "sdk/cli/jobs": "sdk/common/base sdk/common/messages sdk/common/rpc sdk/client sdk/cli/shared sdk/cli/watch"
+                    " sdk/cli/spec proto",
+    "sdk/cli": "sdk/common/base sdk/common/process sdk/common/rpc sdk/client sdk/cli/shared sdk/cli/watch"
+               " sdk/cli/spec sdk/cli/plan sdk/cli/cluster sdk/cli/jobs",
+    "relay/weights": "sdk/common/base",
+    "relay/segment": "sdk/common/base relay/weights proto",
+    "relay/client": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc relay/weights"
+                    " relay/segment proto grpc",
+    "relay/server": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/rpc"
+                    " relay/weights relay/segment proto grpc",
+    "controller/algorithms": "sdk/common/base sdk/common/schema",
+    "controller/spec/dataflow": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/schema_spec"
+                                " controller/algorithms proto rows",
+    "controller/spec/settings": "sdk/common/base sdk/common/contracts sdk/common/parallel sdk/common/messages"
+                                " sdk/common/schema_spec sdk/planner/placement controller/algorithms"
+                                " controller/spec/dataflow proto",
+    "controller/spec/job_spec": "sdk/common/base sdk/common/schema sdk/common/messages sdk/common/schema_spec"
+                                " controller/spec/dataflow controller/spec/settings proto",
+    "controller/cluster": "sdk/common/base sdk/common/contracts sdk/common/messages controller/spec proto rows",
+    "controller/core/job": "sdk/common/base sdk/common/contracts sdk/common/messages controller/spec"
+                           " controller/cluster proto rows",
+    "controller/core/prompts": "sdk/common/base controller/spec controller/core/job proto rows",
+    "controller/core/dispatch": "sdk/common/base controller/spec controller/cluster controller/core/job",
+    "controller/core/weights": "sdk/common/base controller/spec controller/core/job controller/core/dispatch proto"
+                               " rows",
+    "controller/core/trajectories": "sdk/common/base controller/spec controller/core/job controller/core/prompts"
+                                    " controller/core/dispatch controller/core/weights proto rows",
+    "controller/core/workers": "sdk/common/base controller/spec controller/cluster controller/core/job"
+                               " controller/core/dispatch controller/core/weights controller/core/trajectories proto"
+                               " rows",
+    "controller/core/steps": "sdk/common/base controller/spec controller/core/job controller/core/prompts"
+                             " controller/core/dispatch controller/core/weights controller/core/trajectories"
+                             " controller/core/workers proto rows",
+    "controller/core/views": "sdk/common/base controller/spec controller/core/job controller/core/prompts"
+                             " controller/core/weights controller/core/trajectories controller/core/workers"
+                             " controller/core/steps proto rows",
+    "controller/core/loop": "sdk/common/base controller/algorithms controller/spec controller/core/job"
+                            " controller/core/trajectories controller/core/workers controller/core/steps"
+                            " controller/core/views proto rows",
+    "controller/store": "sdk/common/base",
+    "controller/experience": "sdk/common/base",
+    "controller/access": "sdk/common/base sdk/common/messages sdk/common/rpc controller/store proto rows",
+    "controller/ports": "sdk/common/base sdk/common/data_set controller/spec controller/cluster controller/core"
+                        " controller/experience proto rows",
+    "controller/runtime/calls": "sdk/common/base sdk/common/process controller/ports proto",
+    "controller/runtime/rows": "sdk/common/base sdk/common/contracts sdk/common/rpc controller/spec controller/core"
+                               " controller/store proto rows",
+    "controller/runtime/files": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/schema"
+                                " sdk/common/rpc controller/spec controller/store controller/access"
+                                " controller/runtime/rows proto rows",
+    "controller/runtime/job_files": "sdk/common/base sdk/common/messages sdk/common/data_set sdk/common/rpc"
+                                    " controller/spec controller/core controller/store controller/experience"
+                                    " controller/access controller/ports controller/runtime/calls"
+                                    " controller/runtime/rows controller/runtime/files proto rows",
+    "controller/runtime/payloads": "sdk/common/base sdk/common/contracts sdk/common/schema sdk/common/messages"
+                                   " sdk/common/schema_spec sdk/common/data_set sdk/common/rpc controller/algorithms"
+                                   " controller/spec controller/core controller/store controller/runtime/rows proto"
+                                   " rows",
+    "controller/runtime/job": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/data_set"
+                              " sdk/common/rpc controller/spec controller/core controller/store"
+                              " controller/experience controller/ports controller/runtime/calls"
+                              " controller/runtime/rows controller/runtime/payloads proto rows",
+    "controller/runtime/cluster": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc"
+                                  " controller/spec controller/cluster controller/core controller/store"
+                                  " controller/access controller/ports controller/runtime/calls"
+                                  " controller/runtime/rows controller/runtime/job proto rows",
+    "controller/runtime/submit": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/schema"
+                                 " sdk/common/messages sdk/common/data_set sdk/common/rpc sdk/planner/placement"
+                                 " sdk/planner/placement_spec controller/spec controller/cluster controller/core"
+                                 " controller/store controller/access controller/runtime/calls"
+                                 " controller/runtime/rows controller/runtime/files controller/runtime/job_files"
+                                 " controller/runtime/payloads controller/runtime/job controller/runtime/cluster"
+                                 " proto rows",
+    "controller/runtime/controller": "sdk/common/base sdk/common/process sdk/common/messages sdk/common/rpc"
+                                     " controller/spec controller/core controller/store controller/access"
+                                     " controller/runtime/calls controller/runtime/rows controller/runtime/files"
+                                     " controller/runtime/job_files controller/runtime/payloads"
+                                     " controller/runtime/job controller/runtime/cluster controller/runtime/submit"
+                                     " proto rows",
+    "controller/api": "sdk/common/base sdk/common/process sdk/common/rpc controller/access controller/runtime proto"
+                      " grpc",
+    "controller/status": "sdk/common/base sdk/common/rpc controller/access controller/runtime proto",
+    "controller/server": "sdk/common/base sdk/common/process sdk/common/contracts controller/store controller/access"
+                         " controller/runtime controller/api controller/status",
+    "workers/tokenizer/jinja": "sdk/common/base",
+    "workers/tokenizer/tokens": "sdk/common/base sdk/common/schema relay/weights workers/tokenizer/jinja",
+    "workers/tokenizer/chat": "sdk/common/base sdk/common/schema workers/tokenizer/jinja workers/tokenizer/tokens",
+    "workers/engine/kernels": "sdk/common/base sdk/common/schema",
+    "workers/engine/model": "sdk/common/base sdk/common/schema sdk/common/parallel relay/weights workers/tokenizer"
+                            " workers/engine/kernels",
+    "workers/engine/loss": "sdk/common/base sdk/common/schema sdk/common/parallel workers/engine/kernels"
+                           " workers/engine/model",
+    "workers/engine/generation": "sdk/common/base workers/engine/kernels workers/engine/model",
+    "workers/engine/training": "sdk/common/base sdk/common/schema sdk/common/parallel relay/weights"
+                               " workers/engine/kernels workers/engine/model workers/engine/loss",
+    "workers/engine/scalar": "sdk/common/base sdk/common/parallel relay/weights workers/engine/model"
+                             " workers/engine/loss workers/engine/training",
+    "workers/parallel": "sdk/common/base sdk/common/process sdk/common/schema sdk/common/parallel relay/weights"
+                        " workers/engine",
+    "workers/hybrid": "sdk/common/base sdk/common/schema sdk/common/parallel relay/weights workers/engine"
+                      " workers/parallel",
+    "workers/reward": "sdk/common/base sdk/common/process sdk/common/rpc sdk/worker proto",
+    "workers/policy": "sdk/common/base sdk/common/contracts sdk/common/schema sdk/common/messages"
+                      " sdk/common/schema_spec sdk/common/rpc relay/weights relay/segment relay/client"
+                      " workers/tokenizer workers/engine proto",
+    "workers/rollout/tree_cache": "sdk/common/base workers/engine",
+    "workers/rollout/speculation": "sdk/common/base workers/engine workers/rollout/tree_cache",
+    "workers/rollout": "sdk/common/base sdk/common/messages sdk/common/rpc sdk/worker relay/weights relay/client"
+                       " workers/engine workers/parallel workers/hybrid workers/policy workers/rollout/tree_cache"
+                       " workers/rollout/speculation proto",
+    "workers/ranks": "sdk/common/base sdk/common/process sdk/common/schema sdk/common/parallel sdk/common/messages"
+                     " sdk/common/rpc sdk/worker workers/tokenizer workers/engine workers/parallel workers/hybrid"
+                     " workers/policy proto",
+    "workers/trainer": "sdk/common/base sdk/common/schema sdk/common/messages sdk/common/schema_spec sdk/common/rpc"
+                       " sdk/worker relay/weights workers/engine workers/hybrid workers/policy workers/ranks proto",
+    "workers/scoring": "sdk/common/base sdk/common/schema sdk/common/messages sdk/common/rpc sdk/worker"
+                       " workers/tokenizer workers/engine workers/reward workers/policy workers/rollout"
+                       " workers/ranks proto",
+    "workers/main": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/data_set"
+                    " sdk/common/rpc sdk/worker relay/weights workers/tokenizer workers/engine workers/hybrid"
+                    " workers/reward workers/policy workers/rollout workers/ranks workers/trainer workers/scoring"
+                    " proto",
+    "examples/client": "sdk/include/baton proto",
+    "examples/custom_algorithm": "sdk/include/baton proto",
+    "examples/custom_reward": "sdk/common/process sdk/worker sdk/include/baton proto",
+    "examples/python_reward": "sdk/common/process sdk/worker proto",
 }
 # Use anything that stands above.
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/cluster", "controller/spec", "controller/algorithms", "sdk/messages", "sdk/placement", "sdk/schema")
+PURE = ("controller/core", "controller/cluster", "controller/spec", "controller/algorithms", "sdk/common/messages", "sdk/planner/placement", "sdk/common/schema")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"
-    r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/base/log\.h)$")
+    r"grpcpp/.*|boost/.*|spdlog/.*|sqlite3\.h|torch/.*|sdk/common/base/log\.h)$")
 # Folders that a GPU machine builds without the service.
-ENGINE = ("sdk/schema", "workers/tokenizer", "workers/engine", "workers/parallel", "workers/hybrid", "workers/rollout/tree_cache", "workers/rollout/speculation", "sdk/parallel", "relay/weights")
-NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/base/log\.h)$")
+ENGINE = ("sdk/common/schema", "workers/tokenizer", "workers/engine", "workers/parallel", "workers/hybrid", "workers/rollout/tree_cache", "workers/rollout/speculation", "sdk/common/parallel", "relay/weights")
+NOT_IN_ENGINE = re.compile(r"^(grpcpp/.*|google/protobuf/.*|boost/.*|spdlog/.*|sdk/common/base/log\.h)$")
 TORCH = re.compile(r"^(torch|ATen|c10)/")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^">]+)[">]', re.MULTILINE)
+UMBRELLA = re.compile(r"^(baton/\w+\.h)$")  # <baton/worker.h> is a file of sdk/include
 TOPS = ("sdk", "relay", "controller", "workers", "examples", "tests", "bench")
 
 
@@ -136,7 +190,8 @@ def read_sources(root):
                 if name.endswith((".h", ".cc", ".cc.in", ".cu", ".cuh")):
                     path = pathlib.Path(folder) / name
                     text = path.read_text(encoding="utf-8")
-                    found.append((path.relative_to(root).as_posix(), INCLUDE.findall(text)))
+                    includes = [UMBRELLA.sub(r"sdk/include/\1", i) for i in INCLUDE.findall(text)]
+                    found.append((path.relative_to(root).as_posix(), includes))
     return found
 
 
@@ -331,21 +386,21 @@ class IncludeGraph(unittest.TestCase):
 
 
 class TheTestItself(unittest.TestCase):
-    RULES = {"sdk/base": "", "controller/core": "sdk/base proto", "workers/engine/low": "sdk/base",
+    RULES = {"sdk/common/base": "", "controller/core": "sdk/common/base proto", "workers/engine/low": "sdk/common/base",
              "workers/engine/high": "workers/engine/low", "workers/main": "workers/engine"}
 
     def problems(self, path, *includes):
         return problems_of([(path, list(includes))], self.RULES)
 
     def test_finds_what_is_forbidden(self):
-        self.assertFalse(self.problems("controller/core/a.cc", "sdk/base/b.h", "baton/v1/j.pb.h",
+        self.assertFalse(self.problems("controller/core/a.cc", "sdk/common/base/b.h", "baton/v1/j.pb.h",
                                        "controller/core/a.h", "vector", "absl/time/time.h"))
-        self.assertTrue(self.problems("sdk/base/a.h", "controller/core/a.h"))
+        self.assertTrue(self.problems("sdk/common/base/a.h", "controller/core/a.h"))
         self.assertTrue(self.problems("controller/core/a.cc", "baton/v1/j.grpc.pb.h"))
         self.assertTrue(self.problems("controller/core/a.cc", "grpcpp/grpcpp.h"))
         self.assertTrue(self.problems("controller/core/a.cc", "absl/time/clock.h"))
         self.assertTrue(self.problems("controller/core/a.cc", "torch/torch.h"))
-        self.assertTrue(self.problems("workers/engine/low/a.cc", "sdk/base/log.h"))
+        self.assertTrue(self.problems("workers/engine/low/a.cc", "sdk/common/base/log.h"))
         self.assertTrue(self.problems("workers/unheard_of/a.cc"))
         self.assertFalse(self.problems("tests/anything/a.cc", "controller/core/a.h"))
 
@@ -357,9 +412,9 @@ class TheTestItself(unittest.TestCase):
         self.assertFalse(self.problems("workers/engine/low/a_test.cc", "workers/engine/high/a.h"))
         self.assertTrue(self.problems("workers/engine/low/a_test.cc", "workers/main/a.h"))
         self.assertTrue(self.problems("controller/core/a.cc", "workers/engine/low/a.h"))
-        self.assertTrue(self.problems("sdk/base/a_test.cc", "sdk/worker/a.h"))
-        self.assertFalse(self.problems("sdk/base/a_test.cc", "tests/support/sdk/a.h"))
-        self.assertTrue(self.problems("sdk/base/a.cc", "tests/support/sdk/a.h"))
+        self.assertTrue(self.problems("sdk/common/base/a_test.cc", "sdk/worker/a.h"))
+        self.assertFalse(self.problems("sdk/common/base/a_test.cc", "tests/support/sdk/a.h"))
+        self.assertTrue(self.problems("sdk/common/base/a.cc", "tests/support/sdk/a.h"))
 
     def test_finds_cycles(self):
         self.assertEqual(find_cycle({"a": {"b"}, "b": {"c"}, "c": {"b"}}), ["b", "c", "b"])

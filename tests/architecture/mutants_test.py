@@ -57,7 +57,7 @@ class TheTestItself(unittest.TestCase):
                          ["a-1", "b"])
         self.assertEqual(table.TESTED.findall("TEST(A, B) {\nTEST_P(C,\n       D) {"),
                          [("A", "B"), ("C", "D")])
-        self.assertEqual(table.folder_of("a", {"a": {"sdk/base/a.cc"}}), "sdk/base")
+        self.assertEqual(table.folder_of("a", {"a": {"sdk/common/base/a.cc"}}), "sdk/common/base")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "sdk/cli/backup_archive.h"
+#include "sdk/cli/cluster/backup_archive.h"
 #include "sdk/client/client.h"
 #include "tests/end_to_end/undisturbed.h"
 

@@ -18,8 +18,8 @@
 #include "baton/v1/cluster_service.grpc.pb.h"
 #include "baton/v1/job_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::testing {
 

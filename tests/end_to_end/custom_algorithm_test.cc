@@ -7,8 +7,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_process.h"
 #include "sdk/client/spec_yaml.h"
+#include "sdk/common/process/test_process.h"
 #include "sdk/worker/fake_controller.h"
 #include "tests/end_to_end/cluster_testing.h"
 #include "tests/support/sdk/worker.h"

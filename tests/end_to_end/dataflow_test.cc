@@ -13,8 +13,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "sdk/messages/columns.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/messages/columns.h"
+#include "sdk/common/rpc/error.h"
 #include "sdk/worker/worker.h"
 #include "tests/end_to_end/undisturbed.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sdk/base/test_process.h"
+#include "sdk/common/process/test_process.h"
 
 namespace baton::testing {
 

@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "relay/client/relay_client.h"
 #include "relay/weights/safetensors_writer.h"
-#include "sdk/base/shared_key.h"
+#include "sdk/common/contracts/shared_key.h"
 #include "tests/end_to_end/client_testing.h"
 #include "tests/end_to_end/process_testing.h"
 

@@ -3,8 +3,8 @@
 #include "baton/v1/worker_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/worker_features.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/contracts/worker_features.h"
+#include "sdk/common/data_set/data_set.h"
 #include "tests/end_to_end/undisturbed.h"
 
 namespace baton::testing {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/columns.h"
+#include "sdk/common/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
 #include "sdk/worker/score_output.h"
 #include "tests/fake_worker/fake_scores.h"

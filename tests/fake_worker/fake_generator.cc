@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/messages/columns.h"
 #include "xxhash.h"
 
 namespace baton::fake {

@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "sdk/base/raw_values.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/contracts/raw_values.h"
+#include "sdk/common/messages/columns.h"
 #include "xxhash.h"
 
 namespace baton::fake {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "sdk/worker/checkpoint_files.h"
 #include "xxhash.h"
 

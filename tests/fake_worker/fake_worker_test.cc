@@ -6,8 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/rpc/error.h"
 #include "sdk/worker/fake_controller.h"
 #include "tests/fake_worker/fake_generator.h"
 #include "tests/fake_worker/fake_reward.h"

@@ -8,9 +8,9 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "sdk/base/log.h"
-#include "sdk/base/private_file.h"
-#include "sdk/base/program.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/private_file.h"
+#include "sdk/common/process/program.h"
 #include "sdk/worker/run_until_signal.h"
 #include "tests/fake_worker/fake_worker.h"
 

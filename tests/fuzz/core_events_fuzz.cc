@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/log.h"
+#include "sdk/common/base/log.h"
 #include "tests/fuzz/fuzzed_controller.h"
 
 namespace {

@@ -16,8 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/utf8.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/base/utf8.h"
+#include "sdk/common/data_set/data_set.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "controller/experience/experience_log.h"
-#include "sdk/base/log.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace {
 

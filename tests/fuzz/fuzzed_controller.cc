@@ -10,9 +10,9 @@
 #include "controller/core/views/check_row.h"
 #include "controller/runtime/cluster/job_restorer.h"
 #include "controller/runtime/cluster/take_over.h"
-#include "controller/spec/spec.h"
-#include "sdk/base/worker_features.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/job_spec/spec.h"
+#include "sdk/common/contracts/worker_features.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

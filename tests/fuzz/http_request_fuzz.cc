@@ -24,7 +24,7 @@
 #include "controller/status/status_router.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/utf8.h"
 #include "tests/support/controller/mock_controller.h"
 
 namespace {

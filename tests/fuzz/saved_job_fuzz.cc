@@ -19,11 +19,11 @@
 #include "controller/core/loop/job_core.h"
 #include "controller/runtime/controller/controller.h"
 #include "controller/runtime/files/json_file.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "controller/store/memory_store.h"
-#include "sdk/base/log.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/controller.h"
 
 namespace {

@@ -10,7 +10,7 @@
 
 #include "controller/runtime/rows/stored_job.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/log.h"
+#include "sdk/common/base/log.h"
 #include "tests/fuzz/fuzzed_controller.h"
 
 namespace {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/utf8.h"
-#include "workers/tokenizer/character_tokenizer.h"
-#include "workers/tokenizer/tokenizer.h"
+#include "sdk/common/base/utf8.h"
+#include "workers/tokenizer/tokens/character_tokenizer.h"
+#include "workers/tokenizer/tokens/tokenizer.h"
 
 using baton::tokenizer::Tokenizer;
 

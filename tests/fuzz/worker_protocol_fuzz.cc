@@ -25,9 +25,9 @@
 #include "controller/core/job/job_state.h"
 #include "controller/runtime/controller/controller.h"
 #include "controller/store/memory_store.h"
-#include "sdk/base/log.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/base/worker_features.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/contracts/worker_features.h"
 #include "tests/support/controller/controller.h"
 
 namespace {

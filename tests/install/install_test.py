@@ -50,8 +50,9 @@ class Install(unittest.TestCase):
         include = self.prefix / "include"
         installed = {str(p.relative_to(include)) for p in include.rglob("*") if p.is_file()}
         lines = (SOURCE / "sdk/public_headers.txt").read_text().splitlines()
-        public = {f"baton/{line}" for line in lines if line and not line.startswith("#")}
-        made = {f"baton/baton/v1/{proto.stem}{suffix}"
+        public = {f"baton/{line.removeprefix('sdk/include/baton/')}"
+                  for line in lines if line and not line.startswith("#")}
+        made = {f"baton/v1/{proto.stem}{suffix}"
                 for proto in (SOURCE / "proto/baton/v1").glob("*.proto")
                 for suffix in [".pb.h"] + [".grpc.pb.h"] * proto.stem.endswith("_service")}
         self.assertEqual(installed, public | made)
@@ -68,6 +69,19 @@ class Install(unittest.TestCase):
         self.assertEqual({line.split(" ")[0] for line in lines}, PROGRAMS)
         self.assertEqual(len(versions), 1, lines)
         self.assertRegex(versions.pop(), r"^\d+\.\d+\.\d+( \(commit [0-9a-f]{12}\))?$")
+
+    def test_each_umbrella_header_compiles_alone(self):
+        project = self.root / "headers"
+        project.mkdir()
+        lists = ["cmake_minimum_required(VERSION 3.25)", "project(headers LANGUAGES CXX)",
+                 "find_package(Baton REQUIRED)"]
+        for header, library in (("worker", "worker"), ("client", "client"), ("experience", "worker")):
+            (project / f"{header}.cc").write_text(f"#include <baton/{header}.h>\n")
+            lists += [f"add_library({header} OBJECT {header}.cc)",
+                      f"target_link_libraries({header} PRIVATE Baton::{library})"]
+        (project / "CMakeLists.txt").write_text("\n".join(lists) + "\n")
+        run(CMAKE, "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run(CMAKE, "--build", project / "build", "--parallel", "2")
 
     def test_a_project_of_ones_own(self):
         project = self.root / "project"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/schedule.h"
+#include "controller/spec/settings/schedule.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/job/async_testing.h"

@@ -7,8 +7,8 @@
 #include <variant>
 
 #include "absl/strings/str_split.h"
-#include "controller/spec/roles.h"
-#include "controller/spec/schedule.h"
+#include "controller/spec/dataflow/roles.h"
+#include "controller/spec/settings/schedule.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {

@@ -21,7 +21,7 @@
 #include "controller/core/loop/job_core.h"
 #include "controller/ports/fake_job_files.h"
 #include "controller/runtime/job/job_runtime.h"
-#include "controller/spec/pools.h"
+#include "controller/spec/dataflow/pools.h"
 #include "controller/store/memory_store.h"
 #include "tests/job/stepped_executors.h"
 #include "tests/support/turn_digest.h"

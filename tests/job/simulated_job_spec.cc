@@ -1,7 +1,7 @@
 // SimulatedJob: the job that its options describe.
 #include <string>
 
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "tests/job/simulated_job.h"

@@ -10,10 +10,10 @@
 #include "controller/runtime/cluster/job_restorer.h"
 #include "controller/runtime/cluster/take_over.h"
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/schedule.h"
+#include "controller/spec/settings/schedule.h"
 #include "gtest/gtest.h"
-#include "sdk/base/log.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/job/simulated_job.h"
 
 namespace baton::controller {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "controller/ports/executor.h"
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 
 namespace baton::controller {
 

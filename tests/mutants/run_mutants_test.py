@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""run_mutants.py on the mutants of sdk/parallel, and on programs that only say what they are told.
+"""run_mutants.py on the mutants of sdk/common/parallel, and on programs that only say what they are told.
 Run: BATON_BUILD_DIR=build/release python3 tests/mutants/run_mutants_test.py"""
 
 import contextlib
@@ -27,11 +27,11 @@ def run(function, *arguments):
 class OnOneFolder(unittest.TestCase):
     def test_every_mutant_is_noticed(self):
         answer, text = run(run_mutants.main,
-                           ["--build", str(BUILD / "mutants_sample"), "--folder", "sdk/parallel"])
+                           ["--build", str(BUILD / "mutants_sample"), "--folder", "sdk/common/parallel"])
         self.assertEqual(answer, 0, text)
         self.assertIn("(100%)", text)
         self.assertRegex(text, r"balance-large-to-large +\d+\.\d s  noticed\n")
-        self.assertRegex(text, r"sdk/parallel +(\d+) of +\1\n")
+        self.assertRegex(text, r"sdk/common/parallel +(\d+) of +\1\n")
 
     def test_targets_are_those_of_the_chosen_mutants(self):
         answer, text = run(run_mutants.main, ["--targets", "imbalance-of-nothing"])

@@ -4,9 +4,9 @@
 #include <fstream>
 
 #include "controller/runtime/submit/plan_placement.h"
-#include "controller/spec/pools.h"
-#include "controller/spec/presets.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/dataflow/pools.h"
+#include "controller/spec/job_spec/presets.h"
+#include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"

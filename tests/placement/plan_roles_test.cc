@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "controller/spec/presets.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/presets.h"
+#include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/cli/plan_print.h"
-#include "sdk/cli/plan_problem.h"
-#include "sdk/placement/search.h"
+#include "sdk/cli/plan/plan_print.h"
+#include "sdk/cli/plan/plan_problem.h"
+#include "sdk/planner/placement/search.h"
 
 namespace baton {
 namespace {

@@ -10,8 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "baton/v1/job_spec.pb.h"
 #include "google/protobuf/descriptor.h"
-#include "sdk/cli/spec_reference.h"
-#include "sdk/messages/settings.h"
+#include "sdk/cli/spec/spec_reference.h"
+#include "sdk/common/messages/settings.h"
 
 namespace baton {
 namespace {
@@ -98,7 +98,7 @@ std::string Head(absl::string_view what, absl::string_view columns, absl::string
 
 OptionTable LossTable() {
   const Descriptor& type = *v1::LossOptions::descriptor();
-  OptionTable table{"sdk/schema/loss_options.def",
+  OptionTable table{"sdk/common/schema/loss_options.def",
                     Head("losses", "name, type, default, losses, limits, meaning", type.name())};
   for (int i = 0; i < type.field_count(); ++i) {
     table.text += Row("BATON_LOSS_OPTION", *type.field(i), "Losses");
@@ -108,7 +108,7 @@ OptionTable LossTable() {
 
 OptionTable EstimatorTable() {
   const Descriptor& type = *v1::EstimatorOptions::descriptor();
-  OptionTable table{"sdk/schema/estimator_options.def",
+  OptionTable table{"sdk/common/schema/estimator_options.def",
                     Head("advantage estimators", "name, type, default, estimators, limits, meaning",
                          type.name())};
   for (int i = 0; i < type.field_count(); ++i) {
@@ -119,7 +119,7 @@ OptionTable EstimatorTable() {
 
 OptionTable OptimizerTable() {
   const Descriptor& type = *v1::ActorSpec::descriptor();
-  OptionTable table{"sdk/schema/optimizer_options.def",
+  OptionTable table{"sdk/common/schema/optimizer_options.def",
                     Head("the optimizer", "name, type, default, limits, meaning", type.name())};
   for (int i = 0; i < type.field_count(); ++i) {
     const v1::Setting setting = SettingOf(*type.field(i));

@@ -1,4 +1,4 @@
-// The option tables of sdk/schema (.def files), as the settings of job_spec.proto have them.
+// The option tables of sdk/common/schema (.def files), as the settings of job_spec.proto have them.
 #ifndef BATON_TESTS_SETTINGS_OPTION_TABLES_H_
 #define BATON_TESTS_SETTINGS_OPTION_TABLES_H_
 

@@ -1,5 +1,5 @@
-// docs/spec.md and the option tables of sdk/schema are what job_spec.proto makes of them. With
-// BATON_UPDATE_GOLDEN they are written (`./dev docs`).
+// docs/spec.md and the option tables of sdk/common/schema are what job_spec.proto makes of them.
+// With BATON_UPDATE_GOLDEN they are written (`./dev docs`).
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "sdk/cli/spec_reference.h"
+#include "sdk/cli/spec/spec_reference.h"
 #include "tests/settings/option_tables.h"
 
 namespace baton {

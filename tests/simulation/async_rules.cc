@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/schedule.h"
+#include "controller/spec/settings/schedule.h"
 #include "tests/simulation/recorded_run.h"
 
 namespace baton::simulation {

@@ -13,7 +13,7 @@
 
 #include "controller/cluster/cluster_core.h"
 #include "controller/core/loop/job_core.h"
-#include "controller/spec/pools.h"
+#include "controller/spec/dataflow/pools.h"
 #include "tests/simulation/disk.h"
 #include "tests/simulation/history.h"
 #include "tests/simulation/messages.h"

@@ -1,6 +1,6 @@
 // Simulated worlds whose jobs draw their prompts from several files.
-#include "controller/spec/spec.h"
-#include "controller/spec/train_mix.h"
+#include "controller/spec/job_spec/spec.h"
+#include "controller/spec/settings/train_mix.h"
 #include "gtest/gtest.h"
 #include "tests/simulation/model.h"
 #include "tests/simulation/runner.h"

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include "sdk/base/log.h"
+#include "sdk/common/base/log.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/world.h"
 

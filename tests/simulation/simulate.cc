@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "tests/simulation/runner.h"
 
 namespace baton::simulation {

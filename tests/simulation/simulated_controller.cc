@@ -7,8 +7,8 @@
 #include "controller/runtime/cluster/steering_checks.h"
 #include "controller/runtime/cluster/take_over.h"
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/spec.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/job_spec/spec.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/simulation/simulated_worker.h"
 
 namespace baton::simulation {

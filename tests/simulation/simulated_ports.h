@@ -16,7 +16,7 @@
 #include "controller/ports/executor.h"
 #include "controller/ports/job_files.h"
 #include "controller/store/store.h"
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {

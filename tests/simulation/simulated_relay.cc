@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/cluster/cluster_core.h"
-#include "sdk/base/worker_features.h"
+#include "sdk/common/contracts/worker_features.h"
 #include "tests/simulation/invariants.h"
 #include "tests/simulation/wire.h"
 

@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/dataflow/roles.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/simulation/async_rules.h"
 #include "tests/simulation/simulated_controller.h"
 #include "tests/simulation/simulated_worker.h"

@@ -14,7 +14,7 @@
 
 #include "controller/core/loop/job_core.h"
 #include "controller/ports/turn_observer.h"
-#include "controller/spec/pools.h"
+#include "controller/spec/dataflow/pools.h"
 #include "tests/simulation/recount_rules.h"
 #include "tests/simulation/world.h"
 

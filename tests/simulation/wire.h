@@ -12,7 +12,7 @@
 
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/worker_service.pb.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/data_set/data_set.h"
 #include "tests/simulation/messages.h"
 
 namespace baton::simulation {

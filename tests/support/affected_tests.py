@@ -32,7 +32,8 @@ def includers(root):
                 continue
             name = component(path.relative_to(root).as_posix())
             for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
-                include = "proto/" + include if include.startswith("baton/") else include
+                if include.startswith("baton/"):  # made of a proto, or a header of sdk/include
+                    include = ("proto/" if "/v1/" in include else "sdk/include/") + include
                 found.setdefault(component(include), set()).add(name)
     return found
 

@@ -8,8 +8,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/parallel/transition.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/parallel/transition.h"
 
 namespace baton::hybrid {
 namespace {

@@ -26,7 +26,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "sdk/parallel/rank_layout.h"
+#include "sdk/common/parallel/rank_layout.h"
 #include "workers/engine/generation/generator.h"
 #include "workers/engine/model/model.h"
 #include "workers/hybrid/replica.h"

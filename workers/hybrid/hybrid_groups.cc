@@ -1,6 +1,6 @@
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/parallel/transition.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/parallel/transition.h"
 #include "workers/hybrid/hybrid_engine.h"
 
 namespace baton::hybrid {

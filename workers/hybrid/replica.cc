@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/number_coder.h"
 
 namespace baton::hybrid {

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "relay/weights/box.h"
-#include "sdk/parallel/transition.h"
+#include "sdk/common/parallel/transition.h"
 
 namespace baton::hybrid {
 

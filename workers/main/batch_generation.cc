@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/status_macros.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/data_set/data_set.h"
 #include "workers/policy/chat_messages.h"
 
 namespace baton {

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "sdk/base/memory_file.h"
+#include "sdk/common/process/memory_file.h"
 #include "workers/main/check_limits.h"
 
 namespace baton {

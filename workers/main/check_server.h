@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
-#include "sdk/base/check_protocol.h"
+#include "sdk/common/contracts/check_protocol.h"
 
 namespace baton {
 
@@ -15,10 +15,11 @@ namespace baton {
 using CheckFunction = std::function<absl::StatusOr<v1::ValidateJobResponse>(
     const v1::JobSpec& spec, const CheckRequestLine& request)>;
 
-/// Answers requests (sdk/base/check_protocol.h) that come on `in`, in order, on `out`, until `in`
-/// ends. Each is checked by a fork of this process: loading the program is paid for once, and
-/// nothing of a request (caches, memory, a crash, processor time) reaches the next. The fork has
-/// the limits of check_limits.h. A fork that dies is answered "failed", and serving goes on.
+/// Answers requests (sdk/common/contracts/check_protocol.h) that come on `in`, in order, on `out`,
+/// until `in` ends. Each is checked by a fork of this process: loading the program is paid for
+/// once, and nothing of a request (caches, memory, a crash, processor time) reaches the next. The
+/// fork has the limits of check_limits.h. A fork that dies is answered "failed", and serving goes
+/// on.
 ///
 /// The calling process must have one thread only, and dies with the thread that started it. On
 /// SIGTERM it kills and reaps its fork and exits.

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/memory_file.h"
+#include "sdk/common/process/memory_file.h"
 #include "workers/main/check_limits.h"
 
 namespace baton {

@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "relay/weights/file_io.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/generation/generator.h"
 #include "workers/policy/policy_source.h"
-#include "workers/tokenizer/generation_config.h"
+#include "workers/tokenizer/tokens/generation_config.h"
 
 namespace baton {
 namespace {

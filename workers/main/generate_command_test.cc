@@ -15,7 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/workers/policy.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/policy/policy_source.h"

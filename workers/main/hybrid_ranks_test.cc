@@ -5,8 +5,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/workers/hybrid_worker.h"
 #include "tests/support/workers/test_relay.h"
 #include "workers/ranks/ranks.h"

@@ -6,8 +6,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/data_set/data_set.h"
 #include "tests/support/engine/model_image.h"
 #include "tests/support/sdk/worker.h"
 #include "tests/support/workers/policy.h"

@@ -9,9 +9,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
 #include "sdk/worker/score_output.h"
 #include "workers/reward/command_reward.h"
 #include "workers/reward/rule.h"

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/log.h"
-#include "sdk/base/private_file.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/worker_features.h"
-#include "sdk/rpc/channel_credentials.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/private_file.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/contracts/worker_features.h"
+#include "sdk/common/rpc/channel_credentials.h"
 #include "sdk/worker/run_until_signal.h"
 #include "sdk/worker/worker.h"
 #include "workers/hybrid/shared_policy.h"

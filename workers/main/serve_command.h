@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "sdk/base/tls_files.h"
+#include "sdk/common/rpc/tls_files.h"
 
 namespace baton {
 

@@ -8,10 +8,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/data_set/data_set.h"
 #include "workers/policy/chat_messages.h"
-#include "workers/tokenizer/chat_template.h"
-#include "workers/tokenizer/model_template.h"
+#include "workers/tokenizer/chat/chat_template.h"
+#include "workers/tokenizer/chat/model_template.h"
 
 namespace baton {
 namespace {

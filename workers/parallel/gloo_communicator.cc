@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 
 namespace baton::parallel {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/engine/training/trainer.h"
 #include "workers/parallel/rank_groups.h"

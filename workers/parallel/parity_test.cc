@@ -17,8 +17,8 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "relay/weights/safetensors_reader.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/base/test_process.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/process/test_process.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/parallel/rank_groups.h"
 

@@ -16,8 +16,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "sdk/base/clock.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/clock.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/parallel/gloo_communicator.h"
 
 namespace baton::parallel {

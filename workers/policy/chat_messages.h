@@ -9,9 +9,9 @@
 #include "absl/strings/string_view.h"
 #include "baton/v1/experience.pb.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "workers/policy/policy_source.h"
-#include "workers/tokenizer/chat_message.h"
+#include "workers/tokenizer/chat/chat_message.h"
 
 namespace baton::policy {
 

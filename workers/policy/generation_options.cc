@@ -1,6 +1,6 @@
 #include "workers/policy/generation_options.h"
 
-#include "sdk/messages/settings.h"
+#include "sdk/common/messages/settings.h"
 
 namespace baton::policy {
 engine::GeneratorOptions MakeGeneratorOptions(const v1::RolloutSpec& spec) {

@@ -6,13 +6,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/schema_spec/model_init.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/schema_spec/model_init.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/engine/scalar/scalar_directory.h"
-#include "workers/tokenizer/character_tokenizer.h"
-#include "workers/tokenizer/model_template.h"
+#include "workers/tokenizer/chat/model_template.h"
+#include "workers/tokenizer/tokens/character_tokenizer.h"
 
 namespace baton::policy {
 namespace {

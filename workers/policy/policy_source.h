@@ -18,13 +18,13 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "baton/v1/job_spec.pb.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/model.h"
 #include "workers/engine/scalar/scalar_model.h"
-#include "workers/tokenizer/chat_template.h"
-#include "workers/tokenizer/rendered_text.h"
-#include "workers/tokenizer/tokenizer.h"
+#include "workers/tokenizer/chat/chat_template.h"
+#include "workers/tokenizer/jinja/rendered_text.h"
+#include "workers/tokenizer/tokens/tokenizer.h"
 
 namespace baton::policy {
 

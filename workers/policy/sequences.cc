@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/columns.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/trajectory_columns.h"
 

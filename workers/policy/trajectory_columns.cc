@@ -2,9 +2,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/raw_values.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/contracts/raw_values.h"
+#include "sdk/common/messages/columns.h"
 
 namespace baton::policy {
 namespace {

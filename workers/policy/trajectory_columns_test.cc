@@ -2,7 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/messages/columns.h"
 
 namespace baton::policy {
 namespace {

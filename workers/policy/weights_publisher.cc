@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/communicator.h"
 #include "workers/engine/model/weights_io.h"
 

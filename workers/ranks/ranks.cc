@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #ifdef BATON_GLOO
 #include "workers/parallel/rank_groups.h"
 #endif

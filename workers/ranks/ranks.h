@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "baton/v1/worker_service.pb.h"
-#include "sdk/parallel/rank_layout.h"
+#include "sdk/common/parallel/rank_layout.h"
 #include "workers/engine/model/communicator.h"
 #include "workers/hybrid/hybrid_engine.h"
 

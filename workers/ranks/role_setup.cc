@@ -1,7 +1,7 @@
 #include "workers/ranks/role_setup.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::ranks {
 

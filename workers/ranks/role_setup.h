@@ -15,7 +15,7 @@
 #include "workers/policy/policy_source.h"
 #include "workers/ranks/ranks.h"
 #include "workers/ranks/score_loop.h"
-#include "workers/tokenizer/tokenizer.h"
+#include "workers/tokenizer/tokens/tokenizer.h"
 
 namespace baton::ranks {
 

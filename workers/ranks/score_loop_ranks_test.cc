@@ -17,7 +17,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_process.h"
+#include "sdk/common/process/test_process.h"
 #include "workers/parallel/rank_groups.h"
 #include "workers/ranks/score_loop.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/columns.h"
 #include "sdk/worker/score_output.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/policy/sequences.h"

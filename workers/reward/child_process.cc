@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/spawn.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/process/spawn.h"
 
 namespace baton::reward {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "sdk/base/process_group.h"
+#include "sdk/common/process/process_group.h"
 #include "workers/reward/command_sandbox.h"
 
 namespace baton::reward {

@@ -20,9 +20,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
-#include "sdk/base/clock.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/clock.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/utf8.h"
 #include "workers/reward/command_slot.h"
 
 namespace baton::reward {

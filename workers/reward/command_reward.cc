@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/utf8.h"
 
 namespace baton::reward {
 namespace {

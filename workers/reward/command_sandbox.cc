@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "sdk/base/spawn.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
+#include "sdk/common/process/spawn.h"
 #include "workers/reward/child_process.h"
 #include "workers/reward/memory_filter.h"
 

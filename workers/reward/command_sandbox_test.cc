@@ -16,7 +16,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "workers/reward/child_process.h"
 
 namespace baton::reward {

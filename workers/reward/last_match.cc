@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
 
 namespace baton::reward {
 namespace {

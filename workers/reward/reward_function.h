@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::reward {
 

@@ -12,9 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/regex.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/regex.h"
+#include "sdk/common/base/utf8.h"
 #include "workers/reward/last_match.h"
 
 namespace baton::reward {

@@ -6,9 +6,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
 #include "workers/reward/last_match.h"
 
 namespace baton::reward {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "sdk/base/regex.h"
+#include "sdk/common/base/regex.h"
 
 namespace baton::reward {
 

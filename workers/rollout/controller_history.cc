@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::rollout {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "sdk/base/clock.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/clock.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::rollout {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/columns.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/generation_options.h"
 #include "workers/rollout/controller_history.h"

@@ -2,7 +2,7 @@
 #include "workers/rollout/rollout_role.h"
 
 #include "gmock/gmock.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/workers/rollout_role.h"
 
 namespace baton::rollout {

@@ -5,7 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/workers/rollout_role.h"
 #include "workers/rollout/rollout_role.h"
 

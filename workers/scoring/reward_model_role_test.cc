@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/workers/role.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/scalar/scalar_directory.h"

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
 #include "workers/engine/model/kept_update.h"
 #include "workers/policy/generation_options.h"

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
-#include "sdk/base/file_error.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/file_error.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/scalar/scalar_directory.h"
 
 namespace baton::trainer {

@@ -5,9 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
 #include "workers/engine/scalar/scalar_directory.h"
 #include "workers/policy/trajectory_columns.h"

@@ -6,9 +6,9 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/messages/columns.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/messages/columns.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/workers/role.h"
 #include "workers/engine/scalar/scalar_directory.h"
 #include "workers/policy/sequences.h"

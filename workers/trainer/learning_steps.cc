@@ -1,8 +1,8 @@
 #include "workers/trainer/learning_steps.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 #include "sdk/worker/checkpoint_files.h"
 
 namespace baton::trainer {

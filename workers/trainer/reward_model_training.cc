@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/columns.h"
 #include "workers/policy/sequences.h"
 #include "workers/trainer/train_options.h"
 

@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/workers/actor_role.h"
 #include "workers/engine/scalar/scalar_directory.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/schema_spec/spec_fields.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/schema_spec/spec_fields.h"
 
 namespace baton::trainer {
 int64_t FirstStepOfActor(const v1::JobSpec& spec) {

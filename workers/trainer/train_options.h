@@ -7,8 +7,8 @@
 #include "absl/types/span.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
-#include "sdk/schema/loss_options.h"
-#include "sdk/schema/optimizer_options.h"
+#include "sdk/common/schema/loss_options.h"
+#include "sdk/common/schema/optimizer_options.h"
 #include "workers/engine/training/trainer.h"
 
 namespace baton::trainer {
@@ -27,7 +27,7 @@ engine::UpdateOptions MakeUpdateOptions(const v1::JobSpec& spec,
                                         absl::Span<const engine::TrainSequence> batch, bool on_cpu);
 
 /// The loss of an update of `role`, with the options that the update names; the others have their
-/// defaults (sdk/schema/loss_options.def). The job's spec has no part in it: the controller
+/// defaults (sdk/common/schema/loss_options.def). The job's spec has no part in it: the controller
 /// completes the graph. INVALID_ARGUMENT lists everything wrong at once: a loss that is unknown or
 /// not the role's, options that it does not have, types, bounds.
 absl::StatusOr<LossSpec> ReadUpdateLoss(absl::string_view role, const v1::Update& update);

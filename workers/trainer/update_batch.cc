@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::trainer {
 namespace {

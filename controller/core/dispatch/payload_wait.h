@@ -13,7 +13,7 @@
 
 #include "absl/time/time.h"
 #include "controller/core/job/events.h"
-#include "controller/spec/wait_list.h"
+#include "controller/core/job/wait_list.h"
 
 namespace baton::controller {
 

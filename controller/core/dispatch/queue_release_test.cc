@@ -8,7 +8,7 @@
 
 #include "controller/cluster/cluster_core.h"
 #include "controller/core/loop/job_core.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

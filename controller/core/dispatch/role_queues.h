@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "controller/core/dispatch/task_scheduler.h"
 #include "controller/core/job/straggler_detector.h"
-#include "controller/spec/role_names.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 

@@ -12,7 +12,7 @@
 #define BATON_CONTROLLER_CORE_JOB_ACTIVITIES_H_
 
 #include "absl/time/time.h"
-#include "controller/spec/wait_list.h"
+#include "controller/core/job/wait_list.h"
 
 namespace baton::controller {
 

@@ -1,5 +1,5 @@
 #include "controller/core/job/effect_sink.h"
-#include "sdk/messages/times.h"
+#include "sdk/common/messages/times.h"
 
 namespace baton::controller {
 

@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "controller/core/job/straggler_detector.h"
-#include "controller/spec/step_size.h"
+#include "controller/spec/settings/step_size.h"
 
 namespace baton::controller {
 

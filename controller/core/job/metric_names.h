@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "google/protobuf/map.h"
-#include "sdk/base/text_bounds.h"
+#include "sdk/common/contracts/text_bounds.h"
 
 namespace baton::controller {
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/pools.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/status_macros.h"
+#include "controller/spec/dataflow/pools.h"
+#include "controller/spec/dataflow/roles.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 

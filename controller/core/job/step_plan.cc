@@ -1,6 +1,6 @@
 #include "controller/core/job/step_plan.h"
 
-#include "controller/spec/schedule.h"
+#include "controller/spec/settings/schedule.h"
 
 namespace baton::controller {
 

@@ -11,8 +11,8 @@
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/policy_update.h"
 #include "controller/core/loop/results.h"
-#include "controller/spec/least_responses.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/settings/least_responses.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

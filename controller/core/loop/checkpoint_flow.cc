@@ -5,7 +5,7 @@
 #include "controller/core/loop/issue_command.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/views/job_row.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -7,7 +7,7 @@
 #include "controller/core/loop/give_out.h"
 #include "controller/core/loop/group_flow.h"
 #include "controller/core/loop/life_changes.h"
-#include "controller/spec/roles.h"
+#include "controller/spec/dataflow/roles.h"
 
 namespace baton::controller {
 namespace {

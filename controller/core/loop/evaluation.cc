@@ -10,7 +10,7 @@
 #include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/step_metrics.h"
 #include "controller/core/views/evaluation_text.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

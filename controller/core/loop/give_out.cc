@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "controller/spec/role_names.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

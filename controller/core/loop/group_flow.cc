@@ -12,10 +12,10 @@
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/lost_groups.h"
-#include "controller/spec/least_responses.h"
-#include "controller/spec/role_names.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "controller/spec/dataflow/roles.h"
+#include "controller/spec/settings/least_responses.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

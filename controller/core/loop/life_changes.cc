@@ -5,7 +5,7 @@
 #include "controller/core/trajectories/running_tasks.h"
 #include "controller/core/workers/slot_views.h"
 #include "controller/core/workers/take_role.h"
-#include "controller/spec/role_names.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 

@@ -10,7 +10,7 @@
 #include "controller/core/job/events.h"
 #include "controller/core/job/job_state.h"
 #include "controller/core/steps/job_parts.h"
-#include "controller/spec/learning.h"
+#include "controller/spec/dataflow/learning.h"
 
 namespace baton::controller {
 

@@ -8,7 +8,7 @@
 #include "controller/core/loop/batch_flow.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/rollback.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

@@ -13,9 +13,9 @@
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/worker_changes.h"
 #include "controller/core/trajectories/step_metrics.h"
-#include "controller/spec/least_responses.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/roles.h"
+#include "controller/spec/settings/least_responses.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

@@ -1,4 +1,4 @@
-#include "controller/spec/replay.h"
+#include "controller/spec/dataflow/replay.h"
 
 #include <map>
 #include <memory>
@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/loop/job_core.h"
-#include "controller/spec/role_needs.h"
-#include "controller/spec/roles.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/dataflow/role_needs.h"
+#include "controller/spec/dataflow/roles.h"
+#include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -12,7 +12,7 @@
 #include "controller/core/loop/group_flow.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/worker_changes.h"
-#include "controller/spec/roles.h"
+#include "controller/spec/dataflow/roles.h"
 
 namespace baton::controller {
 namespace {

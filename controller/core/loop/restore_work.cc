@@ -12,7 +12,7 @@
 #include "controller/core/loop/policy_update.h"
 #include "controller/core/loop/results.h"
 #include "controller/core/loop/worker_changes.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

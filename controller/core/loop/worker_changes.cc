@@ -12,7 +12,7 @@
 #include "controller/core/trajectories/running_tasks.h"
 #include "controller/core/workers/slot_views.h"
 #include "controller/core/workers/worker_return.h"
-#include "controller/spec/role_names.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 

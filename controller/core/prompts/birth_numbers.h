@@ -15,7 +15,7 @@
 
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/job/effect_sink.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

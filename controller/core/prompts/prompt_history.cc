@@ -1,6 +1,6 @@
 #include "controller/core/prompts/prompt_history.h"
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "controller/spec/train_mix.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/settings/train_mix.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

@@ -18,7 +18,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "controller/spec/wait_list.h"
+#include "controller/core/job/wait_list.h"
 
 namespace baton::controller {
 

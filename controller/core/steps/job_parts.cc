@@ -7,8 +7,8 @@
 #include "controller/core/job/first_row.h"
 #include "controller/core/trajectories/running_tasks.h"
 #include "controller/core/workers/slot_views.h"
-#include "controller/spec/role_names.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

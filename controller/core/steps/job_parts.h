@@ -43,8 +43,8 @@
 #include "controller/core/workers/shared_pools.h"
 #include "controller/core/workers/take_role.h"
 #include "controller/core/workers/worker_slots.h"
-#include "controller/spec/replay.h"
-#include "controller/spec/schedule.h"
+#include "controller/spec/dataflow/replay.h"
+#include "controller/spec/settings/schedule.h"
 
 namespace baton::controller {
 

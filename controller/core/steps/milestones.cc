@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/wait_list.h"
-#include "sdk/base/mutant.h"
+#include "controller/core/job/wait_list.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

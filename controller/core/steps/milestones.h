@@ -21,7 +21,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/job/effect_sink.h"
-#include "controller/spec/learning.h"
+#include "controller/spec/dataflow/learning.h"
 
 namespace baton::controller {
 

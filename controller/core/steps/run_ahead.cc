@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "controller/spec/check_speculation.h"
-#include "controller/spec/role_names.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "controller/spec/settings/check_speculation.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

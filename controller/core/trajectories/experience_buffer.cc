@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/trajectories/lost_groups.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

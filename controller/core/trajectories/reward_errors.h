@@ -17,7 +17,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/trajectory.h"
-#include "controller/spec/wait_list.h"
+#include "controller/core/job/wait_list.h"
 
 namespace baton::controller {
 

@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "controller/spec/roles.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/roles.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

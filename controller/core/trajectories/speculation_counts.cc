@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

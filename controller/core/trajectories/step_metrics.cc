@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/metric_names.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/task_failure.h"
 #include "controller/core/weights/refresh.h"
-#include "controller/spec/roles.h"
-#include "controller/spec/schedule.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/roles.h"
+#include "controller/spec/settings/schedule.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -4,8 +4,8 @@
 #include "controller/core/job/metric_names.h"
 #include "controller/core/job/task_failure.h"
 #include "controller/core/trajectories/lost_groups.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/roles.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/role_names.h"
-#include "controller/spec/schedule.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "controller/spec/settings/schedule.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

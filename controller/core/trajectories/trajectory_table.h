@@ -20,7 +20,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/trajectory.h"
-#include "controller/spec/score_graph.h"
+#include "controller/spec/dataflow/score_graph.h"
 
 namespace baton::controller {
 

@@ -13,10 +13,10 @@
 #include "controller/core/job/roster.h"
 #include "controller/core/job/task.h"
 #include "controller/core/prompts/draw_ledger.h"
-#include "controller/spec/check_saved.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "controller/spec/dataflow/roles.h"
+#include "controller/spec/job_spec/check_saved.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "controller/core/loop/job_core.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -2,8 +2,8 @@
 #ifndef BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_GROUPS_H_
 #define BATON_CONTROLLER_CORE_VIEWS_EXPLAIN_GROUPS_H_
 
+#include "controller/core/job/wait_list.h"
 #include "controller/core/steps/job_parts.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

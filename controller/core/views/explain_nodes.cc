@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/replay.h"
-#include "controller/spec/role_names.h"
+#include "controller/spec/dataflow/replay.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 

@@ -6,8 +6,8 @@
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/job_core_options.h"
 #include "controller/core/job/roster.h"
+#include "controller/core/job/wait_list.h"
 #include "controller/core/trajectories/trajectory_scheduler.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

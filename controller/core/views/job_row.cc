@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "controller/spec/learning.h"
+#include "controller/spec/dataflow/learning.h"
 
 namespace baton::controller {
 

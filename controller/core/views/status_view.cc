@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/job/wait_list.h"
 #include "controller/core/views/explain_groups.h"
 #include "controller/core/views/explain_nodes.h"
 #include "controller/core/views/explain_trajectories.h"
 #include "controller/core/workers/slot_views.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

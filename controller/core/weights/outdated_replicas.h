@@ -12,7 +12,7 @@
 
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/weights/refresh.h"
-#include "controller/spec/schedule.h"
+#include "controller/spec/settings/schedule.h"
 
 namespace baton::controller {
 

@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "controller/spec/role_names.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -25,8 +25,8 @@
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/roster.h"
+#include "controller/core/job/wait_list.h"
 #include "controller/core/workers/rank_groups.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/task_failure.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/roles.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -30,8 +30,8 @@
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/job_core_options.h"
+#include "controller/core/job/wait_list.h"
 #include "controller/core/weights/policy_versions.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

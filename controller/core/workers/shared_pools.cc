@@ -6,8 +6,8 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/spec/pools.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/pools.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

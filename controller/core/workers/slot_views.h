@@ -12,9 +12,9 @@
 #include "controller/core/job/job_core_options.h"
 #include "controller/core/job/roster.h"
 #include "controller/core/job/task.h"
+#include "controller/core/job/wait_list.h"
 #include "controller/core/weights/policy_versions.h"
 #include "controller/core/workers/rank_groups.h"
-#include "controller/spec/wait_list.h"
 
 namespace baton::controller {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/spec/role_names.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 

@@ -7,8 +7,8 @@
 #include "boost/asio/basic_waitable_timer.hpp"
 #include "boost/asio/post.hpp"
 #include "boost/asio/strand.hpp"
-#include "sdk/base/clock.h"
-#include "sdk/base/low_priority.h"
+#include "sdk/common/base/clock.h"
+#include "sdk/common/process/low_priority.h"
 
 namespace baton::controller {
 namespace {

@@ -18,7 +18,7 @@
 #include "boost/asio/thread_pool.hpp"
 #include "controller/runtime/calls/fair_queue.h"
 #include "controller/runtime/calls/gate.h"
-#include "sdk/base/low_priority.h"
+#include "sdk/common/process/low_priority.h"
 
 namespace baton::controller {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/cluster/need_queue.h"
-#include "controller/spec/role_names.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

@@ -8,11 +8,11 @@
 #include "controller/core/job/job_state.h"
 #include "controller/runtime/cluster/cluster_session.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/times.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/times.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

@@ -9,7 +9,7 @@
 #include "controller/ports/single_thread.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

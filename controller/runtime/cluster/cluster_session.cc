@@ -3,10 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/cluster/need_queue.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/text_bounds.h"
-#include "sdk/messages/bounded_texts.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/contracts/text_bounds.h"
+#include "sdk/common/messages/bounded_texts.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 bool ClusterRuntime::SessionState::MayReportOn(const JobRuntime& job) const {

@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/given_checkpoint.h"
 #include "tests/support/controller/job_runtime.h"
 #include "tests/support/controller/small_job.h"

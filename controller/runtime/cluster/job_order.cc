@@ -11,7 +11,7 @@
 #include "controller/access/caller.h"
 #include "controller/runtime/cluster/take_over.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

@@ -12,10 +12,10 @@
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/stored_job.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

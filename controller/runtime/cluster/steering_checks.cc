@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/job_state.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

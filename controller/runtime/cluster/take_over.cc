@@ -7,9 +7,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/digest.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 

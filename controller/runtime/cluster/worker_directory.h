@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "controller/ports/worker_outbox.h"
 #include "controller/runtime/calls/calls.h"
-#include "controller/spec/role_needs.h"
+#include "controller/spec/dataflow/role_needs.h"
 
 namespace baton::controller {
 

@@ -21,10 +21,10 @@
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/sqlite_store.h"
-#include "sdk/base/cut_text.h"
-#include "sdk/base/low_priority.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/cut_text.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/process/low_priority.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -11,10 +11,10 @@
 #include "controller/runtime/files/move_root.h"
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/submit/contents_check.h"
-#include "controller/spec/presets.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/job_spec/presets.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -11,7 +11,7 @@
 #include "controller/runtime/submit/contents_check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/checker.h"
 #include "tests/support/controller/whole_controller.h"
 

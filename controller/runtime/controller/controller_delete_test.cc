@@ -15,7 +15,7 @@
 #include "controller/runtime/rows/tables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/whole_controller.h"
 
 namespace baton::controller {

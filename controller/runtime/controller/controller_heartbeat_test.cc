@@ -9,7 +9,7 @@
 #include "controller/runtime/controller/controller.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/controller/controller.h"
 
 namespace baton::controller {

@@ -2,7 +2,7 @@
 //
 // Thread-safe. Every method returns at once. It posts to the strand that owns the state, and calls
 // back exactly once, from a thread of the controller, with no lock held. A callback must not block.
-// Errors carry an ErrorInfo (sdk/rpc/error.h: MakeError).
+// Errors carry an ErrorInfo (sdk/common/rpc/error.h: MakeError).
 #ifndef BATON_CONTROLLER_RUNTIME_CONTROLLER_CONTROLLER_INTERFACE_H_
 #define BATON_CONTROLLER_RUNTIME_CONTROLLER_CONTROLLER_INTERFACE_H_
 

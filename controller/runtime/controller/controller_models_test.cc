@@ -10,7 +10,7 @@
 #include "controller/runtime/job_files/job_folders.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/checker.h"
 #include "tests/support/controller/controller_resume.h"
 

@@ -17,7 +17,7 @@
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/controller_resume.h"
 #include "tests/support/controller/slow_file.h"
 

@@ -9,7 +9,7 @@
 #include "controller/runtime/files/json_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/controller_resume.h"
 
 namespace baton::controller {

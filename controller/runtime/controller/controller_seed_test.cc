@@ -12,9 +12,9 @@
 #include "controller/runtime/rows/tables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/digest.h"
-#include "sdk/messages/columns.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/messages/columns.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/whole_controller.h"
 
 namespace baton::controller {

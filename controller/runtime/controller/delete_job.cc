@@ -14,9 +14,9 @@
 #include "controller/runtime/files/trash.h"
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

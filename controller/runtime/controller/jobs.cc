@@ -10,7 +10,7 @@
 #include "controller/access/caller.h"
 #include "controller/runtime/cluster/steering_checks.h"
 #include "controller/runtime/job_files/checkpoint_choice.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/cluster/job_order.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

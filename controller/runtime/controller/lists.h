@@ -13,7 +13,7 @@
 #include "controller/runtime/files/uploads.h"
 #include "controller/runtime/submit/controller_scope.h"
 #include "controller/runtime/submit/projects.h"
-#include "sdk/rpc/page.h"
+#include "sdk/common/rpc/page.h"
 
 namespace baton::controller {
 

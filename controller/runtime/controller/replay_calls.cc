@@ -8,12 +8,12 @@
 #include "controller/access/caller.h"
 #include "controller/core/views/check_row.h"
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/check_saved.h"
-#include "controller/spec/replay.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/messages/times.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/dataflow/replay.h"
+#include "controller/spec/job_spec/check_saved.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/messages/times.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

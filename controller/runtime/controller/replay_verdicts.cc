@@ -6,8 +6,8 @@
 #include "controller/access/caller.h"
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/job_files/replay_files.h"
-#include "controller/spec/replay.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/dataflow/replay.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

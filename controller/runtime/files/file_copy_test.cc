@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "controller/runtime/files/folders.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::controller {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/files/file_copy.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

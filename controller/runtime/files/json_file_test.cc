@@ -10,7 +10,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::controller {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "controller/spec/roles.h"
+#include "controller/spec/dataflow/roles.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/worker_features.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/contracts/worker_features.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

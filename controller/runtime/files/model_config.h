@@ -9,7 +9,7 @@
 
 #include "baton/v1/error.pb.h"
 #include "baton/v1/job_spec.pb.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 
 namespace baton::controller {
 
@@ -22,8 +22,8 @@ std::string ModelConfigProblem(const std::string& folder);
 ModelConfig ReadModelConfig(const std::string& folder);
 
 /// Features that a worker must promise to load the model of this folder
-/// (sdk/base/worker_features.h): the feature of its model_type, and that of its tokenizer class in
-/// tokenizer_config.json.
+/// (sdk/common/contracts/worker_features.h): the feature of its model_type, and that of its
+/// tokenizer class in tokenizer_config.json.
 std::set<std::string> ModelFeaturesOf(const std::string& folder);
 
 /// Finds models that do not fit the spec: tensor parallelism does not divide the heads, prompt and

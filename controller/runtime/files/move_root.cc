@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "baton/store/v1/rows.pb.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

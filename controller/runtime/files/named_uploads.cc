@@ -19,7 +19,7 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/rows/tables.h"
 #include "google/protobuf/util/json_util.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "sdk/base/log.h"
-#include "sdk/base/low_priority.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/process/low_priority.h"
 
 namespace baton::controller {
 namespace {

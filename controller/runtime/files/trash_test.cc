@@ -19,7 +19,7 @@
 #include "controller/store/sqlite_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::controller {
 namespace {

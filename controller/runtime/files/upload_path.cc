@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_split.h"
 #include "controller/access/caller.h"
-#include "sdk/base/relative_path.h"
+#include "sdk/common/base/relative_path.h"
 
 namespace baton::controller {
 

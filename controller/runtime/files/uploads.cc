@@ -20,10 +20,10 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/trash.h"
 #include "controller/runtime/files/upload_path.h"
-#include "sdk/base/digest.h"
-#include "sdk/base/file_error.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/base/file_error.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -8,9 +8,9 @@
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/payloads/make_payload.h"
 #include "controller/runtime/payloads/recorded_batch.h"
-#include "sdk/base/digest.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

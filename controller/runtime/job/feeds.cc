@@ -9,12 +9,12 @@
 #include "controller/runtime/job/stand_in.h"
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/cut_text.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/text_bounds.h"
-#include "sdk/messages/times.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/cut_text.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/contracts/text_bounds.h"
+#include "sdk/common/messages/times.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

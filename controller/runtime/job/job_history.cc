@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "controller/spec/check_speculation.h"
-#include "controller/spec/same_prompts.h"
-#include "sdk/base/digest.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/job_spec/same_prompts.h"
+#include "controller/spec/settings/check_speculation.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

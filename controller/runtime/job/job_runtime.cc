@@ -10,8 +10,8 @@
 #include "controller/runtime/job/stand_in.h"
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/log.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

@@ -38,7 +38,7 @@
 #include "controller/runtime/job/turn_log.h"
 #include "controller/runtime/job/worker_reports.h"
 #include "controller/runtime/payloads/batch_part.h"
-#include "controller/spec/role_needs.h"
+#include "controller/spec/dataflow/role_needs.h"
 #include "controller/store/store.h"
 
 namespace baton::controller {

@@ -7,7 +7,7 @@
 #include "absl/synchronization/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/job_runtime.h"
 
 namespace baton::controller {

@@ -7,7 +7,7 @@
 
 #include "controller/runtime/job/job_scope.h"
 #include "controller/runtime/job/job_threads.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/data_set/data_set.h"
 
 namespace baton::controller {
 

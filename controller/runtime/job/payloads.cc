@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 

@@ -17,7 +17,7 @@
 #include "controller/runtime/payloads/payload_cache.h"
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/store/store.h"
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 
 namespace baton::controller {
 

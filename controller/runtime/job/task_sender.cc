@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/payloads/score_inputs.h"
-#include "controller/spec/role_names.h"
-#include "controller/spec/roles.h"
-#include "sdk/base/shared_key.h"
-#include "sdk/base/worker_features.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "controller/spec/dataflow/roles.h"
+#include "sdk/common/contracts/shared_key.h"
+#include "sdk/common/contracts/worker_features.h"
 
 namespace baton::controller {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/payloads/make_payload.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/columns.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

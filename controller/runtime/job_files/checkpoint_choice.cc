@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -10,8 +10,8 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/json_file.h"
 #include "controller/runtime/job_files/checkpoint_files.h"
-#include "sdk/base/relative_path.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/relative_path.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

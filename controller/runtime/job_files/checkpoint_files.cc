@@ -18,11 +18,11 @@
 #include "controller/runtime/files/path_guard.h"
 #include "controller/runtime/files/trash.h"
 #include "controller/runtime/job_files/job_folders.h"
-#include "controller/spec/role_names.h"
-#include "sdk/base/log.h"
-#include "sdk/base/relative_path.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/times.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/relative_path.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/times.h"
 
 namespace baton::controller {
 namespace {

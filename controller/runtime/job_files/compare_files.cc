@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/files/file_hasher.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/relative_path.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/relative_path.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

@@ -6,7 +6,7 @@
 #include "controller/runtime/files/file_copy.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::controller {
 namespace {

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/data_set/data_set.h"
 
 namespace baton::controller {
 

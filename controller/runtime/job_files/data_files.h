@@ -14,8 +14,8 @@
 #include "baton/v1/job_spec.pb.h"
 #include "controller/ports/job_files.h"
 #include "controller/runtime/job_files/data_cache.h"
-#include "controller/spec/step_size.h"
-#include "sdk/data_set/data_set.h"
+#include "controller/spec/settings/step_size.h"
+#include "sdk/common/data_set/data_set.h"
 
 namespace baton::controller {
 

@@ -7,7 +7,7 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/job_files/checkpoint_files.h"
 #include "controller/runtime/job_files/job_folders.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

@@ -13,9 +13,9 @@
 #include "absl/strings/strip.h"
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/trash.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -20,11 +20,11 @@
 #include "controller/runtime/job_files/compare_files.h"
 #include "controller/runtime/job_files/saved_job.h"
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/check_saved.h"
-#include "controller/spec/replay.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/dataflow/replay.h"
+#include "controller/spec/job_spec/check_saved.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -1,6 +1,6 @@
 // Files and rows that a replay takes from its source, the job that it repeats
-// (controller/spec/replay.h): rows of batches, files of the experience log, a checkpoint, models.
-// All functions may block.
+// (controller/spec/dataflow/replay.h): rows of batches, files of the experience log, a checkpoint,
+// models. All functions may block.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FILES_REPLAY_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FILES_REPLAY_FILES_H_
 

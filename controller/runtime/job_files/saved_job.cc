@@ -6,7 +6,7 @@
 #include "controller/core/views/check_row.h"
 #include "controller/runtime/files/json_file.h"
 #include "controller/runtime/job_files/job_folders.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

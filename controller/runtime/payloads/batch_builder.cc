@@ -11,11 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/raw_values.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/columns.h"
-#include "sdk/schema_spec/spec_fields.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/contracts/raw_values.h"
+#include "sdk/common/messages/columns.h"
+#include "sdk/common/schema_spec/spec_fields.h"
 
 namespace baton::controller {
 namespace {

@@ -15,8 +15,8 @@
 #include "controller/core/job/events.h"
 #include "controller/core/prompts/prompt_source.h"
 #include "controller/runtime/payloads/batch_part.h"
-#include "sdk/data_set/data_set.h"
-#include "sdk/schema/options.h"
+#include "sdk/common/data_set/data_set.h"
+#include "sdk/common/schema/options.h"
 
 namespace baton::controller {
 

@@ -10,8 +10,8 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "sdk/base/raw_values.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/contracts/raw_values.h"
 
 namespace baton::controller {
 namespace {

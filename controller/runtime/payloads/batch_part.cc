@@ -7,9 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "sdk/base/mutant.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/messages/columns.h"
 
 namespace baton::controller {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "baton/v1/experience.pb.h"
 #include "controller/core/job/trajectory.h"
-#include "sdk/data_set/data_set.h"
+#include "sdk/common/data_set/data_set.h"
 
 namespace baton::controller {
 

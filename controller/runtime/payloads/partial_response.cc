@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/messages/columns.h"
 
 namespace baton::controller {
 namespace {

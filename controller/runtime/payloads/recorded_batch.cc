@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

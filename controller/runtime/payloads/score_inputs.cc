@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "controller/spec/role_names.h"
-#include "sdk/base/mutant.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 

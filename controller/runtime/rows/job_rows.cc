@@ -6,9 +6,9 @@
 
 #include "controller/runtime/rows/retention.h"
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/step_size.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/text_bounds.h"
+#include "controller/spec/settings/step_size.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/contracts/text_bounds.h"
 
 namespace baton::controller {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "controller/runtime/rows/tables.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

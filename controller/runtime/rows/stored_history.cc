@@ -6,7 +6,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/job/trajectory.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

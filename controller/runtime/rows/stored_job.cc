@@ -8,7 +8,7 @@
 #include "controller/core/views/check_row.h"
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {

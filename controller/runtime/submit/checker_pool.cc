@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/clock.h"
-#include "sdk/base/low_priority.h"
-#include "sdk/rpc/error.h"
-#include "sdk/rpc/retry.h"
+#include "sdk/common/base/clock.h"
+#include "sdk/common/process/low_priority.h"
+#include "sdk/common/rpc/error.h"
+#include "sdk/common/rpc/retry.h"
 
 namespace baton::controller {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/rpc/error.h"
 #include "tests/support/controller/checker.h"
 
 namespace baton::controller {

@@ -12,11 +12,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/check_protocol.h"
-#include "sdk/base/clock.h"
-#include "sdk/base/spawn.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/base/utf8.h"
+#include "sdk/common/base/clock.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
+#include "sdk/common/contracts/check_protocol.h"
+#include "sdk/common/process/spawn.h"
 
 namespace baton::controller {
 namespace {

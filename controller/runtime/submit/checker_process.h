@@ -15,14 +15,14 @@
 #include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
 #include "baton/v1/job_spec.pb.h"
-#include "sdk/base/memory_file.h"
-#include "sdk/base/process_group.h"
+#include "sdk/common/process/memory_file.h"
+#include "sdk/common/process/process_group.h"
 
 namespace baton::controller {
 
 /// A process of `program check`, which answers one request after another
-/// (sdk/base/check_protocol.h). The first Check starts it, and so does the first Check after its
-/// end. Used by one thread at a time. The process dies with the thread that started it.
+/// (sdk/common/contracts/check_protocol.h). The first Check starts it, and so does the first Check
+/// after its end. Used by one thread at a time. The process dies with the thread that started it.
 class CheckerProcess {
  public:
   explicit CheckerProcess(std::string program);

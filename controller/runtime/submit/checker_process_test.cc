@@ -16,7 +16,7 @@
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/controller/checker.h"
 
 namespace baton::controller {

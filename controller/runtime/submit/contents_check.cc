@@ -12,9 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/job_files/data_files.h"
-#include "sdk/base/log.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -11,7 +11,7 @@
 #include "controller/cluster/cluster_core.h"
 #include "controller/core/loop/job_core.h"
 #include "controller/runtime/payloads/payload_cache.h"
-#include "controller/spec/step_size.h"
+#include "controller/spec/settings/step_size.h"
 #include "controller/store/store.h"
 
 namespace baton::controller {

@@ -3,7 +3,7 @@
 #include "boost/asio/post.hpp"
 #include "controller/access/caller.h"
 #include "controller/runtime/job_files/job_folders.h"
-#include "sdk/base/low_priority.h"
+#include "sdk/common/process/low_priority.h"
 
 namespace baton::controller {
 

@@ -25,7 +25,7 @@
 #include "controller/runtime/rows/restore_marks.h"
 #include "controller/runtime/submit/controller_options.h"
 #include "controller/store/store.h"
-#include "sdk/base/clock.h"
+#include "sdk/common/base/clock.h"
 
 namespace baton::controller {
 

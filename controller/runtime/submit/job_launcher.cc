@@ -8,7 +8,7 @@
 #include "controller/access/caller.h"
 #include "controller/runtime/cluster/job_order.h"
 #include "controller/runtime/job_files/job_folders.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

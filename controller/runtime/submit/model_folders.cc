@@ -14,10 +14,10 @@
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/hub_name.h"
-#include "sdk/base/nearest.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/nearest.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
+#include "sdk/common/schema/hub_name.h"
 
 namespace baton::controller {
 

@@ -2,12 +2,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "controller/spec/fill_pools.h"
-#include "sdk/messages/violations.h"
-#include "sdk/placement/device_catalogue.h"
-#include "sdk/placement/search.h"
-#include "sdk/placement_spec/model_files.h"
-#include "sdk/placement_spec/spec_problem.h"
+#include "controller/spec/settings/fill_pools.h"
+#include "sdk/common/messages/violations.h"
+#include "sdk/planner/placement/device_catalogue.h"
+#include "sdk/planner/placement/search.h"
+#include "sdk/planner/placement_spec/model_files.h"
+#include "sdk/planner/placement_spec/spec_problem.h"
 
 namespace baton::controller {
 namespace {

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "controller/spec/pools.h"
-#include "controller/spec/presets.h"
-#include "controller/spec/roles.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/dataflow/pools.h"
+#include "controller/spec/dataflow/roles.h"
+#include "controller/spec/job_spec/presets.h"
+#include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"

@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/settings.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/settings.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

@@ -19,7 +19,7 @@
 #include "controller/runtime/calls/calls.h"
 #include "controller/runtime/job_files/data_files.h"
 #include "controller/runtime/submit/controller_scope.h"
-#include "controller/spec/step_size.h"
+#include "controller/spec/settings/step_size.h"
 
 namespace baton::controller {
 

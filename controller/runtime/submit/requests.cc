@@ -8,9 +8,9 @@
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "sdk/base/digest.h"
-#include "sdk/base/mutant.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/digest.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

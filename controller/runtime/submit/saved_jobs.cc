@@ -16,12 +16,12 @@
 #include "controller/runtime/job_files/data_files.h"
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/job_files/saved_job.h"
-#include "controller/spec/change_spec.h"
-#include "controller/spec/learning.h"
-#include "controller/spec/replay.h"
-#include "controller/spec/role_names.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "controller/spec/dataflow/learning.h"
+#include "controller/spec/dataflow/replay.h"
+#include "controller/spec/dataflow/role_names.h"
+#include "controller/spec/job_spec/change_spec.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

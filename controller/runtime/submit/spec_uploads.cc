@@ -9,9 +9,9 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/named_uploads.h"
 #include "controller/runtime/files/upload_path.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

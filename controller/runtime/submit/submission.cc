@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "controller/spec/models.h"
-#include "sdk/base/status_macros.h"
+#include "controller/spec/job_spec/models.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 

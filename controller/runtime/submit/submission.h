@@ -15,7 +15,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/runtime/calls/calls.h"
 #include "controller/runtime/job_files/job_folders.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "google/protobuf/repeated_ptr_field.h"
 
 namespace baton::controller {

@@ -11,12 +11,12 @@
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/job_files/saved_job.h"
 #include "controller/runtime/submit/plan_placement.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "google/protobuf/util/message_differencer.h"
-#include "sdk/base/log.h"
-#include "sdk/base/status_macros.h"
-#include "sdk/messages/times.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/log.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/messages/times.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 namespace {

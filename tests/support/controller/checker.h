@@ -12,10 +12,10 @@
 
 namespace baton::controller {
 
-/// Writes a shell script that serves requests (sdk/base/check_protocol.h): it puts each spec into
-/// `folder`/asked (and asked-$$, which other processes leave alone), runs `script`, which may use
-/// $room (bytes) and $filtered (a folder), and answers what `folder`/answer holds by then. Answers
-/// the script's path.
+/// Writes a shell script that serves requests (sdk/common/contracts/check_protocol.h): it puts each
+/// spec into `folder`/asked (and asked-$$, which other processes leave alone), runs `script`, which
+/// may use $room (bytes) and $filtered (a folder), and answers what `folder`/answer holds by then.
+/// Answers the script's path.
 inline std::string WriteChecker(const std::string& folder, const std::string& script,
                                 const v1::ValidateJobResponse& answer = {}) {
   std::ofstream(folder + "/answer") << answer.SerializeAsString();

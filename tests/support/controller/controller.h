@@ -19,7 +19,7 @@
 #include "absl/synchronization/notification.h"
 #include "controller/runtime/calls/calls.h"
 #include "controller/store/memory_store.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
 

@@ -17,7 +17,7 @@
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/controller/checker.h"
 #include "tests/support/controller/controller.h"
 

@@ -16,7 +16,7 @@
 #include "controller/ports/fake_job_files.h"
 #include "controller/runtime/calls/asio_executors.h"
 #include "controller/runtime/job/job_runtime.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/spec.h"
 #include "controller/store/memory_store.h"
 #include "gtest/gtest.h"
 

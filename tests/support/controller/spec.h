@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "controller/spec/presets.h"
-#include "controller/spec/spec.h"
+#include "controller/spec/job_spec/presets.h"
+#include "controller/spec/job_spec/spec.h"
 
 namespace baton::controller {
 

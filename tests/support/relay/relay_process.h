@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/base/spawn.h"
+#include "sdk/common/process/spawn.h"
 
 namespace baton::relay {
 

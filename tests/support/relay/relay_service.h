@@ -21,9 +21,9 @@
 #include "relay/server/relay_server.h"
 #include "relay/weights/mapped_file.h"
 #include "relay/weights/safetensors_writer.h"
-#include "sdk/base/shared_key.h"
-#include "sdk/base/test_folder.h"
-#include "sdk/rpc/error.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/contracts/shared_key.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton::relay {
 

@@ -7,8 +7,8 @@
 
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "sdk/base/test_folder.h"
 #include "sdk/cli/command_line.h"
+#include "sdk/common/base/test_folder.h"
 
 namespace baton::cli {
 

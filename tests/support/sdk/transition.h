@@ -6,7 +6,7 @@
 #ifndef BATON_TESTS_SUPPORT_SDK_TRANSITION_H_
 #define BATON_TESTS_SUPPORT_SDK_TRANSITION_H_
 
-#include "sdk/parallel/transition.h"
+#include "sdk/common/parallel/transition.h"
 
 namespace baton {
 

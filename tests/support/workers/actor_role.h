@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/sdk/worker.h"
 #include "tests/support/workers/policy.h"
 #include "tests/support/workers/test_relay.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/parallel/transition.h"
+#include "sdk/common/parallel/transition.h"
 #include "tests/support/engine/thread_communicator.h"
 #include "workers/hybrid/hybrid_engine.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/messages/columns.h"
+#include "sdk/common/messages/columns.h"
 #include "tests/support/sdk/worker.h"
 #include "tests/support/workers/policy.h"
 #include "workers/hybrid/shared_policy.h"

@@ -9,7 +9,7 @@
 
 #include "baton/v1/worker_service.pb.h"
 #include "gtest/gtest.h"
-#include "sdk/messages/columns.h"
+#include "sdk/common/messages/columns.h"
 #include "tests/support/sdk/worker.h"
 #include "tests/support/workers/policy.h"
 #include "workers/engine/model/hf_directory.h"

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/relay/relay_process.h"
 #include "workers/policy/weights_relay.h"
 

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/synchronization/notification.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "tests/support/workers/policy.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/policy/weights_relay.h"

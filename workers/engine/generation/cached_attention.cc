@@ -7,7 +7,7 @@
 #include <limits>
 #include <utility>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/cached_attention_kernel.h"
 
 namespace baton::engine {

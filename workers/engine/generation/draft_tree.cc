@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::engine {
 

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/generation/cached_attention.h"
 #include "workers/engine/generation/draft_verification.h"
 #include "workers/engine/generation/generator_scheduler.h"

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/row_softmax.h"
 
 namespace baton::engine {

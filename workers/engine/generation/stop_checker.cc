@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::engine {
 

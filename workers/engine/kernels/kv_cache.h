@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 
 namespace baton::engine {
 

@@ -1,6 +1,6 @@
 #include "workers/engine/kernels/philox.h"
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::engine {
 namespace {

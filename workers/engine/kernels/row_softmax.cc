@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/vector_math.h"
 
 namespace baton::engine {

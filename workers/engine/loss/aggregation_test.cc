@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "sdk/schema/loss_options.h"
+#include "sdk/common/schema/loss_options.h"
 
 namespace baton::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/attention.h"
 #include "workers/engine/model/exceptions.h"
 #include "workers/engine/model/vocabulary_parallel.h"

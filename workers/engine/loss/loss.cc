@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/kl_type.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/schema/kl_type.h"
 #include "workers/engine/kernels/row_softmax.h"
 #include "workers/engine/loss/aggregation.h"
 

@@ -1,5 +1,5 @@
 // Token losses on flat rows: one row of logits per response token, no padding. Their names and
-// options: sdk/schema/loss_options.h.
+// options: sdk/common/schema/loss_options.h.
 //
 // Formulas; rho = exp(log_prob - old_log_prob), A the advantage, sg(x): x without gradient,
 // clip(x) = clip(x, 1 - low, 1 + high):
@@ -11,7 +11,7 @@
 //   cispo      -sg(clip(rho)) A log_prob (2506.13585)
 //   reinforce  -A log_prob
 //   entropy    H = -sum_v p_v log p_v
-//   KL         of d = log_prob - ref_log_prob by kl_loss_type (sdk/base/kl_type.h)
+//   KL         of d = log_prob - ref_log_prob by kl_loss_type (sdk/common/schema/kl_type.h)
 //   total      w loss - entropy_coeff * H + kl_loss_coef * KL, all three under one aggregation,
 //              + positive_nll_coef * mean of -log_prob over the tokens of positive sequences
 //              + ptx_coef * the same over pretraining sequences, which have no other loss
@@ -24,7 +24,7 @@
 #include <torch/torch.h>
 
 #include "absl/strings/string_view.h"
-#include "sdk/schema/loss_options.h"
+#include "sdk/common/schema/loss_options.h"
 #include "workers/engine/model/vocabulary_parallel.h"
 
 namespace baton::engine {

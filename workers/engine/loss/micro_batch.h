@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "sdk/parallel/balance.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/parallel/balance.h"
+#include "sdk/common/schema/model_config.h"
 
 namespace baton::engine {
 
@@ -79,8 +79,8 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> PlanMicroBatches(
 SequenceCost CostOf(const ModelConfig& config);
 
 /// Splits items of the given row counts, without padding, into micro-batches of at most
-/// `max_token_len` rows and nearly equal cost (sdk/parallel/balance.h): as few as fit so. In order
-/// of their first items. Else as PlanMicroBatches.
+/// `max_token_len` rows and nearly equal cost (sdk/common/parallel/balance.h): as few as fit so. In
+/// order of their first items. Else as PlanMicroBatches.
 absl::StatusOr<std::vector<std::vector<int64_t>>> PlanBalancedMicroBatches(
     absl::Span<const int64_t> lengths, const SequenceCost& cost, int64_t max_token_len);
 

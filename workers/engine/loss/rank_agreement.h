@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "sdk/parallel/balance.h"
+#include "sdk/common/parallel/balance.h"
 #include "workers/engine/loss/micro_batch.h"
 #include "workers/engine/model/communicator.h"
 
@@ -24,7 +24,7 @@ namespace baton::engine {
 struct BatchShare {
   /// Rows of each sequence of the mini-batch; 0 for those that others have.
   std::vector<int64_t> lengths;
-  /// Imbalance of the costs of all shares (sdk/parallel/balance.h); alone 1.
+  /// Imbalance of the costs of all shares (sdk/common/parallel/balance.h); alone 1.
   double imbalance = 1;
 };
 

@@ -37,7 +37,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "sdk/schema/loss_options.h"
+#include "sdk/common/schema/loss_options.h"
 #include "workers/engine/loss/micro_batch.h"
 #include "workers/engine/loss/rank_agreement.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/layers.h"
 #include "workers/engine/model/tensor_parallel.h"
 

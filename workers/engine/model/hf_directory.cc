@@ -18,11 +18,11 @@
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
-#include "sdk/base/hub_name.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/schema/hub_name.h"
 #include "workers/engine/model/weights_io.h"
-#include "workers/tokenizer/generation_config.h"
+#include "workers/tokenizer/tokens/generation_config.h"
 
 namespace baton::engine {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "relay/weights/safetensors_reader.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/model.h"
 #include "workers/engine/model/weights_io.h"
 

@@ -9,7 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_writer.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "workers/engine/model/attention.h"
 #include "workers/engine/model/weights_io.h"
 

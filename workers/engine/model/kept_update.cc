@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/weights_io.h"
 

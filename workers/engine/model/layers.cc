@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/kernel_dispatch.h"
 #include "workers/engine/kernels/row_kernels.h"
 #include "workers/engine/kernels/row_products.h"

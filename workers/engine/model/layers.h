@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/communicator.h"
 
 namespace baton::engine {

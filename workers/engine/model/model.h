@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/communicator.h"
 #include "workers/engine/model/tensor_parallel.h"
 #include "workers/engine/model/vocabulary_parallel.h"

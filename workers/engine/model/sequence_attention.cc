@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/cached_attention_kernel.h"
 #include "workers/engine/kernels/kv_cache.h"
 #include "workers/engine/kernels/packed_attention_kernel.h"

@@ -21,7 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "relay/weights/box.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/communicator.h"
 
 namespace baton::engine {

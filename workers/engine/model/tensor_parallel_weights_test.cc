@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/engine/model_image.h"
 #include "tests/support/engine/tensor_parallel.h"
 #include "tests/support/engine/thread_communicator.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/model.h"
 #include "workers/engine/model/weights_io.h"

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "nlohmann/json.hpp"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/engine/scalar.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/scalar/scalar_directory.h"

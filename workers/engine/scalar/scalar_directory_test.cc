@@ -13,7 +13,7 @@
 
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/engine/scalar.h"
 
 namespace baton::engine {

@@ -7,7 +7,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/engine/model/attention.h"
 #include "workers/engine/model/exceptions.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "relay/weights/file_io.h"
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/engine/scalar.h"
 #include "tests/support/engine/tensor_parallel.h"
 #include "tests/support/engine/thread_communicator.h"

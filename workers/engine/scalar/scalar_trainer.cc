@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/aggregation.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/engine/model/exceptions.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/engine/scalar.h"
 
 namespace baton::engine {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "sdk/schema/optimizer_options.h"
+#include "sdk/common/schema/optimizer_options.h"
 
 namespace baton::engine {
 namespace {

@@ -21,7 +21,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "sdk/schema/optimizer_options.h"
+#include "sdk/common/schema/optimizer_options.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/engine/training/lr_schedule.h"
 

@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "sdk/schema/model_config.h"
+#include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/communicator.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/engine/training/gradient_buckets.h"

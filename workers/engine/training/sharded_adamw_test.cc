@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "sdk/base/test_folder.h"
+#include "sdk/common/base/test_folder.h"
 #include "tests/support/engine/tensor_parallel.h"
 #include "tests/support/engine/thread_communicator.h"
 #include "tests/support/engine/trainer.h"

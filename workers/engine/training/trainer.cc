@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/engine/model/exceptions.h"
 #include "workers/engine/training/sharded_adamw.h"

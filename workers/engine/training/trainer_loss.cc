@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/base/mutant.h"
-#include "sdk/base/status_macros.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/aggregation.h"
 
 namespace baton::engine {

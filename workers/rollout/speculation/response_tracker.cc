@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::rollout {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::rollout {
 namespace {

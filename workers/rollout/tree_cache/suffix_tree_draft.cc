@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 #include "workers/rollout/tree_cache/suffix_tree.h"
 
 namespace baton::rollout {

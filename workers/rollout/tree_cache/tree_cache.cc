@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/base/mutant.h"
+#include "sdk/common/base/mutant.h"
 
 namespace baton::rollout {
 namespace {

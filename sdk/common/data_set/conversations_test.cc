@@ -1,0 +1,465 @@
+// Lines as the ecosystem writes them: TRL's dataset formats, OpenAI's messages, verl's columns.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "sdk/common/base/test_folder.h"
+#include "sdk/common/data_set/data_set.h"
+
+namespace baton {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+DataSetOptions Sft() { return OptionsOf(v1::JOB_KIND_SFT); }
+DataSetOptions Rl() { return OptionsOf(v1::JOB_KIND_RL); }
+DataSetOptions Pairs() { return OptionsOf(v1::JOB_KIND_REWARD_MODEL); }
+
+Example Parse(const std::string& line, const DataSetOptions& options) {
+  const auto example = ParseExample(line, options);
+  EXPECT_TRUE(example.ok()) << line << ": " << example.status();
+  return example.ok() ? *example : Example();
+}
+std::string Problem(const std::string& line, const DataSetOptions& options) {
+  const auto example = ParseExample(line, options);
+  return example.ok() ? "none" : std::string(example.status().message());
+}
+// "user: Hi", "assistant: Hello", …
+std::vector<std::string> Turns(const Example& example) {
+  std::vector<std::string> out;
+  for (const auto& turn : example.messages) {
+    out.push_back(absl::StrCat(turn.role(), ": ", turn.content()));
+  }
+  return out;
+}
+
+constexpr char kTalk[] =
+    R"({"messages": [{"role": "system", "content": "Be brief."},
+                     {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"},
+                     {"role": "user", "content": "Bye"}, {"role": "assistant", "content": "Ciao"},
+                     {"role": "user", "content": "Wait"}]})";
+
+TEST(ConversationsTest, OfMessagesAloneTheLastTurnOfTheAssistantIsTheResponse) {
+  const Example example = Parse(kTalk, Sft());
+  EXPECT_THAT(Turns(example),
+              ElementsAre("system: Be brief.", "user: Hi", "assistant: Hello", "user: Bye"));
+  EXPECT_EQ(example.response, "Ciao");
+}
+
+TEST(ConversationsTest, OfMessagesAloneAPromptEndsWithTheLastTurnOfTheUser) {
+  EXPECT_THAT(Turns(Parse(kTalk, Rl())).back(), "user: Wait");
+  const Example answered = Parse(
+      R"({"messages": [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}],)"
+      R"( "answer": 2})",
+      Rl());
+  EXPECT_THAT(Turns(answered), ElementsAre("user: 1+1"));
+  EXPECT_EQ(answered.response, "");
+  EXPECT_EQ(answered.answer, "2");
+}
+
+TEST(ConversationsTest, SaysWhatAConversationLacks) {
+  EXPECT_THAT(Problem(R"({"messages": [{"role": "user", "content": "x"}]})", Sft()),
+              HasSubstr("no turn of the assistant"));
+  EXPECT_THAT(Problem(R"({"messages": [{"role": "assistant", "content": "x"}]})", Sft()),
+              HasSubstr("it needs a prompt before it"));
+  EXPECT_THAT(Problem(R"({"messages": [{"role": "assistant", "content": "x"}]})", Rl()),
+              HasSubstr("no turn of the user"));
+  EXPECT_THAT(Problem(R"({"messages": "Hi"})", Rl()), HasSubstr("not a list of messages"));
+  EXPECT_THAT(Problem(R"({"messages": []})", Rl()), HasSubstr("`messages` is an empty list"));
+  EXPECT_THAT(
+      Problem(R"({"question": "x", "solution": "y"})", Rl()),
+      AllOf(HasSubstr("`prompt` is missing, and so is `messages`"),
+            HasSubstr("the line has `question`, `solution`"), HasSubstr("spec.data.prompt_key")));
+}
+
+TEST(ConversationsTest, ATextPromptStandsBesideMessages) {  // HuggingFaceH4/ultrachat_200k
+  const std::string line = R"({"prompt": "Hi", "messages": [{"role": "user", "content": "Hi"},)"
+                           R"( {"role": "assistant", "content": "Hello"}]})";
+  EXPECT_EQ(Parse(line, Rl()).prompt, "Hi");
+  const Example trained = Parse(line, Sft());
+  EXPECT_THAT(Turns(trained), ElementsAre("user: Hi"));
+  EXPECT_EQ(trained.response, "Hello");
+}
+
+TEST(ConversationsTest, PromptAndCompletionAreTrlsNames) {
+  const Example texts = Parse(R"({"prompt": "The sky is", "completion": " blue."})", Sft());
+  EXPECT_EQ(texts.prompt + texts.response, "The sky is blue.");
+  const Example turns =
+      Parse(R"({"prompt": [{"role": "user", "content": "What color is the sky?"}],)"
+            R"( "completion": [{"role": "assistant", "content": "It is blue."}]})",
+            Sft());
+  EXPECT_THAT(Turns(turns), ElementsAre("user: What color is the sky?"));
+  EXPECT_EQ(turns.response, "It is blue.");
+  EXPECT_EQ(Parse(R"({"prompt": "p", "response": "a", "completion": "b"})", Sft()).response, "a");
+}
+
+TEST(ConversationsTest, AResponseIsOneTurnOfTheAssistant) {
+  EXPECT_THAT(
+      Problem(R"({"prompt": "p", "completion": [{"role": "user", "content": "x"}]})", Sft()),
+      HasSubstr("`completion` is not one turn of the assistant"));
+  EXPECT_THAT(Problem(R"({"prompt": "p", "response": [{"role": "assistant", "content": "x"},)"
+                      R"( {"role": "user", "content": "y"}]})",
+                      Sft()),
+              HasSubstr("`response` is not one turn"));
+  EXPECT_THAT(Problem(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant",)"
+                      R"( "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]})",
+                      Sft()),
+              HasSubstr("calls a tool"));
+}
+
+TEST(ConversationsTest, KeysMayHaveOtherNames) {  // openai/gsm8k; verl's parquet files
+  DataSetOptions options = Sft();
+  options.prompt_key = "question";
+  options.response_key = "answer";
+  const Example gsm = Parse(R"({"question": "1+1?", "answer": "It is 2. #### 2"})", options);
+  EXPECT_EQ(gsm.prompt, "1+1?");
+  EXPECT_EQ(gsm.response, "It is 2. #### 2");
+  DataSetOptions verl = Rl();
+  verl.answer_key = "reward_model.ground_truth";
+  const Example nested = Parse(
+      R"({"prompt": [{"role": "user", "content": "1+1?"}], "reward_model": {"ground_truth": "2"}})",
+      verl);
+  EXPECT_EQ(nested.answer, "2");
+  EXPECT_EQ(Parse(R"({"prompt": "p", "reward_model.ground_truth": 3})", verl).answer, "3");
+}
+
+TEST(ConversationsTest, AKeyThatALineLacksIsNamedWithItsField) {
+  DataSetOptions options = Sft();
+  options.prompt_key = "question";
+  EXPECT_THAT(Problem(R"({"prompt": "p", "response": "r"})", options),
+              AllOf(HasSubstr("`question` is missing (spec.data.prompt_key)"),
+                    HasSubstr("the line has `prompt`, `response`")));
+  options.response_key = "text";
+  EXPECT_THAT(Problem(R"({"question": "p", "response": "r"})", options),
+              HasSubstr("`text` is missing (spec.data.response_key); kind sft trains on it"));
+  DataSetOptions answers = Rl();
+  answers.answer_key = "solution";
+  EXPECT_THAT(Problem(R"({"prompt": "p", "answer": 1})", answers),
+              HasSubstr("`solution` is missing (spec.data.answer_key)"));
+}
+
+// A rule would compare with nothing, and find a response of nothing right.
+TEST(ConversationsTest, AnAnswerThatIsReadMustBeThere) {
+  DataSetOptions read = Rl();
+  read.answer_reader = "spec.reward.rules[0] (exact_match)";
+  EXPECT_EQ(Problem(R"({"prompt": "p", "solution": "4"})", read),
+            "`answer` is missing, and spec.reward.rules[0] (exact_match) reads it; the line has "
+            "`prompt`, `solution`: say which is the answer with spec.data.answer_key, or write "
+            "\"answer\": \"\" where it is empty");
+  EXPECT_THAT(Problem(R"({"prompt": "p", "answer": null})", read),
+              HasSubstr("`answer` is missing"));
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": ""})", read).has_answer)
+      << "it is empty, and there";
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": 0})", read).has_answer);
+  EXPECT_FALSE(Parse(R"({"prompt": "p"})", Rl()).has_answer);
+  read.answer_key = "solution";
+  EXPECT_EQ(Parse(R"({"prompt": "p", "solution": "4"})", read).answer, "4");
+}
+
+// As in OpenAI's files: the turn is context, and not to be learned.
+TEST(ConversationsTest, ATurnOfWeightZeroIsNotTrainedOn) {
+  const std::string ask = R"({"messages": [{"role": "user", "content": "2+2?"}, )";
+  const std::string four = R"({"role": "assistant", "content": "4")";
+  const std::string doubt = R"(, {"role": "user", "content": "Sure?"}, )";
+  const std::string no = R"({"role": "assistant", "content": "no")";
+  const Example first =
+      Parse(absl::StrCat(ask, four, R"(, "weight": 1})", doubt, no, R"(, "weight": 0}]})"), Sft());
+  EXPECT_EQ(first.response, "4");
+  EXPECT_THAT(Turns(first), ElementsAre("user: 2+2?"));
+  const Example last = Parse(
+      absl::StrCat(ask, four, R"(, "weight": 0.0})", doubt, no, R"(, "weight": null}]})"), Sft());
+  EXPECT_EQ(last.response, "no");
+  EXPECT_THAT(Turns(last), ElementsAre("user: 2+2?", "assistant: 4", "user: Sure?"));
+  const std::string none = absl::StrCat(ask, four, R"(, "weight": 0}]})");
+  EXPECT_TRUE(Parse(none, Sft()).weightless);
+  EXPECT_FALSE(Parse(none, Rl()).weightless) << "a prompt is not trained on";
+  const std::string completion =
+      R"({"prompt": "2+2?", "completion": [{"role": "assistant", "content": "5", "weight": 0}]})";
+  EXPECT_TRUE(Parse(completion, Sft()).weightless);
+  EXPECT_FALSE(Parse(completion, Rl()).weightless);
+  EXPECT_THAT(Problem(R"({"prompt": "p", "chosen": [{"role": "assistant", "content": "4"}],)"
+                      R"( "rejected": [{"role": "assistant", "content": "5", "weight": 0}]})",
+                      Pairs()),
+              AllOf(HasSubstr("`rejected`"), HasSubstr("weight")));
+}
+
+TEST(ConversationsTest, AWeightIsZeroOrOne) {
+  for (const char* wrong : {"0.5", "2", "-1", "true", "\"0\"", "[0]"}) {
+    for (const DataSetOptions& options : {Sft(), Rl()}) {
+      EXPECT_THAT(
+          Problem(absl::StrCat(R"({"messages": [{"role": "user", "content": "2+2?"}, )",
+                               R"({"role": "assistant", "content": "4", "weight": )", wrong, "}]}"),
+                  options),
+          AllOf(HasSubstr("`messages[1].weight` is "), HasSubstr(wrong),
+                HasSubstr("neither 0 (the turn is not trained on) nor 1")));
+    }
+  }
+}
+
+TEST(ConversationsTest, LinesOfWeightZeroAreLeftOutAndCounted) {
+  const TestFolder folder;
+  const auto line = [](const char* reply, int weight) {
+    return absl::StrCat(R"({"messages": [{"role": "user", "content": "2+2?"}, )",
+                        R"({"role": "assistant", "content": ")", reply, R"(", "weight": )", weight,
+                        "}]}\n");
+  };
+  folder.Write("some.jsonl", line("5", 0) + line("4", 1) + line("6", 0));
+  const DataSet some = ReadDataSet({folder.path("some.jsonl")}, Sft());
+  EXPECT_THAT(some.problems, IsEmpty());
+  ASSERT_THAT(some.examples, SizeIs(1));
+  EXPECT_EQ(some.examples[0].response, "4");
+  EXPECT_EQ(some.weightless, 2u);
+  folder.Write("none.jsonl", line("5", 0));
+  EXPECT_THAT(ReadDataSet({folder.path("none.jsonl")}, Sft()).problems,
+              ElementsAre(AllOf(HasSubstr("no line is left"), HasSubstr("\"weight\": 0"))));
+  folder.Write("wrong.jsonl", line("4", 1) + line("5", 3));
+  EXPECT_THAT(ReadDataSet({folder.path("wrong.jsonl")}, Sft()).problems,
+              ElementsAre(HasSubstr("wrong.jsonl:2: `messages[1].weight` is 3")));
+}
+
+TEST(ConversationsTest, PreferencesMayBeTextsOrMessages) {
+  const Example texts =
+      Parse(R"({"prompt": "The sky is", "chosen": " blue.", "rejected": " green."})", Pairs());
+  EXPECT_EQ(texts.prompt + texts.response + texts.rejected, "The sky is blue. green.");
+  const Example turns = Parse(R"({"prompt": [{"role": "user", "content": "Color?"}],)"
+                              R"( "chosen": [{"role": "assistant", "content": "Blue."}],)"
+                              R"( "rejected": [{"role": "assistant", "content": "Green."}]})",
+                              Pairs());
+  EXPECT_THAT(Turns(turns), ElementsAre("user: Color?"));
+  EXPECT_EQ(turns.response + turns.rejected, "Blue.Green.");
+}
+
+TEST(ConversationsTest, TurnsThatBothConversationsBeginWithAreThePrompt) {
+  const std::string talks =
+      R"("chosen": [{"role": "system", "content": "s"}, {"role": "user", "content": "Color?"},)"
+      R"(            {"role": "assistant", "content": "Blue."}],)"
+      R"( "rejected": [{"role": "system", "content": "s"}, {"role": "user", "content": "Color?"},)"
+      R"(              {"role": "assistant", "content": "Green."}]})";
+  // Without a prompt, with its text (HuggingFaceH4/ultrafeedback_binarized), with its messages.
+  for (
+      const char* prompt :
+      {"{", R"({"prompt": "Color?", )",
+       R"({"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "Color?"}], )"}) {
+    const Example example = Parse(prompt + talks, Pairs());
+    EXPECT_THAT(Turns(example), ElementsAre("system: s", "user: Color?")) << prompt;
+    EXPECT_EQ(example.prompt, "");
+    EXPECT_EQ(example.response + example.rejected, "Blue.Green.");
+  }
+}
+
+TEST(ConversationsTest, CharactersThatBothTextsBeginWithAreThePrompt) {
+  const Example example =
+      Parse(R"({"chosen": "The sky is blue.", "rejected": "The sky is green."})", Pairs());
+  EXPECT_EQ(example.prompt, "The sky is");  // TRL: the space belongs to the responses
+  EXPECT_EQ(example.response, " blue.");
+  EXPECT_EQ(example.rejected, " green.");
+  // é is C3 A9 and è is C3 A8: a character is not cut apart.
+  const Example accents = Parse(R"({"chosen": "xé", "rejected": "xè"})", Pairs());
+  EXPECT_EQ(accents.prompt, "x");
+  EXPECT_EQ(accents.response, "é");
+}
+
+TEST(ConversationsTest, SaysWhatIsWrongWithAPair) {
+  EXPECT_THAT(Problem(R"({"prompt": "p", "chosen": "a"})", Pairs()),
+              HasSubstr("`rejected` is missing"));
+  EXPECT_THAT(Problem(R"({"prompt": "p", "chosen": "a", "rejected": "a"})", Pairs()),
+              HasSubstr("equal; remove the line"));
+  EXPECT_THAT(Problem(R"({"chosen": "same", "rejected": "same"})", Pairs()), HasSubstr("equal"));
+  EXPECT_THAT(Problem(R"({"chosen": "a", "rejected": "b"})", Pairs()),
+              HasSubstr("begin with different texts"));
+  EXPECT_THAT(Problem(R"({"chosen": "ab", "rejected": "abc"})", Pairs()),
+              AllOf(HasSubstr("`chosen` has no text"), HasSubstr("give `prompt`")));
+  EXPECT_THAT(Problem(R"({"prompt": "p", "chosen": "a",)"
+                      R"( "rejected": [{"role": "assistant", "content": "b"}]})",
+                      Pairs()),
+              HasSubstr("one is a text and the other messages"));
+  const std::string user = R"({"role": "user", "content": "x"})";
+  const std::string other = R"({"role": "user", "content": "y"})";
+  EXPECT_THAT(Problem("{\"chosen\": [" + user + "], \"rejected\": [" + other + "]}", Pairs()),
+              HasSubstr("begin with different turns"));
+  EXPECT_THAT(
+      Problem("{\"chosen\": [" + user + "], \"rejected\": [" + user + "," + other + "]}", Pairs()),
+      HasSubstr("`chosen` has no turn after"));
+  EXPECT_THAT(Problem("{\"chosen\": [" + user + "], \"rejected\": [" + user + "]}", Pairs()),
+              HasSubstr("equal"));
+}
+
+class LabelsTest : public ::testing::Test {
+ protected:
+  DataSet Read(const std::vector<std::string>& lines, const DataSetOptions& options) const {
+    folder_.Write("data.jsonl", absl::StrJoin(lines, "\n"));
+    return ReadDataSet({folder_.path("data.jsonl")}, options);
+  }
+  static std::string Line(const std::string& prompt, const std::string& response, bool label) {
+    return absl::StrCat("{\"prompt\": \"", prompt, "\", \"completion\": \"", response,
+                        "\", \"label\": ", label ? "true" : "false", "}");
+  }
+  TestFolder folder_;
+};
+
+TEST_F(LabelsTest, SftImitatesWhatPeopleLikedAndCountsTheRest) {
+  const DataSet data =
+      Read({Line("p", "good", true), Line("p", "bad", false), Line("q", "fine", true)}, Sft());
+  EXPECT_THAT(data.problems, IsEmpty());
+  ASSERT_THAT(data.examples, SizeIs(2));
+  EXPECT_EQ(data.examples[1].response, "fine");
+  EXPECT_EQ(data.disliked, 1u);
+}
+
+TEST_F(LabelsTest, ARewardModelLearnsFromPairsOfOnePrompt) {
+  const DataSet data = Read(
+      {Line("p", "p1", true), Line("q", "q1", false), Line("p", "p2", true), Line("p", "p3", false),
+       Line("q", "q2", true), Line("p", "p4", false), Line("r", "r1", true), Line("q", "q3", true)},
+      Pairs());
+  EXPECT_THAT(data.problems, IsEmpty());
+  std::vector<std::string> pairs;
+  for (const Example& e : data.examples) {
+    pairs.push_back(absl::StrCat(e.prompt, ": ", e.response, " over ", e.rejected));
+  }
+  EXPECT_THAT(pairs, ElementsAre("p: p1 over p3", "q: q2 over q1", "p: p2 over p4"));
+  EXPECT_EQ(data.unpaired, 2u);
+}
+
+TEST_F(LabelsTest, OneResponseIsNotLikedAndDislikedAtOnce) {
+  const DataSet data = Read(
+      {Line("p", "x", true), Line("p", "x", false), Line("p", "y", true), Line("p", "z", false)},
+      Pairs());
+  ASSERT_THAT(data.problems, SizeIs(1));
+  EXPECT_THAT(data.problems[0], AllOf(HasSubstr("data.jsonl:2: "), HasSubstr("true and false")));
+  EXPECT_THAT(data.examples, SizeIs(1));
+}
+
+TEST_F(LabelsTest, AListOfWhichNothingIsLeftIsAMistake) {
+  EXPECT_THAT(Read({Line("p", "bad", false)}, Sft()).problems,
+              ElementsAre(HasSubstr("1 lines have `label: false`")));
+  EXPECT_THAT(Read({Line("p", "x", true), Line("q", "y", false)}, Pairs()).problems,
+              ElementsAre(HasSubstr("no prompt has both a line")));
+}
+
+TEST_F(LabelsTest, OtherLabelsAreNotLookedAt) {  // classes, where the answer is one
+  EXPECT_EQ(Parse(R"({"prompt": "p", "response": "r", "label": 0})", Sft()).label, std::nullopt);
+  DataSetOptions options = Rl();
+  options.answer_key = "label";
+  EXPECT_EQ(Parse(R"({"prompt": "p", "label": 3})", options).answer, "3");
+  EXPECT_EQ(Parse(R"({"prompt": "p", "label": false})", Rl()).label, std::nullopt);
+}
+
+TEST(ToolsTest, ToolsAndCallsGoToTheTemplate) {  // TRL's example
+  const Example example = Parse(
+      R"({"messages": [{"role": "user", "content": "Turn on the lights."},)"
+      R"( {"role": "assistant", "tool_calls": [{"type": "function", "function":)"
+      R"(  {"name": "control_light", "arguments": {"state": "on"}}}]},)"
+      R"( {"role": "tool", "name": "control_light", "tool_call_id": "c1", "content": "They are on."},)"
+      R"( {"role": "assistant", "content": "Done!"}],)"
+      R"( "tools": [{"type": "function", "function": {"name": "control_light"}}]})",
+      Sft());
+  EXPECT_EQ(example.response, "Done!");
+  ASSERT_THAT(example.messages, SizeIs(3));
+  EXPECT_EQ(example.messages[1].content(), "");
+  EXPECT_EQ(
+      example.messages[1].tool_calls_json(),
+      R"([{"type":"function","function":{"name":"control_light","arguments":{"state":"on"}}}])");
+  EXPECT_EQ(example.messages[2].name(), "control_light");
+  EXPECT_EQ(example.messages[2].tool_call_id(), "c1");
+  EXPECT_EQ(example.tools_json, R"([{"type":"function","function":{"name":"control_light"}}])");
+  v1::Generate generate;
+  SetPrompt(example, &generate);
+  EXPECT_EQ(generate.tools_json(), example.tools_json);
+  EXPECT_EQ(generate.messages(1).tool_calls_json(), example.messages[1].tool_calls_json());
+  v1::Trajectory trajectory;
+  SetPrompt(example, &trajectory);
+  EXPECT_EQ(trajectory.tools_json(), example.tools_json);
+}
+
+TEST(ToolsTest, WhatIsWrittenAsATextIsReadAsWhatItHolds) {
+  // OpenAI's API writes a call's arguments as a text, and flat tables write `tools` as one; they
+  // write null where a turn has no such key.
+  const Example example =
+      Parse(R"({"prompt": [{"role": "user", "content": "x", "tool_calls": null, "name": null},)"
+            R"( {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f",)"
+            R"(  "arguments": "{\"a\": 1}"}}]}], "tools": "[{\"name\": \"f\"}]"})",
+            Rl());
+  EXPECT_EQ(example.messages[1].tool_calls_json(),
+            R"([{"function":{"name":"f","arguments":{"a":1}}}])");
+  EXPECT_EQ(example.tools_json, R"([{"name":"f"}])");
+  for (const char* none : {"null", "[]", "\"\"", "\"null\"", "\"[]\""}) {
+    EXPECT_EQ(Parse(absl::StrCat(R"({"prompt": "p", "tools": )", none, "}"), Rl()).tools_json, "");
+  }
+  for (const char* wrong : {"3", "\"x\"", "[1]", "{}", "\"{}\""}) {
+    EXPECT_THAT(Problem(absl::StrCat(R"({"prompt": "p", "tools": )", wrong, "}"), Rl()),
+                HasSubstr("`tools` is not a list"));
+  }
+}
+
+// Chat templates can tell these apart.
+TEST(ToolsTest, AnEmptyTextIsNotNull) {
+  const auto turn = [](const std::string& keys) {
+    return Parse(absl::StrCat(R"({"prompt": [{"role": "user", "content": "x"},)",
+                              R"( {"role": "assistant")", keys, "}]}"),
+                 Rl())
+        .messages[1];
+  };
+  const std::string calls = R"(, "tool_calls": [{"function": {"name": "f"}}])";
+  EXPECT_FALSE(turn(calls).has_content());
+  EXPECT_FALSE(turn(R"(, "content": null)" + calls).has_content());
+  EXPECT_TRUE(turn(R"(, "content": "")" + calls).has_content());
+  EXPECT_TRUE(turn(R"(, "content": [])" + calls).has_content());
+  EXPECT_TRUE(turn(R"(, "content": "")").has_content());
+  EXPECT_EQ(turn(R"(, "content": "a", "tool_calls": null)").tool_calls_json(), "");
+  EXPECT_EQ(turn(R"(, "content": "a", "tool_calls": [])").tool_calls_json(), "[]");
+  // Null stays in what a call is given.
+  EXPECT_EQ(turn(R"(, "tool_calls": [{"function": {"name": "f", "arguments": {"a": null}}}])")
+                .tool_calls_json(),
+            R"([{"function":{"name":"f","arguments":{"a":null}}}])");
+  const auto result = [](const std::string& keys) {
+    return Parse(absl::StrCat(R"({"prompt": [{"role": "tool", "content": "x")", keys, "}]}"), Rl())
+        .messages[0];
+  };
+  EXPECT_FALSE(result("").has_name());
+  EXPECT_FALSE(result(R"(, "name": null, "tool_call_id": null)").has_tool_call_id());
+  EXPECT_TRUE(result(R"(, "name": "")").has_name());
+  EXPECT_TRUE(result(R"(, "tool_call_id": "")").has_tool_call_id());
+  EXPECT_EQ(result(R"(, "tool_call_id": 7)").tool_call_id(), "7");
+}
+
+TEST(ToolsTest, ATurnThatSaysNothingIsRefused) {
+  for (const char* keys :
+       {"", R"(, "content": null)", R"(, "tool_calls": [])", R"(, "tool_calls": null)"}) {
+    EXPECT_THAT(Problem(absl::StrCat(R"({"prompt": [{"role": "assistant")", keys, "}]}"), Rl()),
+                HasSubstr("`prompt[0]` is not {"))
+        << keys;
+  }
+  // Only the assistant calls.
+  EXPECT_THAT(Problem(R"({"prompt": [{"role": "user", "tool_calls": [{"name": "f"}]}]})", Rl()),
+              HasSubstr("`prompt[0]` is not {"));
+}
+
+TEST(ToolsTest, AResponseWithAnEmptyListOfCallsIsAText) {
+  EXPECT_EQ(Parse(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant",)"
+                  R"( "content": "y", "tool_calls": []}]})",
+                  Sft())
+                .response,
+            "y");
+}
+
+TEST(ToolsTest, TextPartsAreOneText) {
+  const Example example =
+      Parse(R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "Hi "},)"
+            R"( {"type": "text", "text": "you"}]}]})",
+            Rl());
+  EXPECT_THAT(Turns(example), ElementsAre("user: Hi you"));
+  EXPECT_THAT(
+      Problem(R"({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]})", Rl()),
+      AllOf(HasSubstr("`messages[0].content[0]`"), HasSubstr("text alone")));
+}
+
+}  // namespace
+}  // namespace baton

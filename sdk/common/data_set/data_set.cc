@@ -1,0 +1,562 @@
+#include "sdk/common/data_set/data_set.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "sdk/common/base/cut_text.h"
+#include "sdk/common/base/mutant.h"
+#include "sdk/common/base/status_macros.h"
+#include "sdk/common/data_set/json_problem.h"
+#include "sdk/common/data_set/line_fields.h"
+
+namespace baton {
+namespace {
+
+using Json = DataJson;
+
+constexpr size_t kMaxProblems = 20;
+constexpr size_t kShownOfLine = 4096;  // for what a file may be instead
+constexpr size_t kMaxLine = 16u << 20;
+
+// The key that the spec names, or else the usual one.
+absl::string_view KeyOr(const std::string& key, absl::string_view usual) {
+  return key.empty() ? usual : absl::string_view(key);
+}
+
+std::string NamedBy(const std::string& key, const char* field) {
+  return key.empty() ? "" : absl::StrCat(" (spec.data.", field, ")");
+}
+
+bool SameTurn(const v1::ChatMessage& a, const v1::ChatMessage& b) {
+  return a.role() == b.role() && a.has_content() == b.has_content() && a.content() == b.content() &&
+         a.tool_calls_json() == b.tool_calls_json();
+}
+
+absl::Status NoPrompt(const Json& object, const DataSetOptions& options) {
+  if (!options.prompt_key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("`", options.prompt_key,
+                                                   "` is missing (spec.data.prompt_key); the line "
+                                                   "has ",
+                                                   object.empty() ? "no key" : KeysOf(object)));
+  }
+  if (object.empty()) return absl::InvalidArgumentError("`prompt` is missing");
+  return absl::InvalidArgumentError(
+      absl::StrCat("`prompt` is missing, and so is `messages`; the line has ", KeysOf(object),
+                   ": say which is the prompt with spec.data.prompt_key"));
+}
+
+// The number of turns of a conversation up to the last one of the assistant; with `weighty`, up to
+// the last one of them whose weight is not 0. 0: it has no such turn.
+size_t TurnsUpToResponse(const Said& said, bool weighty) {
+  size_t turns = said.messages.size();
+  while (turns > 0 &&
+         (said.messages[turns - 1].role() != "assistant" ||
+          (weighty && !said.weights[turns - 1] && !Mutant("weight-zero-is-trained")))) {
+    --turns;
+  }
+  return turns;
+}
+
+// Prompt and response of a conversation: the last turn of the assistant that may be trained on, and
+// what precedes it.
+absl::Status SplitAtResponse(Said said, Example* out) {
+  auto& turns = said.messages;
+  if (TurnsUpToResponse(said, /*weighty=*/false) == 0) {
+    return absl::InvalidArgumentError(
+        "`messages` has no turn of the assistant; kind sft trains on the last one");
+  }
+  const size_t last = TurnsUpToResponse(said, /*weighty=*/true);
+  out->weightless = last == 0;
+  if (out->weightless) return absl::OkStatus();
+  if (!Mutant("turns-after-the-response-stay")) turns.resize(last);
+  Said response;
+  response.messages.push_back(turns.back());
+  BATON_ASSIGN_OR_RETURN(out->response,
+                         ResponseText(response, "the last turn of the assistant in `messages`"));
+  turns.pop_back();
+  if (turns.empty()) {
+    return absl::InvalidArgumentError(
+        "`messages` begins with the assistant's turn; it needs a prompt before it");
+  }
+  out->messages = std::move(turns);
+  return absl::OkStatus();
+}
+
+// The prompt of a conversation: all up to the last turn of the user.
+absl::Status CutToPrompt(Said said, Example* out) {
+  auto& turns = said.messages;
+  const auto last = std::find_if(turns.rbegin(), turns.rend(),
+                                 [](const v1::ChatMessage& turn) { return turn.role() == "user"; });
+  if (last == turns.rend()) {
+    return absl::InvalidArgumentError(
+        "`messages` has no turn of the user; a prompt ends with the last one");
+  }
+  if (!Mutant("prompt-ends-with-the-answer")) turns.erase(last.base(), turns.end());
+  out->messages = std::move(turns);
+  return absl::OkStatus();
+}
+
+absl::Status TakePrompt(const Json& object, const DataSetOptions& options, Example* out) {
+  BATON_ASSIGN_OR_RETURN(Said prompt, ReadSaid(object, KeyOr(options.prompt_key, "prompt")));
+  Said messages;
+  const bool answered = !options.needs_response || !out->response.empty();
+  if (options.prompt_key.empty() && (prompt.absent() || !answered)) {
+    BATON_ASSIGN_OR_RETURN(messages, ReadSaid(object, "messages"));
+    if (!messages.text.empty()) {
+      return absl::InvalidArgumentError("`messages` is a string, not a list of messages");
+    }
+  }
+  if (!messages.absent()) {
+    return answered ? CutToPrompt(std::move(messages), out)
+                    : SplitAtResponse(std::move(messages), out);
+  }
+  if (prompt.absent()) return NoPrompt(object, options);
+  out->prompt = std::move(prompt.text);
+  out->messages = std::move(prompt.messages);
+  return absl::OkStatus();
+}
+
+absl::Status TakeResponse(const Json& object, const DataSetOptions& options, Example* out) {
+  const absl::string_view usual =
+      FindKey(object, "response") == nullptr ? "completion" : "response";
+  const absl::string_view key = KeyOr(options.response_key, usual);
+  const Json* value = FindKey(object, key);
+  if (value == nullptr || (value->is_string() && value->get<std::string>().empty())) {
+    return absl::OkStatus();
+  }
+  BATON_ASSIGN_OR_RETURN(const Said said, ReadSaid(object, key));
+  out->weightless = said.messages.size() == 1 && !said.weights.front();
+  if (out->weightless) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(out->response, ResponseText(said, key));
+  return absl::OkStatus();
+}
+
+// The common beginning of both conversations is the prompt, unless the prompt is given as messages.
+absl::Status SplitConversations(Said* prompt, Said* chosen, Said* rejected) {
+  auto &a = chosen->messages, &b = rejected->messages;
+  size_t shared = 0;
+  const size_t shorter = std::min(a.size(), b.size());
+  while (shared < shorter && SameTurn(a[shared], b[shared])) ++shared;
+  if (!prompt->messages.empty()) {
+    const auto& said = prompt->messages;
+    const bool repeated = shared >= said.size() && a.size() > said.size() &&
+                          b.size() > said.size() &&
+                          std::equal(said.begin(), said.end(), a.begin(), SameTurn);
+    if (!repeated) return absl::OkStatus();  // they are responses alone
+    shared = said.size();
+  } else if (shared == 0) {
+    return prompt->absent()
+               ? absl::InvalidArgumentError(
+                     "`prompt` is missing, and `chosen` and `rejected` begin with different turns")
+               : absl::OkStatus();
+  } else if (shared == a.size() && shared == b.size()) {
+    return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
+  }
+  const auto border = static_cast<std::ptrdiff_t>(shared);
+  prompt->text.clear();
+  prompt->messages.assign(a.begin(), a.begin() + border);
+  a.erase(a.begin(), a.begin() + border);
+  b.erase(b.begin(), b.begin() + border);
+  if (!a.empty() && !b.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("`", a.empty() ? "chosen" : "rejected",
+                                                 "` has no turn after those that both begin with"));
+}
+
+// The characters that both texts begin with are the prompt, without the space at its end.
+absl::Status SplitTexts(Said* prompt, Said* chosen, Said* rejected) {
+  std::string &a = chosen->text, &b = rejected->text;
+  size_t shared = 0;
+  while (shared < std::min(a.size(), b.size()) && a[shared] == b[shared]) ++shared;
+  const auto inside = [&shared](const std::string& text) {
+    return shared < text.size() && (static_cast<unsigned char>(text[shared]) & 0xc0) == 0x80;
+  };
+  while (shared > 0 && (inside(a) || inside(b))) --shared;
+  if (a == b) {
+    return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
+  }
+  if (shared > 0 && a[shared - 1] == ' ') --shared;
+  if (shared == 0) {
+    return absl::InvalidArgumentError(
+        "`prompt` is missing, and `chosen` and `rejected` begin with different texts");
+  }
+  prompt->text = a.substr(0, shared);
+  a.erase(0, shared);
+  b.erase(0, shared);
+  if (!a.empty() && !b.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("`", a.empty() ? "chosen" : "rejected",
+                                                 "` has no text after what both begin with; give "
+                                                 "`prompt`"));
+}
+
+// Prompt and both responses; the prompt may be what both conversations, or texts, begin with.
+absl::Status TakePair(const Json& object, const DataSetOptions& options, Example* out) {
+  BATON_ASSIGN_OR_RETURN(Said prompt, ReadSaid(object, KeyOr(options.prompt_key, "prompt")));
+  for (const char* key : {"chosen", "rejected"}) {
+    if (FindKey(object, key) != nullptr) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", key, "` is missing; kind reward_model learns from pairs"));
+  }
+  BATON_ASSIGN_OR_RETURN(Said chosen, ReadSaid(object, "chosen"));
+  BATON_ASSIGN_OR_RETURN(Said rejected, ReadSaid(object, "rejected"));
+  for (const Said* said : {&chosen, &rejected}) {
+    if (said->weights.empty() || said->weights.back()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", said == &chosen ? "chosen" : "rejected",
+        "` ends with a turn of `\"weight\": 0`, which is not trained on; remove the line, or the "
+        "weight"));
+  }
+  if (chosen.messages.empty() != rejected.messages.empty()) {
+    return absl::InvalidArgumentError(
+        "of `chosen` and `rejected` one is a text and the other messages; write both alike");
+  }
+  if (!chosen.messages.empty()) {
+    BATON_RETURN_IF_ERROR(SplitConversations(&prompt, &chosen, &rejected));
+  } else if (prompt.absent()) {
+    if (!options.prompt_key.empty()) return NoPrompt(object, options);
+    BATON_RETURN_IF_ERROR(SplitTexts(&prompt, &chosen, &rejected));
+  }
+  BATON_ASSIGN_OR_RETURN(out->response, ResponseText(chosen, "chosen"));
+  BATON_ASSIGN_OR_RETURN(out->rejected, ResponseText(rejected, "rejected"));
+  if (out->response == out->rejected) {
+    return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
+  }
+  out->prompt = std::move(prompt.text);
+  out->messages = std::move(prompt.messages);
+  return absl::OkStatus();
+}
+
+// True for a line that is a JSON object, even if keys are missing.
+bool IsJsonObject(absl::string_view line) {
+  return absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), "{") &&
+         Json::accept(line.begin(), line.end());
+}
+
+// The problems of a file's lines until one line is a JSON object. If no line is, the file is
+// something else: that is one problem, which a list of lines would hide.
+class FirstLines {
+ public:
+  void Add(size_t number, const std::string& line, absl::string_view problem) {
+    if (lines_.empty()) text_ = line.substr(0, kShownOfLine);
+    if (lines_.size() < kMaxProblems) {
+      lines_.emplace_back(number, std::string(problem));
+    } else {
+      ++more_;
+    }
+  }
+  bool Empty() const { return lines_.empty(); }
+  /// As problems of lines, which they are. Forgets them.
+  void MoveTo(const std::string& file, ProblemList* problems) {
+    for (const auto& [number, problem] : lines_) problems->AddLine(file, number, problem);
+    for (; more_ > 0; --more_) problems->AddLine(file, 0, "");  // beyond those that are listed
+    lines_.clear();
+  }
+  /// As one problem of the file.
+  absl::Status OfFile() const {
+    const std::string format = OtherFormat(text_);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has no JSON lines, which are one JSON object a line", format.empty() ? "" : "; ", format,
+        "; line ", lines_.front().first, ", ", lines_.front().second));
+  }
+  /// True: the first line begins a JSON array, whose last element may be a line of its own.
+  bool IsArray() const { return absl::StartsWith(absl::StripLeadingAsciiWhitespace(text_), "["); }
+  /// True: one line alone, which looks like one of a data set.
+  bool IsOneBrokenLine() const {
+    return lines_.size() == 1 && absl::StartsWith(absl::StripLeadingAsciiWhitespace(text_), "{");
+  }
+
+ private:
+  std::string text_;  // how the first line begins
+  std::vector<std::pair<size_t, std::string>> lines_;
+  size_t more_ = 0;
+};
+
+// Prompt, and what the kind of job needs beside it.
+absl::Status TakeTexts(const Json& object, const DataSetOptions& options, Example* out) {
+  const Json* label = FindKey(object, "label");
+  const bool labelled = label != nullptr && label->is_boolean();
+  const bool pair = FindKey(object, "chosen") != nullptr || FindKey(object, "rejected") != nullptr;
+  if (options.needs_pair && (pair || !labelled)) return TakePair(object, options, out);
+  const bool trains = options.needs_response || options.needs_pair;
+  DataSetOptions asked = options;
+  asked.needs_response = trains;
+  BATON_RETURN_IF_ERROR(TakeResponse(object, options, out));
+  out->weightless = out->weightless && trains;
+  if (out->weightless) return absl::OkStatus();
+  BATON_RETURN_IF_ERROR(TakePrompt(object, asked, out));
+  if (trains && labelled) out->label = label->get<bool>();
+  if (!trains || out->weightless || !out->response.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", KeyOr(options.response_key, "response"), "` is missing",
+                   NamedBy(options.response_key, "response_key"), "; kind ",
+                   options.needs_pair ? "reward_model" : "sft", " trains on it"));
+}
+
+// Without the answer a rule would compare with nothing, and a response of nothing would be right.
+absl::Status NoAnswer(const Json& object, const DataSetOptions& options) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("`answer` is missing, and ", options.answer_reader, " reads it; the line has ",
+                   KeysOf(object),
+                   ": say which is the answer with spec.data.answer_key, or write \"answer\": \"\" "
+                   "where it is empty"));
+}
+
+// Lines with a label as pairs, each where its second line stands.
+class Pairs {
+ public:
+  /// Nothing while `example` waits for its partner.
+  absl::StatusOr<std::optional<Example>> Add(Example example) {
+    auto& waiting = waiting_[KeyOf(example)];
+    const bool liked = *example.label;
+    if (waiting.empty() || *waiting.front().label == liked) {
+      waiting.push_back(std::move(example));
+      ++unpaired_;
+      return std::nullopt;
+    }
+    Example pair = std::move(waiting.front());
+    waiting.pop_front();
+    --unpaired_;
+    if (pair.response == example.response) {
+      return absl::InvalidArgumentError(
+          "the same response to the same prompt has `label` true and false; remove one line");
+    }
+    pair.rejected = liked ? std::move(pair.response) : std::move(example.response);
+    if (liked) pair.response = std::move(example.response);
+    pair.label.reset();
+    return pair;
+  }
+  uint64_t unpaired() const { return unpaired_; }
+
+ private:
+  // The prompt, each part with its length before it.
+  static std::string KeyOf(const Example& example) {
+    std::string key;
+    const auto add = [&key](absl::string_view text) {
+      absl::StrAppend(&key, text.size(), ":", text);
+    };
+    add(example.prompt);
+    for (const v1::ChatMessage& turn : example.messages) add(turn.SerializeAsString());
+    add(example.tools_json);
+    return key;
+  }
+
+  std::unordered_map<std::string, std::deque<Example>> waiting_;  // of one prompt one label
+  uint64_t unpaired_ = 0;
+};
+
+// Adds what a line became, or what becomes of it with an earlier one.
+absl::Status AddExample(Example example, const DataSetOptions& options, Pairs* pairs,
+                        DataSet* out) {
+  if (example.weightless) {
+    ++out->weightless;
+  } else if (!example.label.has_value()) {
+    out->examples.push_back(std::move(example));
+  } else if (options.needs_pair) {
+    BATON_ASSIGN_OR_RETURN(std::optional<Example> pair, pairs->Add(std::move(example)));
+    if (pair.has_value()) out->examples.push_back(*std::move(pair));
+  } else if (*example.label) {
+    out->examples.push_back(std::move(example));
+  } else {
+    ++out->disliked;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pairs* pairs,
+                      DataSet* out, ProblemList* problems) {
+  BATON_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(file));
+  FirstLines first;
+  bool empty = true, objects = false;
+  for (; lines.Next(); empty = false) {
+    absl::StatusOr<Example> example = ParseExample(lines.line(), options);
+    if (example.ok()) out->memory_bytes += example->MemoryBytes();
+    if (out->memory_bytes > options.max_memory_bytes) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the examples up to line ", lines.number(), " take ", out->memory_bytes,
+                       " bytes in memory, at most ", options.max_memory_bytes));
+    }
+    if (example.ok() && !example->has_answer && out->unanswered++ == 0) {
+      out->unanswered_keys = KeysOf(Json::parse(lines.line()));
+    }
+    const absl::Status status =
+        example.ok() ? AddExample(*std::move(example), options, pairs, out) : example.status();
+    objects = objects || (!first.IsArray() && (status.ok() || IsJsonObject(lines.line())));
+    if (objects) first.MoveTo(file, problems);
+    if (status.ok()) continue;
+    if (objects) {
+      problems->AddLine(file, lines.number(), status.message());
+    } else {
+      first.Add(lines.number(), lines.line(), status.message());
+    }
+  }
+  BATON_RETURN_IF_ERROR(lines.status());
+  if (empty) return absl::InvalidArgumentError("holds no example; give one JSON object a line");
+  if (first.IsOneBrokenLine()) first.MoveTo(file, problems);
+  return first.Empty() ? absl::OkStatus() : first.OfFile();
+}
+
+}  // namespace
+
+std::string Example::PromptText() const {
+  if (messages.empty()) return prompt;
+  if (messages.size() == 1 && messages.front().role() == "user") return messages.front().content();
+  std::string text;
+  for (const v1::ChatMessage& message : messages) {
+    absl::StrAppend(&text, text.empty() ? "" : "\n", message.role(), ": ", message.content());
+  }
+  return text;
+}
+
+uint64_t Example::MemoryBytes() const {
+  uint64_t bytes = sizeof(Example);
+  for (const std::string* text :
+       {&prompt, &tools_json, &answer, &response, &rejected, &source, &extra_json}) {
+    // A short text lies in the string itself.
+    if (text->capacity() >= sizeof(std::string)) bytes += text->capacity() + 1;
+  }
+  for (const v1::ChatMessage& message : messages) bytes += message.SpaceUsedLong();
+  return bytes;
+}
+
+void SetPrompt(const Example& example, v1::Generate* generate) {
+  generate->set_prompt(example.prompt);
+  generate->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
+  generate->set_tools_json(example.tools_json);
+}
+
+void SetPrompt(const Example& example, v1::Trajectory* trajectory) {
+  trajectory->set_prompt_text(example.PromptText());
+  trajectory->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
+  trajectory->set_tools_json(example.tools_json);
+}
+
+absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options) {
+  if (line.size() > kMaxLine) return absl::InvalidArgumentError("the line is longer than 16 MiB");
+  if (NestingOf(line) > kMaxNesting) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("values are nested more than ", kMaxNesting, " deep"));
+  }
+  Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError(JsonProblem(line));
+  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  Example example;
+  BATON_RETURN_IF_ERROR(TakeTexts(json, options, &example));
+  BATON_ASSIGN_OR_RETURN(example.tools_json, ReadTools(json));
+  BATON_RETURN_IF_ERROR(TakeText(json, KeyOr(options.answer_key, "answer"), true, &example.answer));
+  example.has_answer = FindKey(json, KeyOr(options.answer_key, "answer")) != nullptr;
+  if (!options.answer_key.empty() && !example.has_answer) {
+    return absl::InvalidArgumentError(absl::StrCat("`", options.answer_key,
+                                                   "` is missing (spec.data.answer_key); the line "
+                                                   "has ",
+                                                   KeysOf(json)));
+  }
+  if (!example.has_answer && !options.answer_reader.empty() && !Mutant("answer-may-be-missing")) {
+    return NoAnswer(json, options);
+  }
+  BATON_RETURN_IF_ERROR(TakeText(json, "source", false, &example.source));
+  auto extra = json.find("extra");
+  if (extra != json.end() && !extra->is_null()) {
+    const nlohmann::json sorted(*extra);
+    example.extra_json = sorted.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  return example;
+}
+
+DataSetOptions OptionsOf(v1::JobKind kind) {
+  DataSetOptions options;
+  options.needs_response = kind == v1::JOB_KIND_SFT;
+  options.needs_pair = kind == v1::JOB_KIND_REWARD_MODEL;
+  return options;
+}
+
+DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data) {
+  DataSetOptions options = OptionsOf(kind);
+  options.prompt_key = data.prompt_key();
+  options.answer_key = data.answer_key();
+  options.response_key = data.response_key();
+  return options;
+}
+
+void ProblemList::AddFile(const std::string& file, absl::string_view what) {
+  problems_.push_back(absl::StrCat(file, ": ", what));
+}
+
+void ProblemList::AddLine(const std::string& file, size_t line, absl::string_view what) {
+  if (problems_.size() < kMaxProblems) {
+    problems_.push_back(absl::StrCat(file, ":", line, ": ", CutText(what)));
+  } else {
+    ++suppressed_;
+  }
+}
+
+std::vector<std::string> ProblemList::Take() && {
+  if (suppressed_ > 0) {
+    problems_.push_back(absl::StrCat("… and ", suppressed_, " more broken lines"));
+  }
+  return std::move(problems_);
+}
+
+absl::StatusOr<LineReader> LineReader::Open(const std::string& file) {
+  std::error_code code;
+  if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code)) {
+    return absl::InvalidArgumentError("is not a file; give a JSONL file");  // a pipe would block
+  }
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return absl::NotFoundError("cannot be opened; check the path and its permissions");
+  return LineReader(std::move(in));
+}
+
+bool LineReader::Next() {
+  while (std::getline(in_, line_)) {
+    ++number_;
+    if (line_.find_first_not_of(" \t\r") != std::string::npos) return true;
+  }
+  return false;
+}
+
+absl::Status LineReader::status() const {
+  if (in_.bad()) return absl::DataLossError("cannot be read to its end");
+  return absl::OkStatus();
+}
+
+DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options) {
+  DataSet out;
+  ProblemList problems;
+  Pairs pairs;
+  for (const std::string& file : files) {
+    const size_t before = out.examples.size();
+    const absl::Status status = ReadFile(file, options, &pairs, &out, &problems);
+    if (!status.ok()) problems.AddFile(file, status.message());
+    out.file_sizes.push_back(out.examples.size() - before);
+    if (absl::IsResourceExhausted(status)) break;
+  }
+  out.examples.shrink_to_fit();
+  out.memory_bytes = 0;  // without those left out
+  for (const Example& example : out.examples) out.memory_bytes += example.MemoryBytes();
+  out.unpaired = pairs.unpaired();
+  if (out.examples.empty() && out.disliked + out.unpaired + out.weightless > 0) {
+    problems.AddFile(
+        files.front(),
+        out.weightless > 0
+            ? absl::StrCat("no line is left: of ", out.weightless,
+                           " lines every turn of the assistant has `\"weight\": 0`, and such turns "
+                           "are not trained on")
+        : out.disliked > 0
+            ? absl::StrCat("no line is left: ", out.disliked,
+                           " lines have `label: false`, and kind sft imitates what people liked")
+            : std::string("no pair can be made: no prompt has both a line with `label: true` and "
+                          "one with `label: false`"));
+  }
+  out.problems = std::move(problems).Take();
+  return out;
+}
+
+}  // namespace baton

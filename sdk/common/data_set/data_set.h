@@ -1,0 +1,133 @@
+// Prompts and examples from JSONL files.
+#ifndef BATON_SDK_COMMON_DATA_SET_DATA_SET_H_
+#define BATON_SDK_COMMON_DATA_SET_DATA_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "baton/v1/experience.pb.h"
+#include "baton/v1/job_spec.pb.h"
+#include "baton/v1/worker_service.pb.h"
+
+namespace baton {
+
+/// One line. Either `prompt` or `messages` is set.
+struct Example {
+  std::string prompt;
+  std::vector<v1::ChatMessage> messages;
+  std::string tools_json;  ///< A list of functions' schemas; "" when absent.
+  std::string answer;
+  bool has_answer = false;  ///< The line has one; it may be "".
+  std::string response;     ///< In a pair: the chosen one.
+  std::string rejected;     ///< In a pair only.
+  /// Whether people liked `response`; only in lines that kind sft trains on, or that kind
+  /// reward_model pairs.
+  std::optional<bool> label;
+  /// All that kind sft could train on has `"weight": 0`: there is no response.
+  bool weightless = false;
+  std::string source;
+  std::string extra_json;  ///< As given; "" when absent.
+
+  /// The prompt as one text, before any chat template: `prompt`, or the content of the only message
+  /// where the user says it; of other messages "ROLE: CONTENT", a line each, for people.
+  std::string PromptText() const;
+  /// Memory that the example takes.
+  uint64_t MemoryBytes() const;
+};
+
+/// Write the prompt of `example`, before any chat template, where a task to generate and where a
+/// trajectory carry it. A worker renders the same prompt from both.
+void SetPrompt(const Example& example, v1::Generate* generate);
+void SetPrompt(const Example& example, v1::Trajectory* trajectory);
+
+struct DataSet {
+  std::vector<Example> examples;
+  std::vector<uint64_t> file_sizes;   ///< Number of examples of each file, in the files' order.
+  std::vector<std::string> problems;  ///< As ProblemList has them.
+  uint64_t disliked = 0;              ///< Lines of kind sft whose label is false: left out.
+  uint64_t weightless = 0;            ///< Example::weightless: left out.
+  uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
+  uint64_t unanswered = 0;
+  std::string unanswered_keys;  ///< Keys of the first of the `unanswered` examples: "`a`, `b`".
+  uint64_t memory_bytes = 0;    ///< Memory of the examples.
+};
+
+/// Problems of files, "FILE: what", and of their lines, "FILE:LINE: what": the first 20 lines, then
+/// the number of others. The text about a line is cut (cut_text.h).
+class ProblemList {
+ public:
+  void AddFile(const std::string& file, absl::string_view what);
+  void AddLine(const std::string& file, size_t line, absl::string_view what);
+  std::vector<std::string> Take() &&;
+
+ private:
+  std::vector<std::string> problems_;
+  size_t suppressed_ = 0;
+};
+
+/// The lines of one file, but for those of white space alone, one after the other. One thread.
+class LineReader {
+ public:
+  /// NOT_FOUND, INVALID_ARGUMENT (a folder; a pipe, which would block). No error has the file's
+  /// name.
+  static absl::StatusOr<LineReader> Open(const std::string& file);
+
+  /// False at the end and when the rest cannot be read, which status() tells apart.
+  [[nodiscard]] bool Next();
+  const std::string& line() const { return line_; }
+  size_t number() const { return number_; }  ///< Number of line(), from 1.
+  absl::Status status() const;
+
+ private:
+  explicit LineReader(std::ifstream in) : in_(std::move(in)) {}
+
+  std::ifstream in_;
+  std::string line_;
+  size_t number_ = 0;
+};
+
+struct DataSetOptions {
+  bool needs_response = false;  ///< Kind sft.
+  bool needs_pair = false;      ///< Kind reward_model: `chosen` and `rejected`, or a `label`.
+  // Keys of spec.data; empty: the usual ones.
+  std::string prompt_key = {};
+  std::string answer_key = {};
+  std::string response_key = {};
+  /// The part of the job that compares with each line's answer (AnswerReader), so that a line
+  /// without one is broken; empty: no part is known to.
+  std::string answer_reader = {};
+  /// Reading ends with a problem once the examples take more: of short lines each takes many times
+  /// its length.
+  uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
+};
+
+/// Reads `files` in order as one list. Empty lines are skipped. A broken line is a problem and
+/// is left out; a file that cannot be read, or that holds no example, is one too. From lines with a
+/// `label`, kind sft takes those that people liked, and kind reward_model makes pairs: the first
+/// liked and the first disliked response to one prompt, the second ones, and so on. Kind sft goes
+/// without lines that have weight 0 on all that it could train on. May block.
+DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options);
+
+/// The options that a job of this kind needs.
+DataSetOptions OptionsOf(v1::JobKind kind);
+/// As above, with the keys of `data`, spec.data of an effective spec.
+DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data);
+
+/// Parses one line (docs/formats/data-set.md). If a line has `messages` alone, the last turn of the
+/// assistant whose weight is not 0 is the response where one is needed, and the turns before it are
+/// the prompt; else the prompt ends with the last turn of the user. The error says what is wrong,
+/// without the file's name.
+absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_COMMON_DATA_SET_DATA_SET_H_

@@ -1,0 +1,57 @@
+// The fields of one line of a data file: keys, texts, conversations. Internal to this folder.
+#ifndef BATON_SDK_COMMON_DATA_SET_LINE_FIELDS_H_
+#define BATON_SDK_COMMON_DATA_SET_LINE_FIELDS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "baton/v1/experience.pb.h"
+#include "nlohmann/json.hpp"
+
+namespace baton {
+
+/// Keys stay in the order of the line: a chat template writes `tools` in it.
+using DataJson = nlohmann::ordered_json;
+
+/// Values that are nested deeper are refused: Json::dump recurses.
+constexpr int kMaxNesting = 100;
+
+/// The deepest nesting of brackets outside strings. Never too small for valid JSON.
+int NestingOf(absl::string_view json);
+
+/// The value of `key` in `object`, null when it is absent or null. "a.b" is key `b` of the object
+/// `a`, unless `object` has a key "a.b".
+const DataJson* FindKey(const DataJson& object, absl::string_view key);
+
+/// A string; with `numbers` also a number or a boolean, written as in JSON. Untouched when absent.
+absl::Status TakeText(const DataJson& object, absl::string_view key, bool numbers,
+                      std::string* out);
+
+/// A text or messages; neither when the key is absent.
+struct Said {
+  std::string text;
+  std::vector<v1::ChatMessage> messages;
+  std::vector<bool> weights;  ///< By message; false: `"weight": 0`, not trained on.
+
+  bool absent() const { return text.empty() && messages.empty(); }
+};
+/// INVALID_ARGUMENT: the value is neither a text nor a list of messages, or it is empty; a weight
+/// is neither 0 nor 1.
+absl::StatusOr<Said> ReadSaid(const DataJson& object, absl::string_view key);
+
+/// The text of a response: `said`, or the content of its only message, of role assistant. `key`
+/// names it in errors.
+absl::StatusOr<std::string> ResponseText(const Said& said, absl::string_view key);
+
+/// The functions of `tools`, a list or a text that holds one, as JSON; "" when there is none.
+absl::StatusOr<std::string> ReadTools(const DataJson& object);
+
+/// "`a`, `b`, `c` …": what keys the line has, for an error.
+std::string KeysOf(const DataJson& object);
+
+}  // namespace baton
+
+#endif  // BATON_SDK_COMMON_DATA_SET_LINE_FIELDS_H_

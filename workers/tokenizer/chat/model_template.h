@@ -1,0 +1,54 @@
+// The chat template that comes with a model, as transformers' apply_chat_template reads it.
+#ifndef BATON_WORKERS_TOKENIZER_CHAT_MODEL_TEMPLATE_H_
+#define BATON_WORKERS_TOKENIZER_CHAT_MODEL_TEMPLATE_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "workers/tokenizer/chat/chat_message.h"
+#include "workers/tokenizer/jinja/jinja_template.h"
+#include "workers/tokenizer/jinja/rendered_text.h"
+
+namespace baton::tokenizer {
+
+/// A model's files, as texts; each may be empty (absent).
+struct TemplateFiles {
+  std::string chat_template_jinja;      ///< Goes before the key `chat_template` of the next.
+  std::string tokenizer_config_json;    ///< Names the special tokens too (bos_token, …).
+  std::string special_tokens_map_json;  ///< Names those that the one above does not.
+};
+
+/// Immutable; any thread.
+class ModelTemplate {
+ public:
+  /// NOT_FOUND when the files have no template. INVALID_ARGUMENT and UNIMPLEMENTED name the file,
+  /// and the construct with its line (jinja_template.h).
+  [[nodiscard]] static absl::StatusOr<std::unique_ptr<const ModelTemplate>> FromFiles(
+      const TemplateFiles& files);
+
+  /// The text of `chat`; with `add_generation_prompt` it ends where the assistant's reply begins.
+  /// If tokenizer_config.json has several templates, `tool_use` renders a chat with tools, and
+  /// `default` any other. Errors name the file and the line; INVALID_ARGUMENT where the template
+  /// refuses the chat.
+  [[nodiscard]] absl::StatusOr<RenderedText> Render(const Chat& chat,
+                                                    bool add_generation_prompt) const;
+
+ private:
+  ModelTemplate() = default;
+  absl::Status Add(const std::string& name, absl::string_view source, std::string where);
+
+  struct Named {
+    std::string where;
+    jinja::Template parsed;
+  };
+  std::map<std::string, Named> templates_;
+  jinja::Variables special_tokens_;
+};
+
+}  // namespace baton::tokenizer
+
+#endif  // BATON_WORKERS_TOKENIZER_CHAT_MODEL_TEMPLATE_H_

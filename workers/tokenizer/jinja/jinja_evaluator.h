@@ -1,0 +1,75 @@
+// The evaluator, which walks a template's tree. Internal to the Jinja renderer (jinja_template.h).
+#ifndef BATON_WORKERS_TOKENIZER_JINJA_JINJA_EVALUATOR_H_
+#define BATON_WORKERS_TOKENIZER_JINJA_JINJA_EVALUATOR_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_syntax.h"
+#include "workers/tokenizer/jinja/jinja_value.h"
+
+namespace baton::tokenizer::jinja {
+
+/// Renders once. Throws Error.
+class Evaluator {
+ public:
+  using Variables = std::map<std::string, Value, std::less<>>;
+
+  explicit Evaluator(const Variables& variables);
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
+
+  RenderedText Run(const Statements& statements);
+
+ private:
+  enum class Flow { kNext, kBreak, kContinue };
+  struct Scope {
+    Scope* parent = nullptr;
+    std::map<std::string, Value, std::less<>, Counted<std::pair<const std::string, Value>>>
+        variables = {};
+  };
+  class Depth;
+
+  // Statements.
+  Flow Execute(const Statements& statements, Scope* scope, RenderedText* out);
+  Flow ExecuteOne(const Statement& statement, Scope* scope, RenderedText* out);
+  Flow ExecuteIf(const Statement& statement, Scope* scope, RenderedText* out);
+  void ExecuteFor(const Statement& statement, Scope* scope, RenderedText* out);
+  void Assign(const std::vector<std::string>& targets, const Value& value, Scope* scope);
+  Value MakeMacro(const Statement& statement, Scope* scope);
+
+  // Expressions.
+  Value Evaluate(const Expression& expression, Scope* scope);
+  Value EvaluateOne(const Expression& expression, Scope* scope);
+  Value EvaluateUnary(const Expression& expression, Scope* scope);
+  Value EvaluateBinary(const Expression& expression, Scope* scope);
+  Value EvaluateComparison(const Expression& expression, Scope* scope);
+  Value EvaluateSlice(const Expression& expression, Scope* scope);
+  Value EvaluateCall(const Expression& expression, Scope* scope);
+  Value EvaluateDict(const Expression& expression, Scope* scope);
+  Items EvaluateAll(const std::vector<ExpressionPtr>& expressions, Scope* scope);
+  Arguments EvaluateArguments(const CallArguments& arguments, Scope* scope);
+  Value Attribute(const Value& object, const std::string& name) const;
+
+  Value Call(const Value& function, const Arguments& arguments);
+  Scope* NewScope(Scope* parent);
+  const Value* Lookup(const Scope* scope, absl::string_view name) const;
+
+  const Budget budget_;  // the first, since what the others hold counts for it
+  /// A macro may outlive the block it was written in: those made since a macro was stay to the end.
+  std::deque<Scope, Counted<Scope>> scopes_;
+  Scope* const root_;
+  /// To be emptied at the end: a namespace may hold itself.
+  Items namespaces_;
+  int64_t macros_ = 0;
+  int depth_ = 0;
+};
+
+}  // namespace baton::tokenizer::jinja
+
+#endif  // BATON_WORKERS_TOKENIZER_JINJA_JINJA_EVALUATOR_H_

@@ -1,0 +1,138 @@
+// Vocabularies of the size that real models have, in any order of the file, and ids with gaps.
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "workers/tokenizer/tokens/byte_level.h"
+#include "workers/tokenizer/tokens/tokenizer.h"
+
+namespace baton::tokenizer {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Entries = std::vector<std::pair<std::string, int32_t>>;
+
+// A token for every byte, then as many as needed, the last of which is "ab". The texts of high ids
+// sort last, as in the tokenizers of Llama 3, where the byte alphabet makes them so.
+Entries LargeVocabulary(int32_t size) {
+  Entries entries;
+  for (int32_t byte = 0; byte < 256; ++byte) {
+    const char raw = static_cast<char>(byte);
+    entries.emplace_back(BytesToTokenText(absl::string_view(&raw, 1)), byte);
+  }
+  for (int32_t id = 256; id < size - 1; ++id) {
+    entries.emplace_back(absl::StrFormat("%s%05x", id < 65536 ? "" : "\u0143", id), id);
+  }
+  entries.emplace_back("ab", size - 1);
+  return entries;
+}
+
+std::string FileOf(const Entries& vocabulary, const Entries& added, bool merges_first = false) {
+  std::vector<std::string> tokens, special;
+  for (const auto& [text, id] : vocabulary) {
+    const char* escape = text == "\"" || text == "\\" ? "\\" : "";
+    tokens.push_back(absl::StrCat("\"", escape, text, "\":", id));
+  }
+  for (const auto& [text, id] : added) {
+    special.push_back(absl::StrCat(R"({"content":")", text, R"(","special":true,"id":)", id, "}"));
+  }
+  const std::string vocab = absl::StrCat(R"("vocab":{)", absl::StrJoin(tokens, ","), "}");
+  const std::string merges = R"("merges":["a b"])";
+  return absl::StrCat(
+      R"({"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"use_regex":true},)",
+      R"("decoder":{"type":"ByteLevel"},"added_tokens":[)", absl::StrJoin(special, ","),
+      R"(],"model":{"type":"BPE",)", merges_first ? merges : vocab, ",",
+      merges_first ? vocab : merges, "}}");
+}
+
+void ExpectReads(const std::string& file, int32_t size) {
+  const auto tokenizer = Tokenizer::FromJson(file);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->vocab_size(), size + 1);
+  const auto ids = (*tokenizer)->Encode("ab<|end|>a");
+  ASSERT_TRUE(ids.ok()) << ids.status();
+  EXPECT_THAT(*ids, ElementsAre(size - 1, size, 'a'));
+  EXPECT_EQ((*tokenizer)->Decode(*ids), "aba");
+}
+
+void ExpectVocabularyRefused(const std::string& file, const std::string& text) {
+  const absl::Status status = Tokenizer::FromJson(file).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+}
+
+TEST(TokenizerVocabularyTest, RealSizesAreReadInAnyOrderOfTheFile) {
+  // As large as Llama 3's.
+  Entries vocabulary = LargeVocabulary(128000);
+  const Entries added = {{"<|end|>", 128000}};
+  ExpectReads(FileOf(vocabulary, added), 128000);
+  std::reverse(vocabulary.begin(), vocabulary.end());
+  ExpectReads(FileOf(vocabulary, added, /*merges_first=*/true), 128000);
+  std::mt19937 random(7);
+  std::shuffle(vocabulary.begin(), vocabulary.end(), random);
+  ExpectReads(FileOf(vocabulary, added), 128000);
+  // Larger than Gemma 3's, whose 262,144 ids cost little.
+  vocabulary = LargeVocabulary(300000);
+  std::shuffle(vocabulary.begin(), vocabulary.end(), random);
+  ExpectReads(FileOf(vocabulary, {{"<|end|>", 300000}}), 300000);
+}
+
+TEST(TokenizerVocabularyTest, AddedTokensCountAsTokensOfTheVocabulary) {
+  // Gemma 3 has 6,415 of them; here they are most of the file, the highest first.
+  const Entries vocabulary = LargeVocabulary(1000);
+  Entries added;
+  for (int32_t i = 9000; i > 0; --i) added.emplace_back(absl::StrCat("<", i, ">"), 1000 + 50 * i);
+  const auto tokenizer = Tokenizer::FromJson(FileOf(vocabulary, added));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->vocab_size(), 451001);
+  EXPECT_EQ((*tokenizer)->TokenToId("<9000>"), 451000);
+}
+
+TEST(TokenizerVocabularyTest, GapsThatCostLittleAreFine) {
+  // A vocabulary that was cut down to a few tokens may keep their ids.
+  const auto tokenizer = Tokenizer::FromJson(FileOf({{"a", 0}, {"b", 7}, {"ab", 262143}}, {}));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(*(*tokenizer)->Encode("ab"), ElementsAre(262143));
+}
+
+TEST(TokenizerVocabularyTest, IdsWithGapsBeyondMeasureAreRefusedByName) {
+  // 128,001 tokens may have 8,192,064 ids.
+  Entries vocabulary = LargeVocabulary(128000);
+  vocabulary.emplace_back("far", 8192063);
+  EXPECT_TRUE(Tokenizer::FromJson(FileOf(vocabulary, {})).ok());
+  vocabulary.back().second = 8192064;
+  const std::string refused =
+      "tokenizer.json: token 'far' has id 8192064, but the file has only 128001 tokens";
+  ExpectVocabularyRefused(FileOf(vocabulary, {}), refused);
+  std::reverse(vocabulary.begin(), vocabulary.end());
+  ExpectVocabularyRefused(FileOf(vocabulary, {}), refused);
+  ExpectVocabularyRefused(FileOf({{"a", 0}, {"b", 1}, {"ab", 2}}, {{"<|far|>", 262144}}),
+                          "token '<|far|>' has id 262144, but the file has only 4 tokens");
+  ExpectVocabularyRefused(FileOf({{"a", 0}, {"b", 1}, {"ab", 1 << 24}}, {}), "model.vocab['ab']");
+  ExpectVocabularyRefused(FileOf({{"a", 0}, {"b", 1}, {"ab", 2}}, {{"<|far|>", INT32_MAX}}),
+                          "added_tokens[0].id");
+}
+
+TEST(TokenizerVocabularyTest, WhichTokenAnErrorNamesIsTheSameInAnyOrder) {
+  Entries vocabulary = LargeVocabulary(2000);
+  vocabulary.emplace_back("one", 1000);
+  vocabulary.emplace_back("two", 1000);
+  std::mt19937 random(7);
+  for (int i = 0; i < 3; ++i) {
+    ExpectVocabularyRefused(FileOf(vocabulary, {}), "token 'one' with id 1000");
+    std::shuffle(vocabulary.begin(), vocabulary.end(), random);
+  }
+}
+
+}  // namespace
+}  // namespace baton::tokenizer
