@@ -104,7 +104,7 @@ TEST_F(AuditLogTest, RefusalsOfTheUnknownHaveAFileAndARateOfTheirOwn) {
   EXPECT_EQ(refusals[6].count("suppressed_before"), 0u) << "they are told once";
 }
 
-TEST_F(AuditLogTest, WhatFindsNoPlaceIsCounted) {
+TEST_F(AuditLogTest, CountsEntriesDroppedWhenTheQueueIsFull) {
   options_.max_waiting = 10;
   auto log = AuditLog::Open(options_).value();
   constexpr int kEntries = 20'000;

@@ -45,7 +45,7 @@ class TokenBookTest : public ::testing::Test {
   absl::Time now_ = absl::FromUnixSeconds(1000);
 };
 
-TEST_F(TokenBookTest, ATokenIsItsProjectAndItsScopes) {
+TEST_F(TokenBookTest, GrantsATokenOnlyItsProjectAndScopes) {
   const auto made = Create("a", {"read"});
   ASSERT_TRUE(made.ok()) << made.status();
   const auto caller = book_.Find(made->secret(), now_);
@@ -96,7 +96,7 @@ TEST_F(TokenBookTest, APageIsAsLongAsItIsAskedFor) {
   EXPECT_EQ(second->next_page_token(), "");
 }
 
-TEST_F(TokenBookTest, OnlyTheWholeSecretOpens) {
+TEST_F(TokenBookTest, AcceptsOnlyTheExactSecret) {
   const auto made = Create("a", {"read"});
   const std::string secret = made->secret();
   EXPECT_EQ(ReasonFor(""), "TOKEN");
@@ -110,7 +110,7 @@ TEST_F(TokenBookTest, OnlyTheWholeSecretOpens) {
   EXPECT_TRUE(book_.Find("root-secret", now_)->May(Scope::kAdmin));
 }
 
-TEST_F(TokenBookTest, ItEndsWhenItExpiresOrIsRevoked) {
+TEST_F(TokenBookTest, RefusesExpiredAndRevokedTokens) {
   const auto brief = Create("a", {"read"}, 60);
   const auto lasting = Create("a", {"read"});
   now_ += absl::Seconds(59);
@@ -133,7 +133,7 @@ TEST_F(TokenBookTest, ItEndsWhenItExpiresOrIsRevoked) {
   EXPECT_EQ(ErrorReason(revoke()), "TOKEN_NOT_FOUND");
 }
 
-TEST_F(TokenBookTest, TheStoreKeepsThemButNotTheirSecrets) {
+TEST_F(TokenBookTest, StoresTokensWithoutTheirSecrets) {
   const auto made = Create("a", {"read", "write"});
   TokenBook after({"root-secret"});
   ASSERT_TRUE(after.Load(&store_).ok());
@@ -145,7 +145,7 @@ TEST_F(TokenBookTest, TheStoreKeepsThemButNotTheirSecrets) {
   EXPECT_THAT(rows->front().value, Not(HasSubstr(secret)));
 }
 
-TEST_F(TokenBookTest, WhatATokenOpenedIsGoodUntilItEnds) {
+TEST_F(TokenBookTest, KeepsACallerValidUntilItsTokenExpiresOrIsRevoked) {
   const Caller lasting = *book_.Find(Create("a", {"read"})->secret(), now_);
   const Caller brief = *book_.Find(Create("a", {"read"}, 60)->secret(), now_);
   const Caller root = *book_.Find("root-secret", now_);
@@ -158,7 +158,7 @@ TEST_F(TokenBookTest, WhatATokenOpenedIsGoodUntilItEnds) {
   EXPECT_TRUE(book_.StillGood(root, now_ + absl::Hours(10'000)).ok());
 }
 
-TEST_F(TokenBookTest, WhatMakesNoSenseIsRefused) {
+TEST_F(TokenBookTest, RefusesInvalidScopesProjectsAndLifetimes) {
   EXPECT_EQ(ErrorReason(Create("a", {}).status()), "TOKEN_SPEC");
   EXPECT_THAT(std::string(Create("a", {"root"}).status().message()), HasSubstr("read, write"));
   EXPECT_EQ(ErrorReason(Create("../a", {"read"}).status()), "TOKEN_SPEC");

@@ -232,7 +232,7 @@ TEST(ComputeAdvantagesTest, SafeRlhfWithTwoCriticsIsItsFormula) {
   }
 }
 
-TEST(ComputeAdvantagesTest, SaysHowWellEachCriticForetold) {
+TEST(ComputeAdvantagesTest, ReportsTheExplainedVarianceOfEachCritic) {
   // Two responses of one token: returns are reward 1, 0 and cost 4, 2.
   std::vector<Sample> samples = OneTokenEach({1, 0});
   const std::vector<float> right = {1}, wrong = {0}, four = {4}, two = {2};

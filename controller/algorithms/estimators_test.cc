@@ -44,7 +44,7 @@ TEST(EstimatorsTest, GaeByHand) {
   EXPECT_THAT(e.returns, ElementsAre(0.5F, 0, 1));
 }
 
-TEST(EstimatorsTest, GivenTakesWhatAMethodMade) {
+TEST(EstimatorsTest, GivenUsesTheAdvantagesThatAMethodComputed) {
   const std::vector<float> tokens = {1, 99, 3};
   const std::vector<uint8_t> mask = {1, 0, 1};
   std::vector<Sample> samples(2);

@@ -63,7 +63,7 @@ TEST(RolloutMismatchTest, TheExtremesOfPerplexityAreThoseOfSequences) {
   EXPECT_NEAR(metrics.at("rollout_corr/log_ppl_abs_diff"), 2.5 / 3, 1e-12);
 }
 
-TEST(RolloutMismatchTest, NothingToCompareMakesNoMetric) {
+TEST(RolloutMismatchTest, ReportsNoMetricsWithoutLogProbsToCompare) {
   EXPECT_THAT(MetricsOf({}), IsEmpty());
   EXPECT_THAT(MetricsOf({{{-1, -1}, {-2, -2}, {0, 0}}, {{}, {}, {}}}), IsEmpty());
   EXPECT_THAT(MetricsOf({{{-1, -1}, {}, {}}}), IsEmpty());
@@ -77,7 +77,7 @@ TEST(RolloutMismatchTest, StaysFinite) {
   EXPECT_EQ(metrics.at("rollout_corr/log_ppl_diff_max"), 899);
 }
 
-TEST(RolloutMismatchTest, EqualPoliciesAreNotApart) {
+TEST(RolloutMismatchTest, ReportsNoDistanceBetweenEqualPolicies) {
   std::mt19937 rng(3);
   std::vector<Columns> columns(5);
   for (Columns& c : columns) {

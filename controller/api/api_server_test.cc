@@ -521,7 +521,7 @@ class TokenTest : public ApiServerTest {
   }
 };
 
-TEST_F(TokenTest, NothingIsAnsweredWithoutAKnownToken) {
+TEST_F(TokenTest, RefusesEveryCallWithoutAKnownToken) {
   const std::vector<grpc::StatusCode> refused(8, grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_CALL(controller_, GetJob(_, _)).Times(0);
   EXPECT_CALL(controller_, WatchJob(_, _)).Times(0);
@@ -534,7 +534,7 @@ TEST_F(TokenTest, NothingIsAnsweredWithoutAKnownToken) {
   }
 }
 
-TEST_F(TokenTest, AKnownTokenOpensEverything) {
+TEST_F(TokenTest, ServesEveryCallWithAKnownToken) {
   RecordingSession::Record record;
   ON_CALL(controller_, GetJob(_, _)).WillByDefault([](auto, auto done) { done(v1::Job()); });
   ON_CALL(controller_, WatchJob(_, _)).WillByDefault([](auto, auto sink) {

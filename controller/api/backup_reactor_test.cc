@@ -77,7 +77,7 @@ TEST_F(BackupReactorTest, FilesComeInPiecesAndTheirHashesAreCompared) {
 }
 
 // The last message has a limit, even if a project's files.json has long names.
-TEST_F(BackupReactorTest, OfMuchDamageTheFirstLinesAreNamed) {
+TEST_F(BackupReactorTest, ListsTheFirst200DamagedFilesAndCountsTheRest) {
   const std::vector<std::string> lines(1000, std::string(10'000, 'd'));
   const std::vector<v1::BackupResponse> messages = Backup({}, lines);
   ASSERT_EQ(messages.size(), 1u);

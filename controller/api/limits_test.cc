@@ -146,7 +146,7 @@ TEST_F(LimitsTest, EachMethodHasALimitOfItsOwn) {
   EXPECT_EQ(create_of(4 * kMiB), "MESSAGE_TOO_LARGE");
 }
 
-TEST_F(LimitsTest, APieceOfAFileAndAWorkersMessage) {
+TEST_F(LimitsTest, BoundsUploadPiecesAndWorkerMessages) {
   const auto upload = [&](size_t bytes) {
     grpc::ClientContext context;
     Deadline(context);
@@ -176,7 +176,7 @@ TEST_F(LimitsTest, APieceOfAFileAndAWorkersMessage) {
   EXPECT_FALSE(too_large.HasBeenNotified());
 }
 
-TEST_F(LimitsTest, ARequestThatIsNoneOfTheMethod) {
+TEST_F(LimitsTest, RefusesARequestThatDoesNotParse) {
   const grpc::Status refused = CallRaw("/baton.v1.JobService/GetJob", Bytes(100), "root");
   EXPECT_EQ(refused.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(refused.error_message(), HasSubstr("no baton.v1.GetJobRequest"));

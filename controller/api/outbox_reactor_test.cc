@@ -52,7 +52,7 @@ TEST(OutboxBudgetTest, ManySlowReadersShareAndOthersAreLeftAlone) {
   EXPECT_EQ(budget.waiting(), 0u);
 }
 
-TEST(OutboxBudgetTest, WhoHasNoneHasTheWholeCapacity) {
+TEST(OutboxBudgetTest, AnOutboxWithoutABudgetUsesItsWholeCapacity) {
   const auto outbox = Outbox::Make(1000 * kEventBytes);
   EXPECT_GT(Fill(*outbox, 1000), 900);
   outbox->OnDone();

@@ -119,7 +119,7 @@ class RefusalsTest : public ApiServerTest {
   v1::Job job_;
 };
 
-TEST_F(RefusalsTest, NoTokenAWrongOneAndAnExpiredOne) {
+TEST_F(RefusalsTest, RefusesMissingWrongAndExpiredTokens) {
   EXPECT_EQ(Get("", "j"), "TOKEN");
   EXPECT_EQ(Get("wrong", "j"), "TOKEN");
   EXPECT_EQ(Get(tokens_.Make("a", "read") + "x", "j"), "TOKEN");
@@ -139,7 +139,7 @@ TEST_F(RefusalsTest, AShortNameIsOfTheTokensProject) {
 }
 
 // Paths and keys are made of these strings: only valid ids reach the controller.
-TEST_F(RefusalsTest, ANameThatIsNoId) {
+TEST_F(RefusalsTest, RefusesInvalidProjectAndJobNames) {
   EXPECT_CALL(controller_, GetJob(_, _)).Times(0);
   EXPECT_CALL(controller_, CreateJob(_, _)).Times(0);
   EXPECT_CALL(controller_, ValidateJob(_, _)).Times(0);
@@ -194,7 +194,7 @@ TEST_F(RefusalsTest, ValidateJobIsOfTheProjectThatWasGranted) {
   EXPECT_EQ(As(token, *jobs_, &v1::JobService::Stub::ValidateJob, request, &answer), "PROJECT");
 }
 
-TEST_F(RefusalsTest, AnotherProjectsJobs) {
+TEST_F(RefusalsTest, RefusesAccessToJobsOfAnotherProject) {
   const std::string token = tokens_.Make("a", "write");
   EXPECT_EQ(Get(token, "projects/b/jobs/j"), "PROJECT");
   EXPECT_THAT(message_, HasSubstr("is for project a, not for b"));
@@ -210,7 +210,7 @@ TEST_F(RefusalsTest, AnotherProjectsJobs) {
   EXPECT_EQ(jobs.jobs(0).name(), "a");
 }
 
-TEST_F(RefusalsTest, AWorkerOfAProject) {
+TEST_F(RefusalsTest, RestrictsAWorkersTokenToItsProject) {
   const std::string token = tokens_.Make("a", "worker");
   std::string project;
   EXPECT_CALL(controller_, Attach(_)).WillOnce([&](auto stream) {
@@ -358,7 +358,7 @@ TEST_F(RefusalsTest, ATokenThatExpiresClosesAWatchThatNobodyReads) {
   watch->Finish();
 }
 
-TEST_F(RefusalsTest, NamesThatOnlyLookLikeOnesOwn) {
+TEST_F(RefusalsTest, RefusesMalformedFullJobNames) {
   const std::string token = tokens_.Make("a", "read");
   for (const char* name : {"projects/b/jobs/../../a/jobs/j", "projects/", "projects//jobs/j",
                            "../../b/jobs/j", "projects/a/jobs/../../b/jobs/j"}) {
@@ -366,7 +366,7 @@ TEST_F(RefusalsTest, NamesThatOnlyLookLikeOnesOwn) {
   }
 }
 
-TEST_F(RefusalsTest, ScopesThatATokenDoesNotHave) {
+TEST_F(RefusalsTest, RefusesCallsOutsideATokensScopes) {
   const std::string reader = tokens_.Make("a", "read"), writer = tokens_.Make("a", "write"),
                     worker = tokens_.Make("*", "worker");
   EXPECT_EQ(Cancel(reader, "j"), "SCOPE");
@@ -412,7 +412,7 @@ TEST_F(RefusalsTest, OthersJobsAreNotNamedInTheListOfWorkers) {
   EXPECT_EQ(seen.workers_size(), 3);  // the one of project b is not its business
 }
 
-TEST_F(RefusalsTest, TooManyWatches) {
+TEST_F(RefusalsTest, RefusesWatchesAboveAProjectsLimit) {
   v1::Project project;
   project.set_max_watches(1);
   ON_CALL(controller_, ProjectNamed("a")).WillByDefault(::testing::Return(project));
@@ -466,13 +466,13 @@ TEST_F(RefusalsTest, TheAuditLogTellsChangesAndRefusals) {
   EXPECT_THAT(log, Not(HasSubstr(writer))) << "no secret in a log";
 }
 
-TEST_F(RefusalsTest, WhoShowsNoTokenFillsALogOfHisOwn) {
+TEST_F(RefusalsTest, LogsUnauthenticatedRefusalsInASeparateFile) {
   EXPECT_EQ(Get("wrong", "j"), "TOKEN");
   EXPECT_THAT(Audit(), Not(HasSubstr("TOKEN")));
   EXPECT_THAT(Audit("/refusals.log"), HasSubstr(R"("reason":"TOKEN")"));
 }
 
-TEST_F(RefusalsTest, AnUploadIsOfAProjectOfTheCallers) {
+TEST_F(RefusalsTest, StoresAnUploadOnlyInAProjectOfTheCaller) {
   const auto upload = [&](const std::string& token, const std::string& project) {
     grpc::ClientContext context;
     Deadline(context);

@@ -187,7 +187,7 @@ class OpenUploadsTest : public UploadTest {
   access::TestTokens tokens_;
 };
 
-TEST_F(OpenUploadsTest, AProjectThatHoldsUploadsOpenKeepsNobodyElseOut) {
+TEST_F(OpenUploadsTest, OpenUploadsOfOneProjectDoNotBlockOthers) {
   UploadLimits limits;
   limits.open = 3;
   limits.open_of_project = 2;
@@ -220,7 +220,7 @@ TEST_F(OpenUploadsTest, AnUploadWhoseNextPieceDoesNotComeEnds) {
   EXPECT_THAT(Files(), ::testing::ElementsAre("x"));
 }
 
-TEST_F(OpenUploadsTest, AnUploadThatDripsEnds) {
+TEST_F(OpenUploadsTest, EndsAnUploadThatTakesTooLongInTotal) {
   UploadLimits limits;
   limits.longest = absl::Milliseconds(300);
   StartWith(limits);

@@ -102,7 +102,7 @@ TEST_F(ClusterCoreTest, AnotherProcessOfTheSameNameIsALoss) {
   EXPECT_TRUE(Of<ClusterBack>(effects).empty());
 }
 
-TEST_F(ClusterCoreTest, ALiveNameIsNotTaken) {
+TEST_F(ClusterCoreTest, RefusesAWorkerIdThatALiveWorkerHolds) {
   core_.OnHello(1, HelloOf("a", "actor", "first"), now_);
   const auto refused = Of<ClusterRefuse>(core_.OnHello(2, HelloOf("a", "actor", "second"), now_));
   ASSERT_EQ(refused.size(), 1u);
@@ -118,7 +118,7 @@ TEST_F(ClusterCoreTest, HeartbeatsRenewTheLease) {
 }
 
 // The queue was busy for longer than a lease, and hears of all heartbeats at once.
-TEST_F(ClusterCoreTest, HeartbeatsThatCameInTimeAreHeardLate) {
+TEST_F(ClusterCoreTest, CountsHeartbeatsFromTheirArrivalAndNotTheirHandling) {
   core_.OnHello(1, HelloOf("a", "actor"), now_);
   core_.OnHeartbeats(1, now_ + absl::Seconds(25));
   EXPECT_TRUE(core_.OnTick(now_ + absl::Seconds(34)).empty());
@@ -127,7 +127,7 @@ TEST_F(ClusterCoreTest, HeartbeatsThatCameInTimeAreHeardLate) {
   EXPECT_TRUE(core_.workers().List(now_).empty());
 }
 
-TEST_F(ClusterCoreTest, StrangersAreRefusedWithAReason) {
+TEST_F(ClusterCoreTest, RefusesInvalidHellosWithAReason) {
   v1::Hello future = HelloOf("a", "actor");
   future.set_protocol_min(2);
   future.set_protocol_max(3);
@@ -194,7 +194,7 @@ TEST_F(ClusterCoreTest, ADrainOutlivesStreamLeaseAndProcess) {
   EXPECT_EQ(core_.workers().List(now_)[0].state(), v1::Worker::STATE_READY);
 }
 
-TEST_F(ClusterCoreTest, ADrainThatWasKeptHoldsBeforeTheWorkerIsBack) {
+TEST_F(ClusterCoreTest, RestoresADrainBeforeTheWorkerReconnects) {
   core_.KeepDrained("a", "a user asked for it");
   core_.OnNeed("j", 0, 1, false, {{"actor", 1}}, now_);
   EXPECT_TRUE(core_.OnTick(now_ + absl::Hours(1)).empty());
@@ -206,7 +206,7 @@ TEST_F(ClusterCoreTest, ADrainThatWasKeptHoldsBeforeTheWorkerIsBack) {
   EXPECT_EQ(core_.OnUndrain("b").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(ClusterCoreTest, WhoLetADeadlinePassComesLastAndIsDrainedInTheEnd) {
+TEST_F(ClusterCoreTest, RanksAWorkerThatMissedDeadlinesLastAndThenDrainsIt) {
   core_.OnHello(1, HelloOf("a", "actor"), now_);
   auto grants = Of<ClusterGrant>(core_.OnNeed("j", 0, 1, true, {{"actor", 1}}, now_));
   ASSERT_EQ(grants.size(), 1u);
@@ -434,7 +434,7 @@ TEST_F(ClusterCoreTest, EachJobGetsTheWorkerThatOffersItsMethod) {
 }
 
 // A worker of another project counts as an offer: otherwise `why` would advise a wrong remedy.
-TEST_F(ClusterCoreTest, WhatAnotherProjectsWorkerOffersIsOffered) {
+TEST_F(ClusterCoreTest, CountsOffersOfAnotherProjectsWorkersInTheWaitCause) {
   const RoleNeeds brevity = NeedOfReward({"compute_brevity"});
   core_.OnNeed("projects/b/jobs/j", 0, 1, false, {{"reward", 1}}, now_, {}, brevity);
   ASSERT_THAT(Of<ClusterGrant>(core_.OnHello(1, BrevityWorker("b"), now_)), SizeIs(1));

@@ -147,7 +147,7 @@ class ObviousQueue {
   }
 };
 
-TEST(ClusterCoreMatchTest, ServesAsTheObviousQueueDoes) {
+TEST(ClusterCoreMatchTest, AgreesWithASimpleReferenceQueue) {
   const std::vector<std::string> roles = {"actor", "critic", "reward", "rollout"};
   const std::vector<std::string> worker_slots = {"actor", "critic", "rollout", "actor+critic",
                                                  "reward"};

@@ -40,7 +40,7 @@ TEST(FindChainTest, AFreeWorkerNeedsNobodyToMove) {
               ElementsAre("two"));
 }
 
-TEST(FindChainTest, OneMoves) {
+TEST(FindChainTest, FillsASlotByMovingOneWorker) {
   EXPECT_THAT(Chain("a", {{"one", "b"}, {"two", ""}}, {}, {{"one", {"a", "b"}}, {"two", {"b"}}}),
               ElementsAre("one", "two"));
 }
@@ -51,7 +51,7 @@ TEST(FindChainTest, SeveralMoveWhereOneIsNotEnough) {
   EXPECT_THAT(Chain("a", workers, {}, plays), ElementsAre("one", "two", "three"));
 }
 
-TEST(FindChainTest, NobodyMovesForNothing) {
+TEST(FindChainTest, MovesNoWorkerIfNoChainFillsTheSlot) {
   EXPECT_THAT(Chain("a", {{"one", "b"}, {"two", ""}}, {}, {{"one", {"a", "b"}}, {"two", {"c"}}}),
               IsEmpty());
   EXPECT_THAT(
@@ -60,7 +60,7 @@ TEST(FindChainTest, NobodyMovesForNothing) {
       << "nobody is free";
 }
 
-TEST(FindChainTest, WhoHoldsAGroupTogetherMovesLast) {
+TEST(FindChainTest, PrefersChainsThatLeaveGroupsIntact) {
   const std::vector<PlacedWorker> workers = {{"actor", "b"}, {"reward", "c"}, {"x", ""}, {"y", ""}};
   const Plays plays = {{"actor", {"a", "b"}}, {"reward", {"a", "c"}}, {"x", {"b"}}, {"y", {"c"}}};
   EXPECT_THAT(Chain("a", workers, {"b"}, plays), ElementsAre("reward", "y"));
@@ -194,14 +194,14 @@ TEST_F(RearrangeTest, AJobThatCanGoOnWaits) {
   EXPECT_THAT(Told(After(absl::Minutes(5))), IsEmpty());
 }
 
-TEST_F(RearrangeTest, WhatIsAskedAnewWaitsNoLonger) {
+TEST_F(RearrangeTest, RepeatingARequestDoesNotRestartTheWait) {
   Need({"reference"});
   EXPECT_THAT(Told(After(absl::Seconds(15))), IsEmpty());
   Need({"reference"});
   EXPECT_THAT(Told(After(absl::Seconds(5))), ::testing::SizeIs(3));
 }
 
-TEST_F(RearrangeTest, AProjectThatMayHoldNoMoreIsLeftAlone) {
+TEST_F(RearrangeTest, DoesNotRearrangeForAProjectAtItsWorkerLimit) {
   v1::Project project;
   project.set_project("p");
   project.set_max_workers(1);
@@ -283,14 +283,14 @@ TEST_F(YieldTest, PriorityGoesBeforeTheOrderOfSubmission) {
   EXPECT_THAT(yields[0], ::testing::StartsWith("projects/p/jobs/a: "));
 }
 
-TEST_F(YieldTest, OneThatCanGoOnKeepsItsWorkers) {
+TEST_F(YieldTest, AJobThatCanGoOnKeepsItsWorkers) {
   Begin("projects/p/jobs/a", "projects/p/jobs/b");
   Lack(first_, 0, 1);
   cluster_.OnNeed(second_, 0, 2, true, {{"rollout", 1}}, now_);  // it only lacks one of several
   EXPECT_THAT(YieldsAfter(absl::Minutes(5)), IsEmpty());
 }
 
-TEST_F(YieldTest, WhatWouldNotHelpIsLeft) {
+TEST_F(YieldTest, YieldsNoWorkersThatWouldNotHelp) {
   Begin("projects/p/jobs/a", "projects/p/jobs/b");
   cluster_.OnNeed(first_, 0, 1, true, {{"critic", 1}}, now_, {{"critic"}, {}});
   Lack(second_, 0, 2);
@@ -299,7 +299,7 @@ TEST_F(YieldTest, WhatWouldNotHelpIsLeft) {
 
 // One of the job's worker slots could be filled, and another one never: the job would hold one more
 // worker for nothing.
-TEST_F(YieldTest, AJobThatCouldNotGoOnAllTheSameGetsNothing) {
+TEST_F(YieldTest, YieldsNothingToAJobThatStillCouldNotGoOn) {
   Begin("projects/p/jobs/a", "projects/q/jobs/b");
   cluster_.OnNeed(first_, 0, 1, true, {{"rollout", 2}, {"critic", 1}}, now_,
                   {{"rollout", "critic"}, {}});
@@ -329,7 +329,7 @@ TEST_F(YieldTest, OtherProjectsAreNotNamed) {
               ElementsAre(::testing::HasSubstr("so does a job of another project,")));
 }
 
-TEST_F(YieldTest, AProjectThatMayHoldNoMoreGetsNothingOfAnother) {
+TEST_F(YieldTest, YieldsNothingToAProjectAtItsWorkerLimit) {
   v1::Project project;
   project.set_project("p");
   project.set_max_workers(1);

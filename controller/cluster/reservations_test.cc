@@ -71,7 +71,7 @@ class ReservationsTest : public ::testing::Test {
   std::vector<std::string> granted_;
 };
 
-TEST_F(ReservationsTest, AJobThatNeedsManyIsNotPassedForEver) {
+TEST_F(ReservationsTest, ReservesWorkersForALargeJobThatWaitedLong) {
   EXPECT_THAT(TakeGranted(), ElementsAre(Small(1), Small(2), Small(3), Small(4)));
   // One worker after the other becomes free, and a new small job takes it.
   for (int round = 0; round < 8; ++round) {
@@ -95,7 +95,7 @@ TEST_F(ReservationsTest, AJobThatNeedsManyIsNotPassedForEver) {
   EXPECT_THAT(TakeGranted(), ElementsAre(Small(21), Small(22), Small(23)));
 }
 
-TEST_F(ReservationsTest, ItKeepsNoMoreThanItLacks) {
+TEST_F(ReservationsTest, ReservesNoMoreWorkersThanTheJobLacks) {
   Need("projects/big/jobs/two", 0, 2);
   core_.OnLeave(kBig);
   Wait(absl::Minutes(5));
@@ -121,7 +121,7 @@ TEST_F(ReservationsTest, AHigherPriorityAndARunningJobComeFirst) {
   EXPECT_THAT(TakeGranted(), ElementsAre(Small(3)));
 }
 
-TEST_F(ReservationsTest, NothingIsKeptForAJobThatCannotStart) {
+TEST_F(ReservationsTest, ReservesNothingForAJobThatCannotStart) {
   Need("projects/big/jobs/huge", 0, 5);  // of four workers
   core_.OnLeave(kBig);
   v1::Project capped;
@@ -137,7 +137,7 @@ TEST_F(ReservationsTest, NothingIsKeptForAJobThatCannotStart) {
   EXPECT_THAT(Cause("projects/big/jobs/huge"), Not(HasSubstr("reserved")));
 }
 
-TEST_F(ReservationsTest, TheTimeThatAJobHasWaitedSurvivesANewNeed) {
+TEST_F(ReservationsTest, ANewNeedDoesNotResetAJobsWaitingTime) {
   Wait(absl::Minutes(4));
   core_.OnNeed(kBig, 0, 5, false, {{"rollout", 3}}, now_);
   Wait(absl::Minutes(1));

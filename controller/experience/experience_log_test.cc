@@ -111,7 +111,7 @@ TEST_F(ExperienceLogTest, ATornTailBeginsANewFile) {
 }
 
 // A file that lost whole records looks like one that never had them, but rows may name them.
-TEST_F(ExperienceLogTest, APlaceIsNeverGivenTwice) {
+TEST_F(ExperienceLogTest, NeverReusesALocation) {
   const Location first = MustAppend("first");
   const Location lost = MustAppend("lost!!");
   fs::resize_file(File(1), lost.offset);
@@ -174,7 +174,7 @@ TEST_F(ExperienceLogTest, AChangedByteIsDataLoss) {
   }
 }
 
-TEST_F(ExperienceLogTest, ADamagedRecordCostsNoOther) {
+TEST_F(ExperienceLogTest, ADamagedRecordDoesNotAffectOthers) {
   const Location damaged = MustAppend("payload");
   const Location next = MustAppend("next");
   for (const uint64_t byte : {0, 9, 17}) {  // magic, checksum, payload
@@ -195,7 +195,7 @@ TEST_F(ExperienceLogTest, ADamagedRecordCostsNoOther) {
   }
 }
 
-TEST_F(ExperienceLogTest, AWrongLengthIsAnErrorAndNoCrash) {
+TEST_F(ExperienceLogTest, RefusesARecordWithAWrongLength) {
   const Location at = MustAppend("payload");
   Overwrite(File(1), at.offset + 7, '\x7f');  // 2 GB
   EXPECT_EQ(log_->Read(at).status().code(), absl::StatusCode::kDataLoss);
@@ -205,7 +205,7 @@ TEST_F(ExperienceLogTest, AWrongLengthIsAnErrorAndNoCrash) {
 }
 
 // A length that leads past the end of the file looks like a record that was never finished.
-TEST_F(ExperienceLogTest, ADamagedLengthCostsNoOther) {
+TEST_F(ExperienceLogTest, ADamagedLengthDoesNotAffectOtherRecords) {
   const Location damaged = MustAppend("payload");
   MustAppend(std::string(3 << 20, 'x'));
   const Location last = MustAppend("last");
@@ -220,7 +220,7 @@ TEST_F(ExperienceLogTest, ADamagedLengthCostsNoOther) {
   EXPECT_EQ(*log_->Read(later), "later");
 }
 
-TEST_F(ExperienceLogTest, FilesOfOthersAreNotItsOwn) {
+TEST_F(ExperienceLogTest, IgnoresForeignFilesInItsFolder) {
   const Location first = MustAppend("first");
   for (const char* name : {"7.log", "+0000008.log", "00000000.log", "00000009.log.tmp"}) {
     std::ofstream(folder_ + "/" + name) << "stray";
@@ -325,7 +325,7 @@ class Unprivileged {
   const uid_t was_;
 };
 
-TEST_F(ExperienceLogTest, WhatMayNotBeReadIsNotLost) {
+TEST_F(ExperienceLogTest, ReportsAnUnreadableFileAsUnavailable) {
   const Location at = MustAppend("one");
   fs::permissions(File(1), fs::perms::none);
   {

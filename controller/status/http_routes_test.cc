@@ -24,7 +24,7 @@ TEST(HttpRoutes, FindsTheRouteTheJobAndTheProject) {
   EXPECT_EQ(other->project, "p");
 }
 
-TEST(HttpRoutes, FindsNothingElse) {
+TEST(HttpRoutes, FindsNoRouteForOtherPaths) {
   for (const char* target :
        {"/api", "/api/v1", "/api/v2/jobs", "/healthz/x", "/api/v1/jobs/x/secrets",
         "/api/v1/jobs/x/metrics/y", "/api/v1/projects/p/jobs", "/api/v1/projects/p",

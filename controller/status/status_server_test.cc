@@ -234,7 +234,7 @@ TEST_F(StatusServerTest, ErrorsAreJson) {
   EXPECT_EQ(error["message"], "there is no job projects/default/jobs/nobody");
 }
 
-TEST_F(StatusServerTest, PartsOfAJob) {
+TEST_F(StatusServerTest, ServesThePartsOfAJob) {
   EXPECT_CALL(controller_, ListMetrics(_, _)).WillOnce([](v1::ListMetricsRequest r, auto done) {
     EXPECT_EQ(r.name(), "projects/default/jobs/add");
     EXPECT_EQ(r.after_step(), 40);
@@ -361,7 +361,7 @@ TEST_F(StatusServerTest, LimitsTheHeader) {
   EXPECT_EQ(Get("/healthz").result_int(), 200u);
 }
 
-TEST_F(StatusServerTest, WhatIsNotHttpIsToldSo) {
+TEST_F(StatusServerTest, AnswersBadRequestIfTheInputIsNotHttp) {
   Client client(server_->port());
   client.SendBytes("hello there\r\n\r\n");
   EXPECT_EQ(client.Receive().result_int(), 400u);
@@ -377,7 +377,7 @@ TEST_F(StatusServerTest, ASilentConnectionIsClosed) {
   EXPECT_TRUE(client.AtEnd());
 }
 
-TEST_F(StatusServerTest, OfTooManyConnectionsTheOneThatAsksNothingIsClosed) {
+TEST_F(StatusServerTest, ClosesAnIdleConnectionAboveTheLimit) {
   StatusOptions options;
   options.limits.connections = 1;
   Start(options);

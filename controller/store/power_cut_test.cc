@@ -102,7 +102,7 @@ class PowerCutRun {
   int promised_ = 0, shown_ = 0, left_ = 0;
 };
 
-TEST(PowerCutTest, WhatAskedForItIsThereWithAllBeforeIt) {
+TEST(PowerCutTest, SyncedCommitsSurviveWithAllCommitsBeforeThem) {
   int lost = 0;
   for (unsigned seed = 0; seed < kSeeds; ++seed) {
     const PowerCutRun run(seed, SyncMode::kAsked, 20);

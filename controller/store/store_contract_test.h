@@ -156,7 +156,7 @@ TEST_P(StoreContractTest, CommitsAnswerInOrder) {
   EXPECT_EQ(**store_->Get("t", "last"), absl::StrCat(kCommits - 1));
 }
 
-TEST_P(StoreContractTest, WhatIsAnsweredCanBeRead) {
+TEST_P(StoreContractTest, AnAnsweredWriteCanBeRead) {
   std::promise<std::string> read;
   store_->Commit({{"t", "a", "1"}},
                  [&](absl::Status) { read.set_value(store_->Get("t", "a")->value_or("absent")); });

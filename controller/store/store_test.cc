@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(SqliteFull, StoreContractTest, ::testing::Values([] {
                            return MustOpen(NewPath("contract_full.db"), options);
                          }));
 
-TEST(MemoryStoreTest, WhatIsRefusedWhileItFailsIsAnsweredInItsTurn) {
+TEST(MemoryStoreTest, AnswersRefusedCommitsInTheirOrder) {
   MemoryStore store(10);
   store.FailWith(absl::ResourceExhaustedError("disk full"));
   std::vector<std::pair<int, bool>> answers;
@@ -175,7 +175,7 @@ TEST(SqliteStoreTest, ANewerSchemaIsRefused) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("knows " + std::to_string(kSchemaVersion)));
 }
 
-TEST(SqliteConnectionTest, SyncsAsItIsTold) {
+TEST(SqliteConnectionTest, SetsTheSynchronousMode) {
   constexpr int64_t kNormal = 1, kFull = 2;  // of SQLite's documentation
   auto connection = SqliteConnection::Open(NewPath("synchronous.db"));
   ASSERT_TRUE(connection.ok()) << connection.status();

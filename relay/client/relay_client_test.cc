@@ -84,7 +84,7 @@ class RelayClientTest : public ::testing::Test {
   std::unique_ptr<RelayClient> client_;
 };
 
-TEST_F(RelayClientTest, WhatIsPublishedIsWhatIsLoaded) {
+TEST_F(RelayClientTest, LoadsWhatWasPublished) {
   Start();
   const auto info = Publish(Version(0), 9);
   ASSERT_TRUE(info.ok()) << info.status();
@@ -156,7 +156,7 @@ TEST_F(RelayClientTest, RanksWriteTheirBoxesAndReadersVerifyEach) {
   EXPECT_THAT(std::string(lost.message()), HasSubstr("\"w\" [6:10]"));
 }
 
-TEST_F(RelayClientTest, AVersionWithAHoleIsNotSealed) {
+TEST_F(RelayClientTest, RefusesToSealAnIncompleteVersion) {
   Start();
   const auto writer = client_->Begin(Version(1)).value();
   ASSERT_TRUE(writer->Commit(0, {Part(0, 6), Part(7, 10)}).ok());
@@ -237,7 +237,7 @@ TEST_F(RelayClientTest, AKeyFileThatIsNoneIsAClearError) {
   EXPECT_NE(relay.Stop(0), 0);
 }
 
-TEST_F(RelayClientTest, WhatIsDroppedIsFoundNoMore) {
+TEST_F(RelayClientTest, ADroppedVersionIsNotFound) {
   Start();
   const auto one = Publish(Version(1), 1);
   ASSERT_TRUE(one.ok()) << one.status();

@@ -73,7 +73,7 @@ TEST(ChecksumTest, VerifyNamesTheTensor) {
 }
 
 // Every box of a tensor: the plain way takes its elements one by one.
-TEST(ChecksumTest, OfABoxIsThatOfItsElementsInARow) {
+TEST(ChecksumTest, ABoxesDigestIsThatOfItsElementsInOrder) {
   const std::vector<uint8_t> image = CountingImage();
   const auto view = SafetensorsView::Parse(image).value();
   int boxes = 0;

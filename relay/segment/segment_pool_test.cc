@@ -111,7 +111,7 @@ TEST_F(SegmentPoolTest, TooLargeIsAnErrorBeforeAnythingIsTouched) {
   EXPECT_EQ(pool->free_bytes(), 0u);
 }
 
-TEST_F(SegmentPoolTest, WhatCanNeverFitIsToldFromWhatDoesNotFitNow) {
+TEST_F(SegmentPoolTest, DistinguishesNeverFittingFromNotFittingNow) {
   auto pool = MakePool(/*max_bytes=*/10000);
   auto held = pool->Allocate(9000).value();
   EXPECT_TRUE(pool->CheckCapacity(10000, 0).ok()) << "once the other one is gone";

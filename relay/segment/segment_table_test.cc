@@ -61,7 +61,7 @@ class SegmentTableTest : public ::testing::Test {
   std::vector<RetiredSegment> retired_;
 };
 
-TEST_F(SegmentTableTest, NobodySeesAVersionBeforeItIsSealed) {
+TEST_F(SegmentTableTest, HidesAVersionUntilItIsSealed) {
   const std::string id = Begin(0);
   EXPECT_TRUE(absl::IsNotFound(Acquire(0).status()));
   ASSERT_TRUE(table_.Commit(id, 0, kDigests).ok());
@@ -137,7 +137,7 @@ TEST_F(SegmentTableTest, ALeasedVersionStaysUntilItsLastLeaseIsGivenBack) {
   EXPECT_THAT(Versions(), ElementsAre(2, 3));
 }
 
-TEST_F(SegmentTableTest, WhatItsPublisherDropsGoesWithItsLastLease) {
+TEST_F(SegmentTableTest, RemovesADroppedVersionWithItsLastLease) {
   const std::string v0 = Publish(0), v1 = Publish(1);
   const auto lease = Acquire(1).value();
   const auto retired = table_.Drop(v0);

@@ -39,7 +39,7 @@ class CapabilityTest : public RelayServiceTest {
   static constexpr char kKey[] = "a-key-of-32-characters-or-more--";
 };
 
-TEST_F(CapabilityTest, TheRightOnePublishesAndAnyoneReads) {
+TEST_F(CapabilityTest, PublishesOnlyWithTheCapabilityAndReadsWithoutIt) {
   Start();
   capability_ = PublishCapability(kKey, kJob);
   const v1::SegmentInfo first = Publish(1, 1);
@@ -59,7 +59,7 @@ TEST_F(CapabilityTest, BeginIsRefusedBeforeAnythingIsTouched) {
   EXPECT_THAT(Segments(), IsEmpty());
 }
 
-TEST_F(CapabilityTest, NobodyElseForksAJobBack) {
+TEST_F(CapabilityTest, RefusesAForkByAnotherJob) {
   Start();
   capability_ = PublishCapability(kKey, kJob);
   Publish(5, 5);

@@ -285,7 +285,7 @@ TEST_F(RelayServiceTest, AcquireWaitsForTheVersion) {
   EXPECT_EQ(lease->segment().policy_version(), 2u);
 }
 
-TEST_F(RelayServiceTest, AWaitThatEndsInVainSaysWhatThereIs) {
+TEST_F(RelayServiceTest, ATimedOutWaitNamesTheAvailableVersions) {
   Start();
   Publish(1, 1);
   const auto refused = Acquire(2, /*wait_ms=*/1);

@@ -54,7 +54,7 @@ TEST(Box, EmptyBoxesHaveNoVolumeHoweverLargeTheirOtherSides) {
   EXPECT_EQ(Box::Full({huge, huge, 0}).volume(), 0);
 }
 
-TEST(Box, ContainsWhatItShares) {
+TEST(Box, ContainsOnlyBoxesInsideIt) {
   const Box box{{0, 2}, {4, 8}};
   EXPECT_TRUE(box.Contains(box));
   EXPECT_TRUE(box.Contains({{1, 2}, {2, 3}}));

@@ -46,7 +46,7 @@ v1::JobEvent StateEvent(int64_t revision, v1::Job::State state, const std::strin
   return event;
 }
 
-TEST_F(CommandLineTest, HelpsWhoSaysNothingOrMistypes) {
+TEST_F(CommandLineTest, HelpsAfterAMissingOrMistypedCommand) {
   Outcome outcome = RunBaton({});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("submit"));
@@ -67,7 +67,7 @@ TEST_F(CommandLineTest, HelpsWhoSaysNothingOrMistypes) {
   EXPECT_THAT(outcome.out, HasSubstr("why"));
 }
 
-TEST_F(CommandLineTest, SaysThatNobodyAnswers) {
+TEST_F(CommandLineTest, ReportsThatNoControllerAnswers) {
   const Outcome outcome = RunBaton({"jobs", "--controller", "127.0.0.1:1", "-o", "json"});
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1:1"));
@@ -423,7 +423,7 @@ TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {
 }
 
 // Nothing is wrong with such a spec, but it may not be what was meant.
-TEST_F(CommandLineTest, WarnsOfWhatMayNotBeMeant) {
+TEST_F(CommandLineTest, WarnsOfSuspiciousSettings) {
   const std::string spec = Write("job.yaml",
                                  "kind: rl\n"
                                  "data: {train_batch_size: 8}\n"
@@ -493,7 +493,7 @@ TEST_F(CommandLineTest, TellsAllProblemsOfASpecAtOnce) {
 }
 
 // A mistake is blamed on the option that makes it, also where the controller finds it.
-TEST_F(CommandLineTest, BlamesSetOnSet) {
+TEST_F(CommandLineTest, BlamesMistakesInSetOnThatOption) {
   const std::string spec = Write("job.yaml", "kind: rl\nrollout:\n  n: 4\n");
   v1::FieldViolation& v = *service_.validation.add_violations();
   v.set_field("spec.rollout.n");

@@ -20,7 +20,7 @@ v1::JobSpec Spec() {
   return spec;
 }
 
-TEST(SpecWarningsTest, AMiniBatchThatDoesNotDivideIsSaid) {
+TEST(SpecWarningsTest, WarnsOfAMiniBatchThatDoesNotDivideTheStep) {
   v1::JobSpec spec = Spec();
   for (const int whole : {0, 1, 16, 48}) {
     spec.mutable_actor()->set_ppo_mini_batch_size(whole);
@@ -43,7 +43,7 @@ TEST(SpecWarningsTest, AMiniBatchThatDoesNotDivideIsSaid) {
   EXPECT_THAT(SpecWarnings(sft, {}), ElementsAre(HasSubstr("do not divide the 6 of a step")));
 }
 
-TEST(SpecWarningsTest, AKlTermWithoutAGradientIsSaid) {
+TEST(SpecWarningsTest, WarnsOfAKlTermWithoutAGradient) {
   v1::JobSpec spec = Spec();
   v1::Dataflow graph;
   v1::UpdateNode* actor = graph.add_update();

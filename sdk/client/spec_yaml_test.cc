@@ -73,7 +73,7 @@ TEST(SpecYamlTest, SetsOverrideAndAdd) {
   EXPECT_EQ(parsed.spec.data().val_files(0), "v.jsonl");
 }
 
-TEST(SpecYamlTest, AModeMayStandForAMapWithIt) {
+TEST(SpecYamlTest, AcceptsAModeInPlaceOfItsMap) {
   for (const auto& [yaml, sets] : std::vector<std::pair<std::string, std::vector<std::string>>>{
            {"rollout: {speculation: off}", {}},
            {"rollout: {speculation: auto}", {"rollout.speculation=off"}}}) {
@@ -95,7 +95,7 @@ TEST(SpecYamlTest, ABadSetIsAProblemNotACrash) {
 }
 
 // The problem names the --set, whether the file has the key, its section or neither.
-TEST(SpecYamlTest, WhatASetGivesIsBlamedOnTheSet) {
+TEST(SpecYamlTest, BlamesTheSetOptionForItsMistakes) {
   const ParsedSpec parsed =
       ParseSpecYaml("kind: rl\nrollout:\n  n: 4\n  top_k: x\n",
                     {"rollout.n=many", "rolout.n=1", "actor={lr: fast, beta3: 1}", "data.seed",
@@ -129,7 +129,7 @@ TEST(SpecYamlTest, AViolationOfASetsValueIsBlamedOnTheLastSet) {
 }
 
 // A tab is called a tab, and hides nothing else.
-TEST(SpecYamlTest, ATabIsCalledATab) {
+TEST(SpecYamlTest, ReportsTabsInTheIndentation) {
   ParsedSpec parsed = ParseSpecYaml("kind: rl\nrollout:\n\tn: many\n\t# text\n\ttop_k: 3\n", {});
   EXPECT_EQ(FormatProblems("job.yaml", parsed.problems),
             "job.yaml:3:1: a tab in the indentation; YAML allows only spaces there (2 lines of the "
@@ -191,7 +191,7 @@ TEST(SpecYamlTest, ViolationsFindTheirLine) {
   EXPECT_EQ(located[1].line, 7);  // of `rollout`, which would hold it
 }
 
-TEST(SpecYamlTest, WhatItWritesItReads) {
+TEST(SpecYamlTest, ReadsBackWhatItWrites) {
   const v1::JobSpec spec = ParseSpecYaml(kGood, {}).spec;
   const ParsedSpec again = ParseSpecYaml(SpecToYaml(spec), {});
   EXPECT_EQ(FormatProblems("f", again.problems), "");

@@ -52,7 +52,7 @@ TEST(GroupSequencer, TheLastCommandMayComeAgain) {
   EXPECT_EQ(ErrorReason(old.refused[0].second), "SEQUENCE_PASSED");
 }
 
-TEST(GroupSequencer, AHeldCommandThatIsCancelledEndsAtOnceAndItsPlaceStaysOpen) {
+TEST(GroupSequencer, ACancelledHeldCommandEndsAtOnceAndMayComeAgain) {
   GroupSequencer sequencer;
   const auto one = Command(1, 1, "a"), two = Command(1, 2, "b"), again = Command(1, 2, "b2");
   sequencer.Offer(one);
@@ -82,7 +82,7 @@ TEST(GroupSequencer, ANewGenerationReplacesTheOld) {
   EXPECT_EQ(ErrorReason(stale.refused[0].second), "STALE_GENERATION");
 }
 
-TEST(GroupSequencer, PoolsOfOtherJobsAreOthers) {
+TEST(GroupSequencer, KeepsPoolsOfDifferentJobsApart) {
   GroupSequencer sequencer;
   const auto one = Command(1, 1, "a"), other = Command(1, 7, "b", "k");
   sequencer.Offer(one);

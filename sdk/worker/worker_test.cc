@@ -103,7 +103,7 @@ TEST(Worker, RunsATaskOnceItsRoleIsAssigned) {
   EXPECT_EQ(ErrorReason(FromProto(result->status())), "ROLE_NOT_HELD");
 }
 
-TEST(Worker, FailuresAreResults) {
+TEST(Worker, ReportsFailuresAsResults) {
   FakeController controller;
   RunningWorker worker(controller);
   const TaskHandler throws = [](const v1::Task&, TaskContext&) -> absl::StatusOr<v1::TaskResult> {
@@ -402,7 +402,7 @@ TEST(Worker, ARoleThatWorksIsNotStuck) {
   EXPECT_TRUE(controller.WaitForResult("1").has_value());
 }
 
-TEST(Worker, TroubleFromBetweenTwoJobsIsNotTheSecondOnes) {
+TEST(Worker, DropsTroubleReportedBetweenTwoJobs) {
   FakeController controller;
   RunningWorker worker(controller);
   ASSERT_TRUE(worker->RegisterRole("reward", {}).ok());

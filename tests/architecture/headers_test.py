@@ -33,7 +33,7 @@ class IncludeGuards(unittest.TestCase):
 
 
 class TheTestItself(unittest.TestCase):
-    def test_finds_what_is_wrong(self):
+    def test_finds_wrong_include_guards(self):
         good = "// A.\n#ifndef BATON_SDK_COMMON_BASE_A_H_\n#define BATON_SDK_COMMON_BASE_A_H_\n"
         self.assertIsNone(problem_of("sdk/common/base/a.h", good))
         self.assertIsNotNone(problem_of("sdk/common/base/b.h", good))

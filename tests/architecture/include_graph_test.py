@@ -392,7 +392,7 @@ class TheTestItself(unittest.TestCase):
     def problems(self, path, *includes):
         return problems_of([(path, list(includes))], self.RULES)
 
-    def test_finds_what_is_forbidden(self):
+    def test_finds_forbidden_includes(self):
         self.assertFalse(self.problems("controller/core/a.cc", "sdk/common/base/b.h", "baton/v1/j.pb.h",
                                        "controller/core/a.h", "vector", "absl/time/time.h"))
         self.assertTrue(self.problems("sdk/common/base/a.h", "controller/core/a.h"))
@@ -404,7 +404,7 @@ class TheTestItself(unittest.TestCase):
         self.assertTrue(self.problems("workers/unheard_of/a.cc"))
         self.assertFalse(self.problems("tests/anything/a.cc", "controller/core/a.h"))
 
-    def test_rooms(self):
+    def test_finds_includes_across_forbidden_folders(self):
         self.assertFalse(self.problems("workers/main/a.cc", "workers/engine/low/a.h",
                                        "workers/engine/high/a.h"))
         self.assertFalse(self.problems("workers/engine/high/a.cc", "workers/engine/low/a.h"))

@@ -33,7 +33,7 @@ class TheTestItself(unittest.TestCase):
             with self.assertRaises(table.TableError, msg=line):
                 table.read_table(line)
 
-    def test_finds_what_does_not_agree(self):
+    def test_finds_differences_between_table_and_sources(self):
         late = table.Mutant("late", "t", "*", "", "sdk/a.cc")
         self.assertEqual(table.problems([late], {"late": {"sdk/a.cc"}}), [])
         self.assertIn("no source plants it", table.problems([late], {})[0])

@@ -45,20 +45,20 @@ def problems(headers, generated, text_of):
 
 
 class PublicHeaders(unittest.TestCase):
-    def test_include_public_ones_alone(self):
+    def test_include_only_public_headers(self):
         def text_of(name):
             path = ROOT / name
             return path.read_text() if path.is_file() else None
 
         self.assertEqual(problems(public_headers(ROOT), api_headers(ROOT), text_of), [])
 
-    def test_are_a_list_in_order_without_doubles(self):
+    def test_are_sorted_without_duplicates(self):
         headers = public_headers(ROOT)
         self.assertEqual(headers, sorted(set(headers)))
         for door in ("worker", "client", "experience"):
             self.assertIn(f"sdk/include/baton/{door}.h", headers)
 
-    def test_finds_what_is_private(self):
+    def test_finds_private_includes(self):
         texts = {"sdk/a.h": '#include <string>\n#include "sdk/b.h"\n#include "baton/v1/x.pb.h"\n'
                             '#include "baton/store/v1/rows.pb.h"\n'}
         self.assertEqual(problems(["sdk/a.h", "sdk/gone.h"], {"baton/v1/x.pb.h"}, texts.get),

@@ -176,7 +176,7 @@ TEST_F(AccessTest, AJobOverMutualTlsWithTokensAndWorkersOfTheirOwnAddress) {
               HasSubstr("is for project b, not for a"));
 }
 
-TEST_F(AccessTest, WhoeverHasNoCertificateOrSpeaksPlainIsNotHeard) {
+TEST_F(AccessTest, RefusesCallersWithoutACertificateOrTls) {
   MakeCertificates();
   StartController({"--tls-cert", Folder("server.pem"), "--tls-key", Folder("server.key"),
                    "--tls-client-ca", Folder("ca.pem")});
@@ -201,7 +201,7 @@ TEST_F(AccessTest, WorkersAndUsersKeepToTheirAddresses) {
   EXPECT_NE(workers_.at("lost")->Wait(), 0);  // the users' address serves no workers
 }
 
-TEST_F(AccessTest, AWorkerWithAUsersTokenIsToldWhy) {
+TEST_F(AccessTest, RefusesAWorkerWithAUsersTokenAndSaysWhy) {
   StartController({});
   StartWorker("actor-0", "actor", MakeToken("a", "write"), {});
   EXPECT_NE(workers_.at("actor-0")->Wait(), 0);

@@ -49,7 +49,7 @@ class AsyncWithModelsTest(CommandTest):
         why = json.loads(self.baton("why", "rl", "-o", "json"))
         return sum(int(node.get("done", 0)) for node in why["nodes"] if node["node"] == "generate")
 
-    def test_whatever_dies_the_steps_are_recorded(self):
+    def test_replays_equal_after_each_process_was_killed(self):
         self.up("--scorers", "0", rollouts=2)
         self.baton("submit", self.write("rl.yaml", RL % ("", 200)), "--name", "rl")
         self.wait_for(lambda: self.steps_done() >= 40)

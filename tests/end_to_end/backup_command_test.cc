@@ -80,7 +80,7 @@ TEST_F(BackupCommandTest, ARestoredControllerGoesOnWithTheJob) {
   ExpectTheSameEnd();
 }
 
-TEST_F(BackupCommandTest, WhatIsMistypedIsNamedAndNothingIsWrittenOver) {
+TEST_F(BackupCommandTest, NamesMistypedPathsAndOverwritesNothing) {
   BackUpAJob();
   const auto size = fs::file_size(archive_);
   Printed printed = Cli({"backup", archive_, "-o", "json"});

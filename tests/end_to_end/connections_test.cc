@@ -76,7 +76,7 @@ class ConnectionsTest : public ProcessTest {
   std::vector<int> idle_;
 };
 
-TEST_F(ConnectionsTest, IdleConnectionsKeepNobodyOut) {
+TEST_F(ConnectionsTest, IdleConnectionsDoNotBlockOthers) {
   ConnectIdly(port_, kGreedy);
   ConnectIdly(http_port_, kGreedy);
   ExpectThatOthersAreServed();
@@ -86,7 +86,7 @@ TEST_F(ConnectionsTest, IdleConnectionsKeepNobodyOut) {
   EXPECT_THAT(metrics, Not(HasSubstr("baton_connections{state=\"strangers_closed\"} 0\n")));
 }
 
-TEST_F(ConnectionsTest, UploadsHeldOpenKeepNobodyOut) {
+TEST_F(ConnectionsTest, UploadsHeldOpenDoNotBlockOthers) {
   struct Call {
     grpc::ClientContext context;
     v1::UploadFileResponse response;

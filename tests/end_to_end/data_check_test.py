@@ -101,7 +101,7 @@ class DataCheckTest(unittest.TestCase):
         self.refuse(SPEC, f"{file}:2: the prompt has 8 tokens, more than 6",
                     "1 of 2 prompts have more than data.max_prompt_length = 6 tokens, the longest 8")
 
-    def test_2_what_workers_would_refuse_is_refused_at_submit(self):
+    def test_2_refuses_at_submit_what_workers_would_refuse(self):
         self.lines("train.jsonl", [{"prompt": "1+1=", "answer": "2"}])
         self.refuse(SPEC.replace("exact_match", "numeric, extract: '(1'"),
                     "spec.reward.rules[0].extract".split(".", 1)[1], "parenthes")
@@ -155,7 +155,7 @@ class DataCheckTest(unittest.TestCase):
         self.assertTrue(run("baton", *wrong).startswith("baton: model directory /nowhere"))
         self.assertTrue(run("baton-worker", *wrong).startswith("baton-worker: model directory"))
 
-    def test_3_a_filter_leaves_them_out(self):
+    def test_3_filters_overlong_prompts(self):
         self.lines("train.jsonl", [{"prompt": prompt, "answer": ""}
                                    for prompt in ("1+1=", "1234567=", "2+2=")])
         spec = SPEC.replace("max_prompt_length: 6", "max_prompt_length: 6, "
@@ -173,7 +173,7 @@ class DataCheckTest(unittest.TestCase):
         self.assertIn("data.max_prompt_length; 1 example remains\n",
                       self.submit(spec, "--dry-run")[2])
 
-    def test_4_the_recipe_of_the_docs_makes_what_baton_reads(self):
+    def test_4_reads_what_the_documented_recipe_writes(self):
         with open(os.path.join(SOURCE, "docs", "formats", "data-set.md"), encoding="utf-8") as text:
             recipe = re.search(r"## Parquet and Hugging Face.*?```python\n(.*?)```", text.read(),
                                re.S).group(1)

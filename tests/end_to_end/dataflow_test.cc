@@ -112,7 +112,7 @@ std::map<std::string, std::string> LearnedBy(TestCluster& cluster, const std::st
 
 // With a critic of costs and log-probs computed again: if one dies, all three that learn go back
 // together and end with the weights of an undisturbed run.
-TEST(CostCriticTest, TheLossOfAnyRoleChangesNothing) {
+TEST(CostCriticTest, LosingAnyRoleDoesNotChangeTheWeights) {
   std::map<std::string, std::map<std::string, std::string>> ends;
   for (const std::string lost : {"nobody", "critic", "cost-critic", "actor"}) {
     TestCluster cluster(absl::Milliseconds(500));
@@ -167,7 +167,7 @@ TEST(CostCriticTest, ACheckpointsFolderHasBothCritics) {
 }
 
 // Whichever worker dies, the actor and the critic end with the weights of an undisturbed run.
-TEST(DataflowTest, TheLossOfAnyRoleChangesNothing) {
+TEST(DataflowTest, LosingAnyRoleDoesNotChangeTheWeights) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"nobody", "critic", "reference", "actor"}) {
     TestCluster cluster(absl::Milliseconds(500));
@@ -374,7 +374,7 @@ TEST(PoolsTest, ARestartOfTheControllerChangesNothing) {
 
 // A method that no worker has registered is refused with its path; once a worker has, the same spec
 // is taken, and what the method makes is part of the reward.
-TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {
+TEST(DataflowTest, ACustomGraphCallsAMethodOfACustomWorker) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
   v1::JobSpec spec = cluster.RlSpec(2);
@@ -421,7 +421,7 @@ TEST(DataflowTest, AGraphOfOnesOwnCallsAMethodOfAUsersWorker) {
 }
 
 // The values that a user's method gives each token reach the batch unchanged.
-TEST(DataflowTest, AdvantagesOfOnesOwnMayBeAColumn) {
+TEST(DataflowTest, CustomAdvantagesMayBeAColumn) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
   WorkerOptions options;

@@ -211,7 +211,7 @@ class DocumentedCommandsTest(unittest.TestCase):
         for name in ("chat", "killed"):
             self.assertEqual(self.job(name)["state"], "STATE_SUCCEEDED")
 
-    def test_reward_worker_in_cpp_beside_the_own_one(self):
+    def test_custom_reward_worker_in_cpp(self):
         self.example("custom_reward")
         job = self.job("brevity")
         self.assertEqual(job["state"], "STATE_SUCCEEDED")
@@ -219,13 +219,13 @@ class DocumentedCommandsTest(unittest.TestCase):
         self.assertGreaterEqual(job["metrics"]["critic/score/min"], 1 / 1.08)
         self.assertLessEqual(job["metrics"]["critic/score/max"], 1)
 
-    def test_reward_worker_in_python_beside_the_own_one(self):
+    def test_custom_reward_worker_in_python(self):
         self.example("python_reward")
         job = self.job("suffix")
         self.assertEqual(job["state"], "STATE_SUCCEEDED")
         self.assertIn(job["metrics"]["critic/score/max"], (0, 1))
 
-    def test_algorithm_of_ones_own(self):
+    def test_custom_algorithm(self):
         self.example("custom_algorithm")
         self.assertEqual(self.job("median")["state"], "STATE_SUCCEEDED")
 

@@ -94,7 +94,7 @@ TEST(LifeOfAJobTest, EverySampleIsListedWithItsTextAndItsScore) {
   }
 }
 
-TEST(LifeOfAJobTest, OldEventsGoAndWhoeverMissedThemIsTold) {
+TEST(LifeOfAJobTest, DropsOldEventsAndTellsWatchersThatMissedThem) {
   TestCluster cluster(absl::Seconds(5), [](controller::ControllerOptions& options) {
     options.kept_events = 10;
     options.kept_logs = 10;
@@ -123,7 +123,7 @@ TEST(LifeOfAJobTest, OldEventsGoAndWhoeverMissedThemIsTold) {
 }
 
 // A job that begins with another job's checkpoint has a copy of its own.
-TEST(LifeOfAJobTest, WhatAJobBeganWithMayBeDeleted) {
+TEST(LifeOfAJobTest, AJobSurvivesDeletionOfTheJobThatItBeganWith) {
   TestCluster cluster;
   cluster.AddStandardWorkers();
   ASSERT_TRUE(cluster.Create(cluster.RlSpec(2), "first").ok());

@@ -181,7 +181,7 @@ TEST(OffersTest, AWorkerThatCannotLoadTheModelIsNotEnough) {
   EXPECT_EQ(own.asked(), 0);
 }
 
-TEST(OffersTest, AMethodThatNobodyOffersIsRefusedWithThoseThatAreOffered) {
+TEST(OffersTest, RefusesAMethodThatNoWorkerOffersAndListsTheOffered) {
   TestCluster cluster;
   UsersWorker own(cluster, "compute_brevity");
   EXPECT_THAT(

@@ -78,7 +78,7 @@ class PowerCutJobTest : public ::testing::TestWithParam<unsigned> {
   std::unique_ptr<store::PowerCutDisk> disk_ = std::make_unique<store::PowerCutDisk>();
 };
 
-TEST_P(PowerCutJobTest, TheJobGoesOnAndNothingShownIsTakenBack) {
+TEST_P(PowerCutJobTest, TheJobContinuesAndNoShownEventIsTakenBack) {
   UndisturbedHash();  // a cluster of its own, before this one
   std::mt19937 random(GetParam());
   TestCluster cluster(absl::Seconds(2));

@@ -289,7 +289,7 @@ class PresetsWithModelsTest(unittest.TestCase):
             self.assertLess(abs(step["actor/ppo_kl"]), 1e-5)
             self.assertEqual(step["actor/pg_clipfrac"], 0)
 
-    def test_what_a_rollout_in_bfloat16_says_is_corrected(self):
+    def test_corrects_log_probs_of_a_bfloat16_rollout(self):
         """Weights, rejection and a veto, on one rank and on two."""
         self.make_models()
         loss = ("algorithm.loss={rollout_is: sequence, rollout_is_batch_normalize: true, "

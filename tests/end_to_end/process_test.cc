@@ -61,7 +61,7 @@ TEST_F(ProcessTest, AFullDiskHoldsTheJobAndLosesNothing) {
   for (const v1::JobEvent& event : client_.Events("rl")) EXPECT_NE(event.type(), "warning");
 }
 
-TEST_F(ProcessTest, AFullDiskAndThenAKill) {
+TEST_F(ProcessTest, RecoversFromAFullDiskFollowedByAKill) {
   StartCluster();
   ASSERT_TRUE(client_.Create(client_.RlSpec(kSteps), "rl").ok());
   ASSERT_TRUE(client_.WaitForStep("rl", 2)) << client_.Why("rl");
@@ -128,8 +128,8 @@ TEST_F(ProcessTest, AFullFileSystemHoldsTheJobUntilThereIsRoom) {
   ExpectTheSameEnd();
 }
 
-// Stops and continues a process in turns, so that it gets a sixteenth of its time: on a machine whose
-// cores are busy the turns are longer and its peers slower, and it still is far behind them.
+// Stops and continues a process in turns, so that it gets a sixteenth of its time: on a machine
+// whose cores are busy the turns are longer and its peers slower, and it still is far behind them.
 class Throttle {
  public:
   explicit Throttle(Process& process) : process_(process), thread_([this] { Run(); }) {}

@@ -282,7 +282,7 @@ TEST_F(ReplayJobTest, FilesThatAreDamagedOrGoneAreNotEqual) {
   EXPECT_THAT(Get(replay.job())->difference(), HasSubstr("has no copy of the job's checkpoint"));
 }
 
-TEST_F(ReplayJobTest, WhatCannotBeReplayedIsSaidBeforeItStarts) {
+TEST_F(ReplayJobTest, RefusesImpossibleReplaysBeforeTheyStart) {
   RunWithoutFaults(KeepingSpec());
   v1::CreateReplayRequest request;
   request.set_name("rl");

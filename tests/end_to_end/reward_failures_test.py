@@ -71,7 +71,7 @@ class RewardFailuresTest(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("ValueError: odd!", done.stdout)  # told, all the same
 
-    def test_timeout_seconds_are_those_and_why_says_so_at_once(self):
+    def test_reports_a_reply_timeout_soon_and_fails_the_job(self):
         self.up()
         self.assertEqual(self.submit("import time\ntime.sleep(1000)\n",
                                      ", timeout_seconds: 3").returncode, 0)

@@ -61,7 +61,7 @@ TEST(SharingTest, AJobWaitsUntilTheDataOfOthersLeaveRoom) {
 /// Pauses when the job says that it is in this phase, and resumes.
 class PauseTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(PauseTest, ChangesNothing) {
+TEST_P(PauseTest, PausingDoesNotChangeTheWeights) {
   TestCluster cluster;
   const auto slow_tasks = [](fake::FakeWorkerOptions& options) {
     options.task_delay = absl::Milliseconds(15);

@@ -33,7 +33,7 @@ std::map<uint64_t, uint64_t> StepsOf(TestCluster& cluster) {
   return steps;
 }
 
-TEST(SlowResponseTest, HoldsUpNoBatchWithoutIt) {
+TEST(SlowResponseTest, ASlowResponseDelaysNoOtherBatch) {
   TestCluster cluster;
   cluster.AddWorker("actor-0", "actor");
   cluster.AddWorker("reward-0", "reward");

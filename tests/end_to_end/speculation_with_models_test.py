@@ -54,7 +54,7 @@ class SpeculationWithModelsTest(CommandTest):
                 contents.append(file.read())
         return contents
 
-    def test_a_rollout_that_replaces_another_is_told_what_was_said(self):
+    def test_a_replacement_rollout_fetches_the_history(self):
         self.up("--scorers", "0")
         self.submit("rl", "auto", 100000)
         self.wait_for(lambda: self.steps_done("rl") >= 20)
@@ -77,7 +77,7 @@ class SpeculationWithModelsTest(CommandTest):
         self.assertGreater(self.total("rl", "rollout/spec/history_tokens", first=again), 16 * 20)
         self.baton("cancel", "rl")
 
-    def test_no_weight_depends_on_where_guesses_come_from(self):
+    def test_drafts_do_not_change_the_weights(self):
         self.up("--scorers", "0", rollouts=2)
         self.submit("plain", "off", 30, rollouts=2)
         self.baton("watch", "plain")

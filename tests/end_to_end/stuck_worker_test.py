@@ -33,7 +33,7 @@ class StuckWorkerTest(CommandTest):
     def state_of(self, job):
         return json.loads(self.baton("show", job, "-o", "json"))["state"]
 
-    def test_it_is_given_to_no_job_and_comes_back(self):
+    def test_a_stuck_worker_gets_no_job_until_it_restarts(self):
         self.up("--scorers", "0", rollouts=0)
         self.baton("submit", self.write("first.yaml", SFT % NEW), "--name", "first", "--watch")
         self.write("hang", "")

@@ -22,7 +22,7 @@ v1::Trajectory TrajectoryOf(const std::string& prompt, const std::string& respon
   return trajectory;
 }
 
-TEST(FakeScores, DependOnWhatIsRead) {
+TEST(FakeScores, DependOnTheTextThatTheyScore) {
   const auto a = TrajectoryOf("p", "abc"), b = TrajectoryOf("p", "abd"),
              c = TrajectoryOf("q", "abc");
   const auto values = TokenScores(1, a, 0, false);

@@ -327,7 +327,7 @@ TEST_F(FakeWorkerTest, ACancelledResponseComesBackWithWhatThereIs) {
   ASSERT_TRUE(result.has_value());
 }
 
-TEST_F(FakeWorkerTest, GoesWrongWhereItShould) {
+TEST_F(FakeWorkerTest, InjectsTheConfiguredFaults) {
   const auto worker = StartWorker(absl::ZeroDuration(), {{Fault::Kind::kFail, "generate", 2},
                                                          {Fault::Kind::kHang, "load_weights", 2}});
   Assign();

@@ -83,7 +83,7 @@ class Install(unittest.TestCase):
         run(CMAKE, "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run(CMAKE, "--build", project / "build", "--parallel", "2")
 
-    def test_a_project_of_ones_own(self):
+    def test_builds_a_project_against_the_installation(self):
         project = self.root / "project"
         project.mkdir()
         text = (SOURCE / "docs/embed.md").read_text()

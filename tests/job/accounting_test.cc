@@ -20,7 +20,7 @@ SimulatedJob FewSteps(uint64_t seed) {
 }
 
 // Longer than a generation, a score, a command and a set-up may take.
-TEST(AccountingTest, TimeThatWasLostMovesNothingAndEvictsNobody) {
+TEST(AccountingTest, LostTimeStopsNoTaskAndReleasesNoWorker) {
   for (const TaskKind kind : {TaskKind::kGenerate, TaskKind::kScore, TaskKind::kUpdate,
                               TaskKind::kAssignRole, TaskKind::kLoadWeights}) {
     SimulatedJob world = FewSteps(3);
@@ -71,7 +71,7 @@ std::vector<TaskDone> Told(SimulatedJob& world) {
   return told;
 }
 
-TEST(AccountingTest, AWayBackStopsWhatRunsForAStepThatIsNotBegunAgain) {
+TEST(AccountingTest, RollBackStopsRunningTasksOfTheAbandonedStep) {
   int met = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SimulatedJob world = FewSteps(seed);
@@ -150,7 +150,7 @@ std::map<int64_t, std::vector<uint64_t>> Recorded(const SimulatedJob& world) {
 }
 
 // Whatever was redone, the rows name what the remaining weights were made of.
-TEST(BatchRowsTest, NameWhatEachStepWasTrainedOn) {
+TEST(BatchRowsTest, RecordWhatEachStepWasTrainedOn) {
   for (const char* preset : {"grpo", "ppo", "dapo", "remax"}) {
     SimulatedJob::Options options;
     options.seed = 11;
@@ -173,7 +173,7 @@ TEST(BatchRowsTest, NameWhatEachStepWasTrainedOn) {
   }
 }
 
-TEST(BatchRowsTest, GoWithTheExperienceUnlessAllOfItIsKept) {
+TEST(BatchRowsTest, AreDroppedWithOldExperienceUnlessAllIsKept) {
   for (const char* kept : {"needed", "all"}) {
     SimulatedJob::Options options;
     options.seed = 12;

@@ -134,7 +134,7 @@ TEST(AsyncDataTest, AnEvaluationOfPromptsThatAreGoneIsGivenUp) {
   EXPECT_GT(met, 20 / static_cast<int>(kStride) / 2);
 }
 
-TEST(AsyncDataTest, PromptsThatAreCutWhileItIsPausedAreSaid) {
+TEST(AsyncDataTest, ReportsPromptsRemovedWhileTheJobWasPaused) {
   SimulatedJob job(Async(7, 3));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));
   job.Send(PauseRequested{});

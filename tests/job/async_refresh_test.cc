@@ -81,7 +81,7 @@ TEST(AsyncRefreshTest, UnfinishedResponsesAreMadeAgainByNewerWeights) {
 }
 
 // A recalled response whose worker, stream or controller dies before it has said what it has.
-TEST(AsyncRefreshTest, WhateverDiesWhileResponsesAreRecalled) {
+TEST(AsyncRefreshTest, SurvivesFaultsWhileResponsesAreRecalled) {
   int recalled = 0;
   for (uint64_t seed = 0; seed < 200; seed += kStride) {
     SimulatedJob job(AsyncWith("auto", seed));

@@ -93,7 +93,7 @@ bool LoseStragglers(SimulatedJob& job, size_t least = 2, size_t most = 3) {
   return has_some();
 }
 
-TEST(AsyncStragglersTest, AGroupGoesOnWithThoseItHas) {
+TEST(AsyncStragglersTest, AGroupContinuesWithoutItsStragglers) {
   int gave_up = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {
     SimulatedJob job(WithTimeout(seed));
@@ -123,7 +123,7 @@ TEST(AsyncStragglersTest, AGroupGoesOnWithThoseItHas) {
 }
 
 // A single response has nothing to be compared with, so its group waits on.
-TEST(AsyncStragglersTest, AGroupOfOneWaits) {
+TEST(AsyncStragglersTest, AGroupWithOneResponseWaitsForItsStragglers) {
   int waited = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {
     SimulatedJob job(WithTimeout(seed));
@@ -197,7 +197,7 @@ TEST(AsyncStragglersTest, WithoutATimeoutAGroupWaits) {
 
 // A restart while the group waits, while its batch is taken, or during its update, makes no
 // response again that was given up.
-TEST(AsyncStragglersTest, ARestartKnowsWhatWasGivenUp) {
+TEST(AsyncStragglersTest, RemembersGivenUpResponsesAfterARestart) {
   int checked = 0;
   for (uint64_t seed = 0; seed < 60; seed += kStride) {
     Options options = WithTimeout(seed);
@@ -254,7 +254,7 @@ TEST(AsyncStragglersTest, AGroupThatHasTooFewSaysSo) {
 
 // A score over the group is asked for those that are left, and ReMax' greedy response is waited
 // for.
-TEST(AsyncStragglersTest, WhateverDiesGroupsAreLearnedFromOnce) {
+TEST(AsyncStragglersTest, TrainsOnEachGroupOnceDespiteFaults) {
   double given_up = 0;
   for (uint64_t seed = 0; seed < 150; seed += kStride) {
     Options options = WithTimeout(seed, static_cast<int>(seed % 4));

@@ -29,7 +29,7 @@ TEST(AsyncJobTest, StepsAreMadeAndEachDrawIsLearnedFromOnce) {
 }
 
 // With a bound of 0, or in the order of the prompts, the batches are those of mode sync.
-TEST(AsyncJobTest, WhereTheOrderIsFixedTheBatchesAreThoseOfSync) {
+TEST(AsyncJobTest, MakesTheBatchesOfSyncIfTheOrderIsFixed) {
   SimulatedJob sync(Sync());
   sync.RunToEnd();
   ASSERT_NE(sync.FinalWeights(), 0u);
@@ -56,7 +56,7 @@ TEST(AsyncJobTest, RolloutsRunAheadOfAnUpdateUpToTheirBound) {
   EXPECT_EQ(job.core().Progress().phase(), "training");
 }
 
-TEST(AsyncJobTest, TheTrainerSaysWhatItWaitsFor) {
+TEST(AsyncJobTest, ExplainsWhatTheTrainerWaitsFor) {
   SimulatedJob job(Async(4));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().Progress().phase() == "generating"; }));
   const v1::ExplainJobResponse why = job.core().Explain(job.now());
@@ -65,7 +65,7 @@ TEST(AsyncJobTest, TheTrainerSaysWhatItWaitsFor) {
   })) << why.DebugString();
 }
 
-TEST(AsyncJobTest, StalenessIsTold) {
+TEST(AsyncJobTest, ReportsBoundedStaleness) {
   double most = 0;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SimulatedJob job(Async(seed, 3));
@@ -179,7 +179,7 @@ TEST(AsyncJobTest, RewardsThatFailAreAShareOfAllResponses) {
   }
 }
 
-TEST(AsyncJobTest, WhatIsGeneratedOutlivesAPause) {
+TEST(AsyncJobTest, GeneratedResponsesSurviveAPause) {
   SimulatedJob job(Async(7, 3));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));
   job.Send(PauseRequested{});
@@ -422,7 +422,7 @@ TEST(AsyncJobTest, ARetryGoesOnWithTokensOfItsOwnVersionAlone) {
 
 // The update goes on at the ranks. Scoring on their workers waits for its end, although other
 // groups than those of its batch have something to score.
-TEST(AsyncJobTest, NothingWorksBesideAnUpdateThatARestartInterrupted) {
+TEST(AsyncJobTest, NothingRunsBesideAnUpdateInterruptedByARestart) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     Options options = Async(seed, 3);
     options.preset = "ppo";
@@ -491,7 +491,7 @@ TEST(AsyncJobTest, ARolloutWhoseResponsesStallTakesNewWeights) {
   }
 }
 
-TEST(AsyncJobTest, WhateverDiesEachDrawIsLearnedFromOnce) {
+TEST(AsyncJobTest, TrainsOnEachPromptGroupOnceDespiteFaults) {
   for (uint64_t seed = 0; seed < 400; seed += kStride) {
     const bool in_order = seed % 3 == 0;
     Options options = Async(seed, static_cast<int>(seed % 5), in_order ? "in_order" : "fifo");

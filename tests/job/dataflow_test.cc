@@ -216,7 +216,7 @@ TEST(InfraFailures, AGroupWithTooFewRewardsIsReplacedByTheNextPrompt) {
   EXPECT_EQ(TrainedDraws(remax).at(1), (Draws{{0, 2}, {1, 1}, {4, 2}}));  // without 2 and 3
 }
 
-TEST(InfraFailures, AnEvaluationLeavesThemOut) {
+TEST(InfraFailures, AreLeftOutOfAnEvaluation) {
   SimulatedJob world = World(1, "failing_grpo", 2);
   world.RunToEnd();
   EXPECT_EQ(world.metrics().at("val/infra_failed"), 1);
@@ -224,7 +224,7 @@ TEST(InfraFailures, AnEvaluationLeavesThemOut) {
   EXPECT_EQ(world.evaluated().size(), 2u);
 }
 
-TEST(InfraFailures, AreRewardsForThoseWhoAskForIt) {
+TEST(InfraFailures, BecomeErrorRewardsIfConfigured) {
   SimulatedJob::Options options;
   options.steps = 1;
   options.preset = "grpo";

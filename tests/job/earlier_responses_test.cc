@@ -42,7 +42,7 @@ Options Without(Options options) {
 
 // The trainer dies, and its steps since the checkpoint are redone. Their responses are drawn with
 // the same random numbers, so the responses of the dead branch are drafts for them.
-TEST(EarlierResponsesTest, WhatTheDeathOfTheTrainerUndidIsADraft) {
+TEST(EarlierResponsesTest, UndoneResponsesBecomeDraftsAfterATrainerLoss) {
   int drafts = 0;
   for (uint64_t seed = 0; seed < 12; ++seed) {
     for (const bool async : {false, true}) {
@@ -86,7 +86,7 @@ TEST(EarlierResponsesTest, WhatTheDeathOfTheTrainerUndidIsADraft) {
   EXPECT_GT(drafts, 50);
 }
 
-TEST(EarlierResponsesTest, ARestartOfTheControllerBetweenKnowsThem) {
+TEST(EarlierResponsesTest, DraftsSurviveARestartOfTheController) {
   SimulatedJob job(Async(2, 3));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));
   job.Restart(0);
@@ -96,7 +96,7 @@ TEST(EarlierResponsesTest, ARestartOfTheControllerBetweenKnowsThem) {
   EXPECT_FALSE(Drafted(job).empty());
 }
 
-TEST(EarlierResponsesTest, WithoutSpeculationThereAreNone) {
+TEST(EarlierResponsesTest, MakesNoDraftsWithoutSpeculation) {
   for (const Options& options : {Without(Async(3, 3)), Without(Sync())}) {
     SimulatedJob job(options);
     ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));
@@ -108,7 +108,7 @@ TEST(EarlierResponsesTest, WithoutSpeculationThereAreNone) {
 }
 
 // The log has lost the earlier response: the new one is made without a draft.
-TEST(EarlierResponsesTest, ADraftThatCannotBeReadIsNone) {
+TEST(EarlierResponsesTest, GeneratesWithoutADraftThatCannotBeRead) {
   SimulatedJob job(Async(4, 3));
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 3; }));
   for (auto& [serial, row] : job.rows()) row.set_offset(row.offset() + 7);

@@ -78,7 +78,7 @@ TEST(JobFaultsTest, ATrainerThatDiesWithTheControllerIsRolledBack) {
 
 // Rows that a batch must not consume, however they came to be: those of the step in progress, READY
 // and of weights before the ones that are trained.
-TEST(JobFaultsTest, WhatIsStaleWhenABatchWouldConsumeItIsGeneratedAgain) {
+TEST(JobFaultsTest, RegeneratesStaleResponsesBeforeABatchConsumesThem) {
   SimulatedJob job(Seed(4));
   const auto row = [&](uint64_t serial) -> store::v1::TrajectoryRow& {
     return job.rows().at(serial);
@@ -135,7 +135,7 @@ TEST(JobFaultsTest, APausingJobReplacesTheRolloutsItNeedsToFinishItsStep) {
   ExpectTheSameEnd(job, "");
 }
 
-TEST(JobFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
+TEST(JobFaultsTest, APausingJobThatLosesItsTrainerAsksForNoWorker) {
   SimulatedJob job(Seed(4));
   ASSERT_TRUE(ReachStep(job, 3));
   job.Send(PauseRequested{});
@@ -149,7 +149,7 @@ TEST(JobFaultsTest, APausingJobThatLosesItsTrainerAsksForNobody) {
 
 // At every event: pause, then the controller restarts, a worker is lost, or the user changes
 // his mind, a few events later.
-TEST(JobFaultsTest, WhateverHappensWhilePausing) {
+TEST(JobFaultsTest, PausesAndResumesDespiteFaults) {
   for (int at = 0; at < 150; at += 4 * kStride) {
     for (int later = 0; later < 24; later += 3 * kStride) {
       for (int what = 0; what < 4; ++what) {
@@ -414,7 +414,7 @@ TEST(JobFaultsTest, ARewardThatIsBrokenEndsTheJobWithItsWords) {
       ::testing::HasSubstr("failed on worker " + score.worker + ": the command 'judge' failed 20"));
 }
 
-TEST(JobFaultsTest, StepsWithoutABatchPassToo) {
+TEST(JobFaultsTest, CompletesStepsWithoutABatch) {
   Options options = Seed(3);
   options.filter_all = true;
   SimulatedJob job(options);
@@ -435,7 +435,7 @@ TEST(JobFaultsTest, PayloadsOfAnEvaluationAreKeptAsLongAsItsStep) {
   EXPECT_EQ(row.kept_steps(0).files(0).last(), 14u);
 }
 
-TEST(JobFaultsTest, OldCheckpointsGo) {
+TEST(JobFaultsTest, DeletesOldCheckpoints) {
   Options options = Seed(3);
   options.max_checkpoints = 1;
   SimulatedJob job(options);
@@ -489,7 +489,7 @@ TEST(JobFaultsTest, ACommandWithoutRoomIsIssuedAgainUnderItsNumber) {
   ExpectTheSameEnd(job, "after three tries");
 }
 
-TEST(JobFaultsTest, EverythingAtOnce) {
+TEST(JobFaultsTest, EndsWithTheSameWeightsDespiteRandomFaults) {
   for (uint64_t seed = 0; seed < 400; seed += kStride) {
     Options options = Seed(seed);
     options.failing_percent = seed % 3 == 0 ? 5 : 0;

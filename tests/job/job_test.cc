@@ -43,7 +43,7 @@ TEST(JobTest, AJobRunsToItsEndWhateverTheOrder) {
   }
 }
 
-TEST(JobTest, SupervisedFineTuningToo) { EXPECT_EQ(Undisturbed(true, 7).size(), 7u); }
+TEST(JobTest, SupervisedFineTuningRunsToItsEnd) { EXPECT_EQ(Undisturbed(true, 7).size(), 7u); }
 
 // No turn makes all trajectories of a large step, and what is trained is the same.
 TEST(JobTest, AStepIsDrawnAsRolloutsTakeIt) {

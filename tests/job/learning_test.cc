@@ -73,7 +73,7 @@ TEST(JobLearningTest, AJobWithoutUpdatesSucceedsAndSaysWhatItDid) {
   }
 }
 
-TEST(JobLearningTest, AJobThatLearnsSaysNothing) {
+TEST(JobLearningTest, AJobThatLearnsHasNoWarnings) {
   SimulatedJob world(Plain(1, 6));
   world.RunToEnd();
   EXPECT_THAT(ToldBy(world, "warning", ""), IsEmpty());
@@ -284,7 +284,7 @@ TEST(JobLearningTest, AJobThatFailedOrWasCancelledGoesOnToTheSameEnd) {
   }
 }
 
-TEST(JobLearningTest, AJobThatSucceededStaysSo) {
+TEST(JobLearningTest, ResumingASucceededJobChangesNothing) {
   SimulatedJob world(Plain(1, 2));
   world.RunToEnd();
   world.Send(ResumeRequested{});

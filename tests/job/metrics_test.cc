@@ -23,7 +23,7 @@ void RunToSuccess(SimulatedJob& world) {
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
-TEST(JobMetricsTest, WhatWorkersNameHasBounds) {
+TEST(JobMetricsTest, BoundsTheMetricsThatWorkersReport) {
   SimulatedJob::Options options;
   options.steps = 3;
   for (int i = 0; i < 40'000; ++i) options.more_metrics[absl::StrCat("source/", i)] = i;

@@ -63,7 +63,7 @@ void LoseSomething(SimulatedJob& job, uint64_t seed) {
   }
 }
 
-TEST(JobMixTest, WhateverDiesTheDrawsArePromptsOfTheSameFiles) {
+TEST(JobMixTest, DrawsTheSamePromptsDespiteFaults) {
   for (const bool async : {false, true}) {
     for (uint64_t seed = 0; seed < 60; seed += kStride) {
       SimulatedJob job(Mixed(seed, async));

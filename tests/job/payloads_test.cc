@@ -49,7 +49,7 @@ std::vector<uint64_t> SerialsOf(SimulatedJob& world, int64_t step) {
   return serials;
 }
 
-TEST(PayloadLostTest, WhatIsLostIsGeneratedAndScoredAgain) {
+TEST(PayloadLostTest, RegeneratesAndRescoresALostResponse) {
   SimulatedJob world(Seeded(5));
   while (world.core().step() < 2 || SerialsOf(world, 3).size() < 3 ||
          world.core().Describe().phase() != "generating") {
@@ -77,7 +77,7 @@ TEST(PayloadLostTest, WhatIsLostIsGeneratedAndScoredAgain) {
   ExpectTheSameWeights(world, "");
 }
 
-TEST(PayloadLostTest, WhoeverReadsIt) {
+TEST(PayloadLostTest, LosingPayloadsAtAnyTimeEndsWithTheSameWeights) {
   // At every event of jobs of several dataflows: some of the payloads that stand are lost, of one
   // and of several trajectories, while they are scored, evaluated or put into a batch.
   for (const std::string preset : {"", "ppo", "remax"}) {
@@ -102,7 +102,7 @@ TEST(PayloadLostTest, WhoeverReadsIt) {
 
 // A controller that restarts in the middle of an update reads the batch again: its ranks may have
 // made the step, so no rank has the weights before it to sample with.
-TEST(PayloadLostTest, InTheMiddleOfAnUpdateTheTrainerGoesBackToItsCheckpoint) {
+TEST(PayloadLostTest, RollsTheTrainerBackIfAPayloadIsLostDuringAnUpdate) {
   SimulatedJob world(Seeded(6));
   while (world.core().step() < 3 || world.UnderWay(TaskKind::kUpdate).empty()) {
     ASSERT_TRUE(world.Step());
@@ -136,7 +136,7 @@ TEST(PayloadLostTest, ADiskThatLosesEachBatchOfAStepFailsTheJob) {
                                ::testing::HasSubstr("wrong checksum")));
 }
 
-TEST(PayloadLostTest, WhatIsStaleOrUnknownChangesNothing) {
+TEST(PayloadLostTest, IgnoresLossesOfStaleOrUnknownPayloads) {
   SimulatedJob world(Seeded(5));
   while (world.core().step() < 2 || SerialsOf(world, 3).empty()) ASSERT_TRUE(world.Step());
   const uint64_t serial = SerialsOf(world, 3).front();

@@ -59,7 +59,7 @@ TEST(RanksTest, ABrokenGroupWaitsForTheLossAndGoesOnFromItsCheckpoint) {
 }
 
 // The other ranks would train on for nothing, and come late to the next meeting.
-TEST(RanksTest, RanksThatWorkOnForNothingAreStopped) {
+TEST(RanksTest, StopsTheOtherRanksUpdatesWhenARankIsLost) {
   SimulatedJob world = OnRanks(3, 4, 2);
   while (world.core().step() < 1 || world.UnderWay(TaskKind::kUpdate).size() < 2) {
     ASSERT_TRUE(world.Step());
@@ -75,7 +75,7 @@ TEST(RanksTest, RanksThatWorkOnForNothingAreStopped) {
 }
 
 // A rank may have other work to end before it comes.
-TEST(RanksTest, AMeetingMayTakeAsLongAsASetUp) {
+TEST(RanksTest, RanksMayTakeTheTimeOfASetUpToMeet) {
   SimulatedJob world = OnRanks(1, 2, 2);
   const auto first_rank = [&]() -> std::optional<TaskDone> {
     for (const TaskDone& task : world.UnderWay(TaskKind::kAssignRole)) {
@@ -171,7 +171,7 @@ uint64_t WeightsOfUndisturbed(int steps) {
 }
 
 // One rank of each of the reference's two copies answers.
-TEST(ScoringRanksTest, TheFirstOfEachCopyAnswers) {
+TEST(ScoringRanksTest, OneRankOfEachCopyAnswers) {
   SimulatedJob world = OnTensorRanks(3);
   std::set<std::string> answered;
   for (int i = 0; !world.ended() && i < 20000 && world.Step(); ++i) {
@@ -181,7 +181,7 @@ TEST(ScoringRanksTest, TheFirstOfEachCopyAnswers) {
   EXPECT_EQ(answered.size(), 2u);
 }
 
-TEST(ScoringRanksTest, TheLossOfOneCostsNoStep) {
+TEST(ScoringRanksTest, LosingOneScoringRankRedoesNoStep) {
   for (const bool answers : {true, false}) {
     SimulatedJob world = OnTensorRanks(4);
     ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "reference", 3));
@@ -236,7 +236,7 @@ TEST(ScoringRanksTest, AScoreThatMissesARankBreaksItsGroupAlone) {
 }
 
 // After a restart its leaders come back one by one.
-TEST(ScoringRanksTest, NobodyOfABrokenGroupIsAsked) {
+TEST(ScoringRanksTest, SendsNoScoresToABrokenGroup) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SimulatedJob world = OnTensorRanks(4, seed);
     ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "reference", 1));
@@ -263,7 +263,7 @@ TEST(ScoringRanksTest, NobodyOfABrokenGroupIsAsked) {
 }
 
 // A score that is late may have waited for others in the queue of its rank.
-TEST(ScoringRanksTest, AScoreThatIsLateIsNoLostRank) {
+TEST(ScoringRanksTest, ALateScoreIsRetriedWithoutBreakingItsGroup) {
   SimulatedJob world = OnTensorRanks(4);
   ASSERT_NO_FATAL_FAILURE(RunUntilItScores(world, "actor", 1));
   const std::vector<TaskDone> late = ScoresOf(world, "actor");

@@ -148,7 +148,7 @@ TEST(RewardErrors, AWorkersTroubleIsTheFirstReasonUntilItIsOver) {
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
-TEST(RewardErrors, TroubleOfOthersAndOfLostWorkersIsNone) {
+TEST(RewardErrors, IgnoreTroubleOfOtherAndLostWorkers) {
   SimulatedJob world(RewardsThat(Failing::kNone, 0.5));
   while (world.UnderWay(TaskKind::kScore).empty() && world.Step()) {
   }
@@ -195,7 +195,7 @@ TEST(RewardErrors, ATryThatFailsIsShown) {
 }
 
 // Errors that were counted before a restart count after it.
-TEST(RewardErrors, ARestartForgetsNone) {
+TEST(RewardErrors, AreCountedAcrossARestart) {
   for (int at = 0; at < 200; at += 3 * kStride) {
     SimulatedJob world(RewardsThat(Failing::kSome, 0.25));
     bool moved = true;

@@ -60,7 +60,7 @@ TEST(RunAheadTest, IdleRolloutsSampleWhatIsDrawnNext) {
   EXPECT_GT(told, 0);
 }
 
-TEST(RunAheadTest, EachIsSampledOnceUnlessItWasStopped) {
+TEST(RunAheadTest, SamplesEachResponseAheadOnceUnlessStopped) {
   int most = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SimulatedJob job(Ahead(Sync(), seed));
@@ -90,7 +90,7 @@ TEST(RunAheadTest, AnAsyncJobRunsAheadWhileNothingMayBegin) {
   EXPECT_GT(ahead, 0u);
 }
 
-TEST(RunAheadTest, WithoutItNothingIs) {
+TEST(RunAheadTest, SamplesNothingAheadIfTurnedOff) {
   SimulatedJob job(Sync());
   job.RunToEnd();
   EXPECT_THAT(job.ahead(), IsEmpty());
@@ -119,7 +119,7 @@ TEST(RunAheadTest, TheResponseIsMadeWhereItWasSampledAhead) {
   EXPECT_GT(same, other + other / 2) << "of " << same + other;
 }
 
-TEST(RunAheadTest, WhateverDiesTheWeightsAreThoseWithoutIt) {
+TEST(RunAheadTest, LeavesTheWeightsUnchangedDespiteFaults) {
   SimulatedJob without(Sync());
   without.RunToEnd();
   for (uint64_t seed = 0; seed < 100; seed += kStride) {
@@ -140,7 +140,7 @@ TEST(RunAheadTest, WhateverDiesTheWeightsAreThoseWithoutIt) {
 
 // A worker that does not know the method, and one that fails each time: four at once, and then it
 // rests.
-TEST(RunAheadTest, AWorkerThatCannotIsNotAskedForEver) {
+TEST(RunAheadTest, StopsAskingAWorkerThatCannotRunAhead) {
   const std::pair<absl::Status, size_t> cases[] = {
       {absl::UnimplementedError("no method run_ahead"), 4},
       {absl::InternalError("no"), 12},
@@ -178,7 +178,7 @@ TEST(RunAheadTest, AWorkerThatFailedIsAskedAgain) {
 }
 
 // A restarted controller knows nothing of them.
-TEST(RunAheadTest, AnEarlierControllersAreStopped) {
+TEST(RunAheadTest, StopsRunAheadTasksOfAnEarlierController) {
   int stopped = 0;
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SimulatedJob job(Ahead(Sync(), seed));
@@ -194,7 +194,7 @@ TEST(RunAheadTest, AnEarlierControllersAreStopped) {
 }
 
 // Results of tasks that were never given out or have ended, and a number that makes no sense.
-TEST(RunAheadTest, WhatIsNotWantedCountsForNothing) {
+TEST(RunAheadTest, IgnoresUnwantedResults) {
   SimulatedJob job(Ahead(Sync(), 7));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kRunAhead).empty(); }));
   TaskDone done = job.UnderWay(TaskKind::kRunAhead)[0];

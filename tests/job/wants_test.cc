@@ -19,7 +19,7 @@ SimulatedJob::Options ThreeSteps() {
 
 // The rank's failure broke the group and was acknowledged. Until the ranks meet anew the rank has
 // no task, so a repeat of the failure tells nothing.
-TEST(JobWantsTest, AFailedMeetingIsToldOnce) {
+TEST(JobWantsTest, DoesNotWantARepeatedMeetingFailure) {
   SimulatedJob::Options options = ThreeSteps();
   options.actor_ranks = 2;
   SimulatedJob world(options);

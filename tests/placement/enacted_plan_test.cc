@@ -75,7 +75,7 @@ std::string PoolsText(const controller::CheckedSpec& checked) {
   return out;
 }
 
-TEST_F(EnactedPlanTest, AutoAndThePlansYamlAreOne) {
+TEST_F(EnactedPlanTest, AutoPlacementEqualsThePlansYaml) {
   for (const char* preset : {"ppo", "grpo", "safe_rlhf", "remax", "sft"}) {
     for (const int devices : {8, 16, 24}) {
       SCOPED_TRACE(preset);

@@ -145,7 +145,7 @@ std::string GoldenPath() {
   return absl::StrCat(source == nullptr ? "." : source, "/tests/proto/golden.txt");
 }
 
-TEST(ProtoGoldenTest, NothingThatOthersRelyOnChanges) {
+TEST(ProtoGoldenTest, TheProtoMatchesItsGoldenFile) {
   const Lines now = Current();
   if (std::getenv("BATON_UPDATE_GOLDEN") != nullptr) {
     std::ofstream(GoldenPath()) << absl::StrJoin(now, "\n") << "\n";

@@ -51,7 +51,7 @@ TEST(AsyncWorldTest, SomeJobsOfSomeWorldsAreAsync) {
   EXPECT_GT(in_order, async / 4);
 }
 
-TEST(AsyncWorldTest, UndisturbedJobsRunAhead) {
+TEST(AsyncWorldTest, UndisturbedJobsTrainOnStaleResponses) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 60; seed += kStride) {
     Scenario scenario = AsyncWorld(seed);
@@ -61,7 +61,7 @@ TEST(AsyncWorldTest, UndisturbedJobsRunAhead) {
   EXPECT_GT(coverage.happened("steps with stale responses"), 50u / kStride);
 }
 
-TEST(AsyncWorldTest, JobsGoOnWhoeverDies) {
+TEST(AsyncWorldTest, JobsContinueDespiteFaults) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 60; seed += kStride) {
     EXPECT_EQ(RunScenario(AsyncWorld(seed), &coverage, false).violation, "") << "seed " << seed;
@@ -106,7 +106,7 @@ v1::JobSpec AsyncSpec(int max_staleness, bool in_order = false) {
   return SpecOf(plan);  // two samples of each of two prompts
 }
 
-TEST(AsyncRulesTest, DistancesAreThoseOfBothLegs) {
+TEST(AsyncRulesTest, CountsUpdatesViaTheCommonAncestor) {
   JobHistory history;
   history.made_by[2] = {1, 1, {}};
   history.made_by[3] = {2, 2, {}};
@@ -224,7 +224,7 @@ TEST(AsyncRulesTest, BatchesAreInOrder) {
   EXPECT_EQ(BatchesAreInOrder(history, RowOfDraws(2, {3, 7})), "");
 }
 
-TEST(AsyncRulesTest, SpentIsWhatWasConsumed) {
+TEST(AsyncRulesTest, ChecksThatSpentGroupsWereConsumed) {
   JobHistory history;
   history.batches[1] = RowOfDraws(1, {0, 1});
   history.batches[2] = RowOfDraws(2, {3, 5});
@@ -287,7 +287,7 @@ TEST(AsyncRulesTest, AnEvaluationIsOfOneVersion) {
       << "of other weights than those of step 0";
 }
 
-TEST(AsyncRulesTest, WhatIsDrawnIsBegunInOrder) {
+TEST(AsyncRulesTest, ChecksThatGroupsBeginInOrder) {
   controller::TaskRef train, eval;
   train.subject = controller::TrajectoryId(v1::PURPOSE_TRAIN, 4, 0, 1);
   eval.subject = controller::TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1);

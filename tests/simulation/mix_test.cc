@@ -46,7 +46,7 @@ TEST(DataRoomTest, JobsWaitUntilThereIsRoomForTheirData) {
   EXPECT_GT(coverage.happened("data that found no room"), 100u);
 }
 
-TEST(MixWorldTest, JobsGoOnWhoeverDies) {
+TEST(MixWorldTest, JobsContinueDespiteFaults) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 60; seed += kMixStride) {
     Scenario scenario = MakeScenario(seed);

@@ -73,7 +73,7 @@ TEST(RowInvariantsTest, TheBatchesOfAJobAreThoseThatMadeItsWeights) {
   EXPECT_NE(BatchesAreWhatWasConsumed(row, history, folder, others), "") << "its file is gone";
 }
 
-TEST(RowInvariantsTest, ABirthNamesOneTrajectory) {
+TEST(RowInvariantsTest, ChecksThatATrajectorysNumberIsUnique) {
   JobHistory history;
   controller::TaskRef ref;
   ref.subject = 30;
@@ -87,7 +87,7 @@ TEST(RowInvariantsTest, ABirthNamesOneTrajectory) {
   EXPECT_NE(BirthNamesOneTrajectory(history, 1, ref), "");
 }
 
-TEST(RowInvariantsTest, ResponsesAreBegunInOrderAfterAWayBackToo) {
+TEST(RowInvariantsTest, ChecksThatGroupsBeginInOrderAlsoAfterARollback) {
   FirstTries begun;
   const auto asked = [&](v1::Purpose purpose, uint64_t draw, uint64_t birth, uint64_t incarnation) {
     controller::TaskRef ref;

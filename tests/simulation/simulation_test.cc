@@ -51,7 +51,7 @@ TEST(SimulationTest, AnUndisturbedJobEndsWithTheWeightsOfAPlainLoop) {
   EXPECT_EQ(RunScenario(quiet, &coverage, false).violation, "");
 }
 
-TEST(SimulationTest, WhatHasNoRewardIsLeftOutAndDrawnAnew) {
+TEST(SimulationTest, LeavesOutAndRedrawsResponsesWithoutAReward) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     Scenario scenario = MakeScenario(seed);
@@ -98,7 +98,7 @@ TEST(SimulationTest, AJobGoesOnWhereverItsControllerDies) {
   EXPECT_GT(coverage.happened("controllers that were stopped"), 20u);
 }
 
-TEST(SimulationTest, WhatAStreamCarriedArrivesAfterItsSuccessor) {
+TEST(SimulationTest, DeliversMessagesOfAnOldStreamAfterItsSuccessors) {
   Coverage coverage;
   for (uint64_t seed = 1; seed <= 90; ++seed) {
     Scenario scenario = MakeScenario(seed);
@@ -190,7 +190,7 @@ TEST(SimulationTest, AWorkerThatStaysSlowIsDrained) {
   EXPECT_LT(3 * quiet.drained_as_slow(), 2 * coverage.drained_as_slow()) << "some are, by chance";
 }
 
-TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
+TEST(SchedulerTest, RunsEventsByTimeThenOrderAndNoneOfKilledProcesses) {
   Scheduler time;
   const ProcessId a = time.AddProcess(), b = time.AddProcess();
   std::string happened;
@@ -211,7 +211,7 @@ TEST(SchedulerTest, TimeThenOrderAndNothingOfTheDead) {
 
 // A process that hangs already hangs on: or messages that waited for the end of the first hang
 // would come after later ones.
-TEST(SchedulerTest, HangingTwiceKeepsTheOrder) {
+TEST(SchedulerTest, KeepsTheEventOrderOfAProcessThatHangsTwice) {
   Scheduler time;
   const ProcessId a = time.AddProcess();
   std::string happened;
@@ -370,7 +370,7 @@ TEST(InvariantsTest, ABatchHoldsRewardsAlone) {
   EXPECT_NE(EveryResponseHasItsReward(spec, history, info, response), "") << "it has none";
 }
 
-TEST(InvariantsTest, VersionsAndStaleness) {
+TEST(InvariantsTest, ChecksVersionsAndStaleness) {
   auto batch = BatchOf(7);
   batch[0].version = 1;
   batch[0].branch = 1;
@@ -401,7 +401,7 @@ TEST(InvariantsTest, VersionsAndStaleness) {
   EXPECT_EQ(VersionsOnlyGrow(history, publish), "");
 }
 
-TEST(InvariantsTest, WhatIsLeasedStays) {
+TEST(InvariantsTest, ChecksThatLeasedSegmentsStay) {
   const absl::Time now = absl::UnixEpoch();
   const std::map<std::string, LeaseGiven> leases = {
       {"l", {"j1", 3, "rollout-0", "s1", now + absl::Seconds(1)}}};
@@ -411,7 +411,7 @@ TEST(InvariantsTest, WhatIsLeasedStays) {
   EXPECT_EQ(NothingLeasedIsGone({}, {}, now), "");
 }
 
-TEST(InvariantsTest, SessionsAndDelivery) {
+TEST(InvariantsTest, ChecksSessionsAndDelivery) {
   const absl::Time now = absl::UnixEpoch();
   EXPECT_EQ(FencedBeforeReassigned(true, now, now), "");
   EXPECT_NE(FencedBeforeReassigned(true, now + absl::Milliseconds(1), now), "");
@@ -445,7 +445,7 @@ TEST(InvariantsTest, SessionsAndDelivery) {
 
 // A response reaches the workers that score it and train on it as it was sampled, whatever the
 // controller does.
-TEST(WireTest, APayloadThatWasMixedUpIsNoticed) {
+TEST(WireTest, DetectsThePayloadOfAnotherTrajectory) {
   Payload response = Respond(7, v1::PURPOSE_TRAIN, 1, 4, 0);
   response.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, 4, 0, 1);
   response.version = 2;
@@ -488,7 +488,7 @@ TEST(WireTest, APayloadThatWasMixedUpIsNoticed) {
   EXPECT_EQ(ReadPayload(other)->weights, 0u) << "an example";
 }
 
-TEST(InvariantsTest, WatchersAreToldWhatIsStoredInOrder) {
+TEST(InvariantsTest, ChecksThatWatchersGetStoredEventsInOrder) {
   v1::JobEvent event;
   event.set_revision(5);
   EXPECT_EQ(ToldIsStored(true, event), "");
@@ -571,14 +571,14 @@ TEST(InvariantsTest, SharedWeightsAreThoseThatAreTrained) {
   EXPECT_NE(SampledByTheTrainedWeights({7, 3, 4, 2}, response), "") << "of another actor";
 }
 
-TEST(InvariantsTest, RanksScoreByTheirFirst) {
+TEST(InvariantsTest, ChecksThatTheFirstRankOfACopyScores) {
   EXPECT_EQ(TheFirstOfACopyScores(0, 1), "");
   EXPECT_EQ(TheFirstOfACopyScores(3, 1), "");
   EXPECT_EQ(TheFirstOfACopyScores(2, 2), "");
   EXPECT_EQ(TheFirstOfACopyScores(3, 2), "rank 3 is asked for a score, and 2 ranks hold a copy");
 }
 
-TEST(InvariantsTest, TheEndIsNamed) {
+TEST(InvariantsTest, ChecksThatAnEndedJobHasACause) {
   store::v1::JobRow row;
   JobHistory history;
   row.mutable_job()->set_state(v1::Job::STATE_RUNNING);

@@ -221,7 +221,7 @@ class StatusPageTest(unittest.TestCase):
         self.assertTrue(found["jobAboveList"])
         self.assertFalse(found["wider"])
 
-    def test_beside_the_list_elsewhere(self):
+    def test_on_wide_screens_the_job_stands_beside_the_list(self):
         found = look(1280)
         self.check(found)
         self.assertFalse(found["wider"])

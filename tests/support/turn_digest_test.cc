@@ -15,7 +15,7 @@ uint64_t DigestOf(const Effects& effects, const std::string& job = "a") {
   return digest.value();
 }
 
-TEST(TurnDigestTest, EveryFieldCounts) {
+TEST(TurnDigestTest, DependsOnEveryField) {
   std::set<uint64_t> seen = {DigestOf({}), DigestOf({}, "b")};
   seen.insert(DigestOf({PutJob{}}));
   seen.insert(DigestOf({PutJob{}, PutJob{}}));

@@ -296,7 +296,7 @@ TEST(HybridEngineTest, MemoryIsTakenAndGivenBack) {
 }
 
 // Over real sockets: what comes in is the plan's, to the byte, though sizes do not divide.
-TEST(HybridEngineTest, ReceivesWhatThePlanSays) {
+TEST(HybridEngineTest, ReceivesTheBytesOfThePlan) {
   const auto server = parallel::StoreServer::Start("127.0.0.1");
   ASSERT_TRUE(server.ok()) << server.status();
   uint64_t generation = 0;
@@ -379,7 +379,7 @@ TEST(HybridEngineTest, AnUpdateWhileGeneratingIsNoticed) {
   });
 }
 
-TEST(HybridEngineTest, ALostNeighbourIsSaid) {
+TEST(HybridEngineTest, ReportsALostNeighbour) {
   const auto server = parallel::StoreServer::Start("127.0.0.1");
   ASSERT_TRUE(server.ok()) << server.status();
   const RankLayout layout{1, 2, 1, 1, 1};

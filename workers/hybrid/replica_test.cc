@@ -114,7 +114,7 @@ Responses Play(Generator& generator) {
   return responses;
 }
 
-TEST(ReplicaTest, AllStepAlike) {
+TEST(ReplicaTest, GeneratesTheResponsesOfTheWholeModel) {
   GeneratorOptions options;
   options.max_num_seqs = 4;
   options.prefill_chunk_tokens = 4;
@@ -137,7 +137,7 @@ TEST(ReplicaTest, AllStepAlike) {
 }
 
 // The leader alone has a drafter. A follower without its trees would compute other rows.
-TEST(ReplicaTest, FollowersHearOfDrafts) {
+TEST(ReplicaTest, FollowersReceiveTheLeadersDrafts) {
   const auto model = engine::MakeModel();
   const auto whole = engine::MakeGenerator(model.get());
   const Responses expected = Play(*whole);
@@ -194,7 +194,7 @@ class CountingCommunicator : public ThreadCommunicator {
 };
 
 // A waiting follower hears that the leader is there, even if the leader has no work.
-TEST(ReplicaTest, AnIdleLeaderIsHeard) {
+TEST(ReplicaTest, AnIdleLeaderSendsHeartbeats) {
   MeetingPoint tensor(2), control(2);
   std::thread other([&] {
     Rank rank(1, &tensor, &control, {});

@@ -108,7 +108,7 @@ class SharedPolicyTest : public ::testing::Test {
   User user_;
 };
 
-TEST_F(SharedPolicyTest, GoesToTheRolloutOnceBothAreThere) {
+TEST_F(SharedPolicyTest, AttachesTheRolloutOnceThePolicyIsLent) {
   shared_.Enter("job", &user_);
   EXPECT_THAT(user_.calls(), ElementsAre());
   shared_.Lend("job", generator_.get(), 1);
@@ -123,7 +123,7 @@ TEST_F(SharedPolicyTest, GoesToTheRolloutOnceBothAreThere) {
   EXPECT_EQ(user_.calls().size(), 3u) << "it had nothing to give back";
 }
 
-TEST_F(SharedPolicyTest, WhatIsLentWaitsForTheRollout) {
+TEST_F(SharedPolicyTest, ALentPolicyWaitsForTheRollout) {
   shared_.Lend("job", generator_.get(), 1);
   shared_.Enter("job", &user_);
   EXPECT_THAT(user_.calls(), ElementsAre("attach 1"));
@@ -138,7 +138,7 @@ TEST_F(SharedPolicyTest, WhatIsLentWaitsForTheRollout) {
   shared_.Leave(kWhy);
 }
 
-TEST_F(SharedPolicyTest, AnotherJobsIsNotForIt) {
+TEST_F(SharedPolicyTest, DoesNotLendThePolicyToAnotherJob) {
   shared_.Enter("one", &user_);
   shared_.Lend("two", generator_.get(), 1);
   EXPECT_THAT(user_.calls(), ElementsAre());
@@ -149,7 +149,7 @@ TEST_F(SharedPolicyTest, AnotherJobsIsNotForIt) {
   shared_.Leave(kWhy);
 }
 
-TEST_F(SharedPolicyTest, WithoutTheOtherSideNothingHappens) {
+TEST_F(SharedPolicyTest, AttachesNothingWithoutBothRoles) {
   shared_.TakeBack(kWhy);
   shared_.Leave(kWhy);
   shared_.Lend("job", generator_.get(), 1);
@@ -162,7 +162,7 @@ TEST_F(SharedPolicyTest, WithoutTheOtherSideNothingHappens) {
 }
 
 // Both roles come and go as they like; a generator that was taken back or left is not used.
-TEST_F(SharedPolicyTest, NobodyTouchesWhatWasTakenBack) {
+TEST_F(SharedPolicyTest, NeverUsesAPolicyThatWasTakenBack) {
   std::atomic<bool> stop{false};
   std::thread actor([&] {
     std::mt19937 rng(1);

@@ -149,7 +149,7 @@ TEST_F(CheckCommandTest, ATemplateThatTakesTheTimeIsNamed) {
   EXPECT_THAT(checked.violations(0).description(), HasSubstr("the template takes"));
 }
 
-TEST_F(CheckCommandTest, OfManyPromptsThatAreTooLongThreeAreNamed) {
+TEST_F(CheckCommandTest, NamesThreeOfManyOverlongPrompts) {
   std::string lines;
   for (int i = 0; i < 20; ++i) lines += "{\"prompt\": \"11+22=\"}\n";
   const std::string file = Add("a.jsonl", lines);
@@ -161,7 +161,7 @@ TEST_F(CheckCommandTest, OfManyPromptsThatAreTooLongThreeAreNamed) {
   EXPECT_EQ(problems[4].second, "… and 17 more that are too long");
 }
 
-TEST_F(CheckCommandTest, AFilterLeavesThemOutAndCountsThem) {
+TEST_F(CheckCommandTest, FiltersOverlongPromptsAndCountsThem) {
   Add("a.jsonl", kThree);
   const std::string whole = Add("b.jsonl", "{\"prompt\": \"1=\"}\n");
   Add("c.jsonl", "{\"prompt\": \"12345\"}\n");  // nothing of it is left
@@ -274,7 +274,7 @@ TEST_F(CheckCommandTest, AModelFolderThatIsNotWholeIsNamed) {
               ElementsAre(Pair("spec.model.path", HasSubstr("model.safetensors"))));
 }
 
-TEST_F(CheckCommandTest, WhatIsLeftMustFitIntoTheRoomThatThereIs) {
+TEST_F(CheckCommandTest, RefusesFilteredDataAboveTheProjectsRoom) {
   const std::string line = "{\"prompt\": \"1+2=\"}\n";
   Add("a.jsonl", line + "{\"prompt\": \"1+2+3=\"}\n" + line);
   Add("b.jsonl", "{\"prompt\": \"1+2+3=\"}\n" + line);
@@ -300,7 +300,7 @@ TEST_F(CheckCommandTest, ATemplateThatTheTokenizerHasNoTokensForIsNamed) {
   EXPECT_THAT(Problems(), ElementsAre(Pair("spec.model.chat_template", HasSubstr("<|im_start|>"))));
 }
 
-TEST_F(CheckCommandTest, EachModelOfASpecIsLookedAtAndAProblemIsToldOnce) {
+TEST_F(CheckCommandTest, ChecksEachModelOfASpecAndReportsAProblemOnce) {
   v1::ModelSpec missing;
   missing.set_path("/no/such/model");
   *spec_.mutable_reference()->mutable_model() = missing;

@@ -134,7 +134,7 @@ TEST_F(CheckServerTest, ManyRequestsAreAnsweredInOrderAndKnowNothingOfEachOther)
   EXPECT_EQ(Leave(), 0);
 }
 
-TEST_F(CheckServerTest, WhatEndsACheckIsToldAndTheNextIsServed) {
+TEST_F(CheckServerTest, ReportsWhyACheckEndedAndServesTheNext) {
   Ask("die");
   EXPECT_EQ(Answer(), "failed: was killed by signal 9");
   Ask("exit");
@@ -160,7 +160,7 @@ TEST_F(CheckServerTest, MemoryIsBounded) {
   EXPECT_THAT(Answer(), HasSubstr("needs more memory"));
 }
 
-TEST_F(CheckServerTest, WhatACheckPrintsIsNoResponse) {
+TEST_F(CheckServerTest, IgnoresWhatACheckPrints) {
   Ask("print");
   EXPECT_EQ(Answer(), "found print, the 1. for /a folder");
 }
@@ -195,7 +195,7 @@ class ShortCheckServerTest : public CheckServerTest {
   ShortCheckServerTest() : CheckServerTest(0) {}
 };
 
-TEST_F(ShortCheckServerTest, AMachineThatIsShortIsNotTheSpecsFault) {
+TEST_F(ShortCheckServerTest, ReportsAShortageOfTheMachineByItsExitCode) {
   Ask("a");
   EXPECT_EQ(Leave(), kCheckCannotBeginCode);
   EXPECT_THAT(Read(1), IsEmpty());
@@ -213,7 +213,7 @@ TEST_F(CheckServerTest, ARequestThatIsCutOffIsAnError) {
   EXPECT_THAT(said_.ReadEnd(1000), HasSubstr("ended in the middle of a request"));
 }
 
-TEST_F(CheckServerTest, ALineThatIsTooLongIsSaidToBe) {
+TEST_F(CheckServerTest, ReportsALineThatIsTooLong) {
   Send(std::string(kMaxCheckLineBytes, 'x') + "\n");
   EXPECT_EQ(Leave(), 1);
   EXPECT_THAT(said_.ReadEnd(1000), HasSubstr("the line of a request has 8192 bytes or more"));

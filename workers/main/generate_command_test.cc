@@ -260,7 +260,7 @@ TEST_F(GenerateFileTest, TheFirstResponseOfAllIsThatToTheOnePrompt) {
   EXPECT_GE(different.size(), 15u);  // samples differ, and so do lines with one prompt
 }
 
-TEST_F(GenerateFileTest, AResponseThatFailsIsSaidAndTheOthersAreWritten) {
+TEST_F(GenerateFileTest, ReportsAFailedResponseAndWritesTheOthers) {
   v1::JobSpec spec = policy::TinySpec();
   spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
   const auto source = policy::PolicySource::Open(spec.model(), "").value();

@@ -114,7 +114,7 @@ TEST_F(HybridRanksTest, EachRankGeneratesAsOneProcess) {
   }
 }
 
-TEST_F(HybridRanksTest, ALostNeighbourIsSaid) {
+TEST_F(HybridRanksTest, ReportsALostNeighbour) {
   Start(2, 1);
   Begin();
   Do([](HybridWorker& worker) { return worker.Update(1); });
@@ -160,7 +160,7 @@ TEST_F(HybridRanksTest, ReplicasOfTwoRanksGenerateAsOneProcess) {
   workers_[2]->Generate(0);
 }
 
-TEST_F(HybridRanksTest, AReplicaStopsTogether) {
+TEST_F(HybridRanksTest, AllRanksOfAReplicaStopTogether) {
   Start(2, 1, 2);
   for (const auto& worker : workers_) worker->spec().mutable_rollout()->set_max_num_seqs(1);
   Begin();
@@ -187,7 +187,7 @@ TEST_F(HybridRanksTest, AReplicaStopsTogether) {
   workers_[0]->Generate(0);
 }
 
-TEST_F(HybridRanksTest, ALostRankOfAReplicaIsSaid) {
+TEST_F(HybridRanksTest, ReportsALostRankOfAReplica) {
   Start(2, 1, 2);
   Begin();
   const auto before = workers_[0]->Generate(0);

@@ -123,7 +123,7 @@ TEST_F(HybridRolesTest, SamplesAsARolloutWithWeightsOfItsOwn) {
   }
 }
 
-TEST_F(HybridRolesTest, WhatTheActorDoesBesidesIsAsWithoutGeneration) {
+TEST_F(HybridRolesTest, GenerationDoesNotChangeTheActorsOtherWork) {
   const auto path = [&](const std::string& name) { return folder_.path(name); };
   ASSERT_EQ(apart_.Assign("actor", 0).status().code(), 0);
   Begin();
@@ -194,7 +194,7 @@ TEST_F(HybridRolesTest, AnUpdateEndsWhatIsBeingWoundUp) {
   ExpectSameResponses(shared_.Generate(1), Apart(1), /*bits=*/true);
 }
 
-TEST_F(HybridRolesTest, AnActorThatIsAssignedAnewEndsWhatRuns) {
+TEST_F(HybridRolesTest, ReassigningTheActorEndsRunningTasks) {
   shared_.spec().mutable_rollout()->set_max_num_seqs(1);
   Begin();
   const auto before = shared_.Generate(0);

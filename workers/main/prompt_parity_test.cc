@@ -149,7 +149,7 @@ TEST_P(PromptParityTest, TrainingReadsThePromptThatRolloutsRead) {
   }
 }
 
-TEST_P(PromptParityTest, RolesStandWhereTheDataHasThem) {
+TEST_P(PromptParityTest, KeepsTheRolesOfTheDataInThePrompt) {
   const Example example = ParseExample(kSystemAndUser, {}).value();
   v1::Trajectory demonstration;
   SetPrompt(example, &demonstration);

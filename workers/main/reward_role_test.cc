@@ -60,7 +60,7 @@ TEST_F(RewardRoleTest, AddsUpWeightedRules) {
   EXPECT_EQ(wrong.metrics().at("accuracy"), 0);
 }
 
-TEST_F(RewardRoleTest, ItsNodeMayNameTheReward) {
+TEST_F(RewardRoleTest, NamesTheRewardAfterTheNodesOutput) {
   v1::RewardSpec reward;
   *reward.add_rules() = Numeric(1);
   ASSERT_EQ(Assign(reward).status().code(), 0);

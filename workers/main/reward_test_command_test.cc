@@ -114,7 +114,7 @@ TEST_F(RewardTestCommandTest, RefusesLinesWithoutTheAnswerThatARuleReads) {
   EXPECT_THAT(out_, HasSubstr("[nothing, since the line has no `response` and no answer]"));
 }
 
-TEST_F(RewardTestCommandTest, SaysThatEqualRewardsTeachNothing) {
+TEST_F(RewardTestCommandTest, WarnsIfAllRewardsAreEqual) {
   AddRule("exact_match")->set_extract("####(.*)");  // none of the lines made up has that
   EXPECT_TRUE(Run());
   EXPECT_THAT(out_, HasSubstr("All rewards are equal"));

@@ -379,7 +379,7 @@ TEST_F(ScoringRanksTest, AnActorScoresAndLearnsAsOneProcess) {
 }
 
 // Rank 1 goes while rank 0 has much to score: what is open ends soon, and so does what comes.
-TEST_F(ScoringRanksTest, ALostRankIsSaidToWhatIsOpen) {
+TEST_F(ScoringRanksTest, FailsOpenTasksSoonAfterARankIsLost) {
   Start("reference", 2, 1);
   Do([&](RankWorker& worker) { return worker.Assign(spec_); });
   const auto trajectories = ranks::TinyTrajectories(200);

@@ -222,7 +222,7 @@ TEST_F(RankGroupsTest, ALateRankIsATimeoutAndALostOneUnavailable) {
   EXPECT_THAT(late.message(), HasSubstr("rank 0, group \"tensor 0\": broadcast of 3 elements"));
 }
 
-TEST_F(RankGroupsTest, GenerationsDoNotMeet) {
+TEST_F(RankGroupsTest, RanksOfDifferentGenerationsDoNotJoin) {
   GroupAddress first = Address(0, 1, 2), second = Address(1, 1, 2);
   second.generation = 1;
   first.timeout = second.timeout = absl::Seconds(1);
@@ -231,7 +231,7 @@ TEST_F(RankGroupsTest, GenerationsDoNotMeet) {
   other.join();
 }
 
-TEST_F(RankGroupsTest, AFileIsAStoreToo) {
+TEST_F(RankGroupsTest, JoinsThroughAFileStore) {
   std::string path = ::testing::TempDir() + "rank_groups_XXXXXX";
   const int file = mkstemp(path.data());
   ASSERT_GE(file, 0);

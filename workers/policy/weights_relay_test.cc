@@ -86,7 +86,7 @@ TEST_F(WeightsRelayTest, ARelayThatIsStartingAgainIsWaitedFor) {
   EXPECT_TRUE(absl::IsNotFound(loaded)) << loaded << ": the new relay is empty, and says so";
 }
 
-TEST_F(WeightsRelayTest, NobodyWaitsForACancelledTask) {
+TEST_F(WeightsRelayTest, StopsWaitingForACancelledTask) {
   KillRelay();
   absl::Notification cancelled;
   absl::Status published;
@@ -120,7 +120,7 @@ TEST_F(WeightsRelayTest, AVersionThatRolloutsStillNeedIsKept) {
   EXPECT_TRUE(absl::IsNotFound(Load(1))) << "it is not needed any more";
 }
 
-TEST_F(WeightsRelayTest, AForkDropsWhatComesAnew) {
+TEST_F(WeightsRelayTest, AForkDropsLaterVersions) {
   for (uint64_t version = 1; version <= 3; ++version) ASSERT_TRUE(Publish(version).ok());
   ASSERT_TRUE(PublishImage(*relay_, {kJob, 2, true, ""}, Image(2)).ok());
   EXPECT_TRUE(Load(2).ok());

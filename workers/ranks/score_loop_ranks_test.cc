@@ -285,7 +285,7 @@ TEST_F(ScoreLoopRanksTest, ABadSequenceFailsAloneOnAll) {
   EXPECT_EQ(ranks_[1]->log, expected);
 }
 
-TEST_F(ScoreLoopRanksTest, OnlyTheFirstIsAsked) {
+TEST_F(ScoreLoopRanksTest, OnlyTheFirstRankTakesRequests) {
   Join(2);
   for (auto& rank : ranks_) rank->Start();
   Answer answer;
@@ -378,7 +378,7 @@ TEST_F(ScoreLoopRanksTest, EndsInAnyOrder) {
 }
 
 // Killed ones: their connections close without a word.
-TEST_F(ScoreLoopRanksTest, AKilledLeaderIsNoticedByWhoWaits) {
+TEST_F(ScoreLoopRanksTest, AWaitingFollowerNoticesAKilledLeader) {
   Join(2, absl::Seconds(60), {}, /*loops=*/false);
   ranks_[1]->loop = std::make_unique<ScoreLoop>(std::move(ranks_[1]->owned));
   ranks_[1]->Start();
@@ -395,7 +395,7 @@ TEST_F(ScoreLoopRanksTest, AKilledLeaderIsNoticedByWhoWaits) {
   EXPECT_TRUE(ranks_[1]->log.empty());
 }
 
-TEST_F(ScoreLoopRanksTest, AKilledFollowerIsNoticedByWhoIsIdleAndByWhoAsks) {
+TEST_F(ScoreLoopRanksTest, AnIdleOrAskingLeaderNoticesAKilledFollower) {
   for (const bool asks : {false, true}) {
     Join(2, absl::Seconds(60), {}, /*loops=*/false);
     ranks_[0]->loop = std::make_unique<ScoreLoop>(
@@ -479,7 +479,7 @@ TEST_F(ScoreLoopRanksTest, AProcessThatIsKilledIsNoticed) {
 
 // Nothing to do, a leader that works on alone, another rank that does, one that is not ready: each
 // for longer than the group's timeout.
-TEST_F(ScoreLoopRanksTest, QuietIsNotLoss) {
+TEST_F(ScoreLoopRanksTest, IdleAndSlowRanksAreNotTakenForLost) {
   Join(2, absl::Seconds(2), {absl::Milliseconds(50), absl::Seconds(60)});
   constexpr int kLong = 45;  // of 50 ms each
   WaitForBroadcasts(*ranks_[0], kLong);

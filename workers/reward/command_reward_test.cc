@@ -339,13 +339,13 @@ class MisbehavingTest : public CommandRewardTest {
   Troubles troubles_;
 };
 
-TEST_F(MisbehavingTest, ItSleepsForEver) {
+TEST_F(MisbehavingTest, ExplainsACommandThatNeverAnswers) {
   EXPECT_THAT(Told("time.sleep(1000)\n"),
               AllOf(HasSubstr("your command has not answered its first request for 4s"),
                     HasSubstr("it may take 30s"), HasSubstr("flush")));
 }
 
-TEST_F(MisbehavingTest, ItCrashesAtImport) {
+TEST_F(MisbehavingTest, ExplainsACommandThatCrashesAtImport) {
   EXPECT_THAT(Told("import no_such_module\n"),
               AllOf(HasSubstr("your command exited with code 1 before it answered: "
                               "ModuleNotFoundError: No module named 'no_such_module' (restarted 1 "
@@ -353,26 +353,26 @@ TEST_F(MisbehavingTest, ItCrashesAtImport) {
                     HasSubstr("script.py\", line 2")));
 }
 
-TEST_F(MisbehavingTest, ItPrintsToStdout) {
+TEST_F(MisbehavingTest, ExplainsACommandThatPrintsToStdout) {
   EXPECT_THAT(Told("print('loading', flush=True)\ntime.sleep(1000)\n"),
               AllOf(HasSubstr("your command wrote a line to stdout that is no JSON object"),
                     HasSubstr("print to stderr"), HasSubstr(": loading")));
 }
 
-TEST_F(MisbehavingTest, ItAnswersWithoutId) {
+TEST_F(MisbehavingTest, ExplainsAnAnswerWithoutAnId) {
   EXPECT_THAT(
       Told("for line in sys.stdin: print(json.dumps({'reward': 1}), flush=True)\n"),
       AllOf(HasSubstr("your command answered without \"id\""), HasSubstr("{\"reward\": 1}")));
 }
 
-TEST_F(MisbehavingTest, ItAnswersAnotherId) {
+TEST_F(MisbehavingTest, ExplainsAnAnswerWithAnotherId) {
   EXPECT_THAT(Told("for line in sys.stdin: print('{\"id\": 77, \"reward\": 1}', flush=True)\n"),
               HasSubstr("your command answered an \"id\" that it was not asked"));
   EXPECT_THAT(Told("for line in sys.stdin: print('{\"id\": \"a\", \"reward\": 1}', flush=True)\n"),
               HasSubstr("\"id\""));
 }
 
-TEST_F(MisbehavingTest, ItAnswersTwice) {
+TEST_F(MisbehavingTest, ExplainsACommandThatAnswersTwice) {
   EXPECT_THAT(Told("for line in sys.stdin:\n"
                    "  reply = json.dumps({'id': json.loads(line)['id'], 'reward': 1})\n"
                    "  print(reply + '\\n' + reply, flush=True)\n"),
@@ -380,7 +380,7 @@ TEST_F(MisbehavingTest, ItAnswersTwice) {
 }
 
 // The script waits for a second request before it answers the first, but the second never comes.
-TEST_F(MisbehavingTest, ItWaitsForMoreRequests) {
+TEST_F(MisbehavingTest, ExplainsACommandThatWaitsForMoreRequests) {
   EXPECT_THAT(Told("lines = [sys.stdin.readline(), sys.stdin.readline()]\n"),
               HasSubstr("your command has not answered its first request for 4s"));
 }
@@ -407,7 +407,7 @@ TEST_F(CommandRewardTest, StartupSecondsComeOnTop) {
   EXPECT_EQ(Create()->Score(input)->reward, 1);
 }
 
-TEST_F(CommandRewardTest, ItsTroubleIsOverAfterGoodReplies) {
+TEST_F(CommandRewardTest, ReportsTheEndOfTroubleAfterGoodReplies) {
   Troubles troubles;
   options_.trouble_sink = [&](absl::string_view text) { troubles.Hear(text); };
   options_.calm = absl::ZeroDuration();
@@ -510,7 +510,7 @@ bool IsGone(const std::string& pid) {
   return paren == std::string::npos || text[paren + 2] == 'Z' || text[paren + 2] == 'X';
 }
 
-TEST_F(CommandRewardTest, NothingIsLeftRunning) {
+TEST_F(CommandRewardTest, KillsTheCommandAndItsChildren) {
   // A command that ignores the end of its input and has a child of its own.
   Write("stay.sh",
         R"(sleep 1000 & echo "$$ $!" > pids.tmp && mv pids.tmp pids; cat > /dev/null; sleep 1000

@@ -133,7 +133,7 @@ TEST_F(CommandSandboxTest, AllThatItCanWriteIsOnePlaceWithABound) {
 }
 
 // Memory that neither the address space nor /tmp counts.
-TEST_F(CommandSandboxTest, HasNoMemoryThatNoLimitCounts) {
+TEST_F(CommandSandboxTest, RefusesMemoryOutsideTheLimits) {
   SANDBOX_OR_SKIP(sandbox);
   Write("work/hide.py", R"(
 import ctypes, os
@@ -190,7 +190,7 @@ TEST_F(CommandSandboxTest, SeesNoFileOfItsUser) {
       "the token\n");  // what it is protected from
 }
 
-TEST_F(CommandSandboxTest, WhatIsHiddenStaysHiddenInItsWorkingDirectory) {
+TEST_F(CommandSandboxTest, HidesFilesAlsoInTheWorkingDirectory) {
   options_.hidden = {dir_.path("secret"), dir_.path("keys")};
   fs::create_directory(dir_.path("keys"));
   Write("keys/one", "a key\n");

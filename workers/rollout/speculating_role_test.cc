@@ -83,7 +83,7 @@ v1::JobSpec SpeculatingSpec() {
 }
 
 // The first response of all: nothing could be verified.
-TEST_F(SpeculatingRoleTest, TimeSpentInVainOnDraftsIsTold) {
+TEST_F(SpeculatingRoleTest, ReportsDraftTimeWithoutVerifiedPasses) {
   Assign(SpeculatingSpec());
   Publish(0, 1);
   Load(0);
@@ -96,7 +96,7 @@ TEST_F(SpeculatingRoleTest, TimeSpentInVainOnDraftsIsTold) {
 }
 
 // Sixteen responses of two blocks each, and memory for six blocks at most.
-TEST_F(SpeculatingRoleTest, PassesWithoutRoomForDraftsAreTold) {
+TEST_F(SpeculatingRoleTest, ReportsPassesWithoutMemoryForDrafts) {
   v1::JobSpec spec = SpeculatingSpec();
   spec.mutable_rollout()->set_kv_cache_bytes(3 * 4096);
   Assign(spec);
@@ -143,7 +143,7 @@ TEST_F(SpeculatingRoleTest, TheTreesOutliveAnAssignmentToTheSameJob) {
 
 // A replica that comes back would fetch from the log what is in its trees as well, later. Memory is
 // short, so nothing is drafted, and all that is said waits.
-TEST_F(SpeculatingRoleTest, NothingWaitsForItsTreeAfterARelease) {
+TEST_F(SpeculatingRoleTest, AReleaseAddsAllPendingTokensToTheTrees) {
   v1::JobSpec spec = SpeculatingSpec();
   spec.mutable_rollout()->set_kv_cache_bytes(3 * 4096);
   Assign(spec, "job");
@@ -161,7 +161,7 @@ TEST_F(SpeculatingRoleTest, NothingWaitsForItsTreeAfterARelease) {
   EXPECT_GT(role_.drafter()->cache().stats().tokens, 0);
 }
 
-TEST_F(SpeculatingRoleTest, WhatIsRunAheadIsAGuessAndNothingElse) {
+TEST_F(SpeculatingRoleTest, RunAheadReturnsNoResponse) {
   Assign(SpeculatingSpec());
   Publish(0, 1);
   Publish(1, 2);

@@ -112,7 +112,7 @@ TEST_F(JudgeRoleTest, ANodeMayAskAnotherQuestion) {
   EXPECT_THAT(driver_.Run(task).status().message(), HasSubstr("option judgement"));
 }
 
-TEST_F(JudgeRoleTest, WhatItCannotReadIsNeutral) {
+TEST_F(JudgeRoleTest, GivesResponsesItCannotReadTheNeutralReward) {
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
   v1::Trajectory trajectory = Responses(1)[0];
   trajectory.set_response_text(std::string(64, '1'));  // No room for it and an answer.
@@ -176,7 +176,7 @@ TEST_F(JudgeRoleTest, AResponseWritesNoControlTokens) {
       2);
 }
 
-TEST_F(JudgeRoleTest, IsPlayedAlone) {
+TEST_F(JudgeRoleTest, RefusesAGroupOfRanks) {
   v1::Task group = driver_.Make("assign_role");
   *group.mutable_assign_role()->mutable_spec() = spec_;
   group.mutable_assign_role()->set_world_size(2);

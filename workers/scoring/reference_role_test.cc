@@ -49,7 +49,7 @@ TEST_F(ReferenceRoleTest, SaysWhatTheFirstPolicySays) {
   }
 }
 
-TEST_F(ReferenceRoleTest, ItsNodeMayNameTheColumn) {
+TEST_F(ReferenceRoleTest, NamesTheColumnAfterTheNodesOutput) {
   ASSERT_EQ(driver_.Assign(spec_).status().code(), 0);
   v1::Task task = driver_.MakeScore("compute_log_prob", ranks::TinyTrajectories(1)[0]);
   (*task.mutable_score()->mutable_options()->mutable_fields())["out"].set_string_value("old");

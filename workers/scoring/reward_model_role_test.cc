@@ -86,7 +86,7 @@ TEST_P(RewardModelRoleTest, ReadsTheTextWithATokenizerOfItsOwn) {
   EXPECT_EQ(unreadable.metrics().at(Name()), -3);
 }
 
-TEST_P(RewardModelRoleTest, NeedsAHead) {
+TEST_P(RewardModelRoleTest, RefusesAModelWithoutAScoreHead) {
   const auto source = policy::PolicySource::Open(spec_.model(), "").value();
   const auto decoder = source->LoadModel(torch::kFloat32, torch::kCPU, 11).value();
   engine::SaveOptions options;

@@ -180,7 +180,7 @@ TEST_F(ActorRoleTest, PublishesWhatItHolds) {
   }
 }
 
-TEST_F(ActorRoleTest, MakesVersionsAnewAfterAnAssignment) {
+TEST_F(ActorRoleTest, RepublishesVersionsAfterAnAssignment) {
   Assign();
   Publish(0);
   Save(0, "zero");

@@ -107,7 +107,7 @@ TEST_F(QueueReleaseTest, AJobThatStopsIsNotGivenItsOwnWorkersAgain) {
 }
 
 // The job may have been resumed by the time its grant arrives, and take it.
-TEST_F(QueueReleaseTest, WhoIsGrantedStaysSoUntilTheJobGivesIt) {
+TEST_F(QueueReleaseTest, KeepsAGrantUntilTheJobReturnsTheWorker) {
   Attach("w");
   EXPECT_THAT(Grants(cluster_.OnNeed("a", 0, 1, false, {{"actor", 1}}, now_)), SizeIs(1));
   cluster_.OnLeave("a");

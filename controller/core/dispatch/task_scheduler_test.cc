@@ -65,7 +65,7 @@ TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
   EXPECT_EQ(tasks.Next(kNow)->worker, "a");
 }
 
-TEST(TaskSchedulerTest, TheFirstToBeReadyDoesNotTakeEverything) {
+TEST(TaskSchedulerTest, LeavesTasksForWorkersThatAreNotReadyYet) {
   TaskScheduler tasks;
   tasks.AddWorker("a", 100);
   tasks.AddWorker("b", 100);
@@ -80,7 +80,7 @@ TEST(TaskSchedulerTest, TheFirstToBeReadyDoesNotTakeEverything) {
   EXPECT_EQ(tasks.load("b"), 10);
 }
 
-TEST(TaskSchedulerTest, WhatIsPinnedGoesToWorkersOfItsVersionAndHoldsUpNobody) {
+TEST(TaskSchedulerTest, DispatchesPinnedTasksToTheirVersionWithoutBlockingOthers) {
   TaskScheduler tasks;
   for (const char* id : {"a", "b"}) tasks.AddWorker(id, 2);
   tasks.SetVersion("a", 7);
@@ -100,7 +100,7 @@ TEST(TaskSchedulerTest, WhatIsPinnedGoesToWorkersOfItsVersionAndHoldsUpNobody) {
   EXPECT_EQ(tasks.PinnedVersion(), 0u);
 }
 
-TEST(TaskSchedulerTest, OfABoundedNumberAWorkerTakesItsShare) {
+TEST(TaskSchedulerTest, LimitsAWorkerToItsShareOfTheOpenTasks) {
   TaskScheduler tasks;
   for (const char* id : {"a", "b"}) tasks.AddWorker(id, 100);
   tasks.SetEnabled("a", true);  // b still runs what it began with older weights
@@ -139,7 +139,7 @@ TEST(TaskSchedulerTest, ALostWorkersTrajectoriesComeBackInOrder) {
   EXPECT_FALSE(tasks.Next(kNow).has_value());  // nobody is there
 }
 
-TEST(TaskSchedulerTest, AdoptingTakesItOutOfTheQueue) {
+TEST(TaskSchedulerTest, AdoptingATaskRemovesItFromTheQueue) {
   TaskScheduler tasks;
   tasks.AddWorker("a", 10);
   tasks.Enqueue(1, 1);
@@ -149,7 +149,7 @@ TEST(TaskSchedulerTest, AdoptingTakesItOutOfTheQueue) {
   EXPECT_EQ(tasks.load("a"), 1);
 }
 
-TEST(TaskSchedulerTest, OnlyWhatDoesNotMoveIsStalled) {
+TEST(TaskSchedulerTest, ReportsOnlyTasksWithoutProgressAsStalled) {
   TaskScheduler tasks;
   tasks.AddWorker("a", 10);
   tasks.SetEnabled("a", true);
@@ -173,7 +173,7 @@ TaskScheduler OneWorker(uint64_t count) {
   return tasks;
 }
 
-TEST(TaskSchedulerTest, APlaceInTheQueueOfAWorkerThatMovesIsNoStall) {
+TEST(TaskSchedulerTest, WaitingAtAWorkerThatProgressesIsNoStall) {
   TaskScheduler tasks = OneWorker(3);  // it runs one at a time
   tasks.watch().Progressed(1, kNow + absl::Seconds(5));
   EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(5)).empty());
@@ -184,14 +184,14 @@ TEST(TaskSchedulerTest, APlaceInTheQueueOfAWorkerThatMovesIsNoStall) {
       << "the worker itself is still since second 9";
 }
 
-TEST(TaskSchedulerTest, WhatHadProgressAndStoppedIsStalledThoughItsWorkerMoves) {
+TEST(TaskSchedulerTest, ReportsAStoppedTaskAsStalledWhileItsWorkerProgresses) {
   TaskScheduler tasks = OneWorker(3);
   tasks.watch().Progressed(1, kNow + absl::Seconds(1));
   tasks.watch().Progressed(2, kNow + absl::Seconds(9));
   EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(5)), std::vector<uint64_t>{1});
 }
 
-TEST(TaskSchedulerTest, WhatIsOvertakenInItsWorkersQueueCountsFromThen) {
+TEST(TaskSchedulerTest, CountsAnOvertakenTaskAsStalledSinceItWasOvertaken) {
   TaskScheduler tasks = OneWorker(4);
   tasks.watch().Progressed(1, kNow + absl::Seconds(1));
   tasks.watch().Progressed(3, kNow + absl::Seconds(4));  // 2 hangs, and 4 waits
@@ -207,7 +207,7 @@ TEST(TaskSchedulerTest, WhatIsOvertakenInItsWorkersQueueCountsFromThen) {
   EXPECT_TRUE(tasks.watch().StalledSince(kNow + absl::Seconds(11)).empty());
 }
 
-TEST(TaskSchedulerTest, InWhichOrderAnotherControllerGaveWhatIsAdoptedIsNotKnown) {
+TEST(TaskSchedulerTest, AssumesNoQueueOrderAmongAdoptedTasks) {
   TaskScheduler tasks;
   tasks.AddWorker("a", 100);
   tasks.SetEnabled("a", true);
@@ -223,7 +223,7 @@ TEST(TaskSchedulerTest, InWhichOrderAnotherControllerGaveWhatIsAdoptedIsNotKnown
   EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(11)), std::vector<uint64_t>{1});
 }
 
-TEST(TaskSchedulerTest, ATryAfterAStallHasItsPlaceInTheOtherWorkersQueue) {
+TEST(TaskSchedulerTest, ARetryStallsByThePaceOfItsNewWorker) {
   TaskScheduler tasks = OneWorker(3);
   tasks.watch().Progressed(2, kNow + absl::Seconds(1));  // 1 is overtaken
   tasks.Finish(1);
@@ -241,7 +241,7 @@ TEST(TaskSchedulerTest, ATryAfterAStallHasItsPlaceInTheOtherWorkersQueue) {
       << "that a moves says nothing of b";
 }
 
-TEST(TaskSchedulerTest, TimeThatWasLostMakesNoPlaceInAQueueOlder) {
+TEST(TaskSchedulerTest, LostTimeDoesNotCountTowardsAQueuedTasksStall) {
   TaskScheduler tasks = OneWorker(3);
   tasks.watch().Progressed(2, kNow + absl::Seconds(1));
   tasks.watch().Delay(absl::Seconds(60), kNow + absl::Seconds(61));
@@ -249,7 +249,7 @@ TEST(TaskSchedulerTest, TimeThatWasLostMakesNoPlaceInAQueueOlder) {
   EXPECT_EQ(tasks.watch().StalledSince(kNow + absl::Seconds(62)), (std::vector<uint64_t>{1, 2, 3}));
 }
 
-TEST(TaskSchedulerTest, ARetryGoesElsewhereWhileThereIsAnElsewhere) {
+TEST(TaskSchedulerTest, RetriesOnAnotherWorkerIfThereIsOne) {
   TaskScheduler tasks;
   tasks.AddWorker("a", 10);
   tasks.SetEnabled("a", true);
@@ -288,7 +288,7 @@ TEST(TaskSchedulerTest, AWorkerIsSilentWhenItHasAnsweredNothingOfWhatItRuns) {
   EXPECT_TRUE(tasks.watch().SilentSince(kNow + absl::Seconds(5)).empty());
 }
 
-TEST(TaskSchedulerTest, WhatIsWithdrawnIsNeitherQueuedNorRunning) {
+TEST(TaskSchedulerTest, RemovesAWithdrawnTaskFromItsQueueOrWorker) {
   TaskScheduler tasks;
   tasks.AddWorker("a", 1);
   tasks.SetEnabled("a", true);

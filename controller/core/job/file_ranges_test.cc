@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-TEST(FileRangesTest, NeighboursAreOneRange) {
+TEST(FileRangesTest, MergesAdjacentFilesIntoOneRange) {
   FileRanges files;
   files.Add(7);
   files.Add(3);

@@ -34,7 +34,7 @@ std::map<std::pair<std::string, std::string>, std::string> Documented() {
   return rows;
 }
 
-TEST(JobStateTest, TheTableIsTheOneInTheDocument) {
+TEST(JobStateTest, TransitionsMatchTheDocumentedTable) {
   const auto documented = Documented();
   size_t found = 0;
   for (Job::State state : AllStates()) {

@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-TEST(MetricNamesTest, AFewSourcesHaveSeriesOfTheirOwn) {
+TEST(MetricNamesTest, GivesEachOfAFewSourcesItsOwnSeries) {
   const SourceNames names({"b", "", "a", "b"}, 4);
   EXPECT_EQ(names.SeriesOf("a"), "a");
   EXPECT_EQ(names.SeriesOf("b"), "b");
@@ -18,7 +18,7 @@ TEST(MetricNamesTest, AFewSourcesHaveSeriesOfTheirOwn) {
   EXPECT_EQ(names.folded(), 0u);
 }
 
-TEST(MetricNamesTest, OfManySourcesTheLargestHaveSeriesOfTheirOwn) {
+TEST(MetricNamesTest, GivesOnlyTheLargestOfManySourcesTheirOwnSeries) {
   std::vector<std::string> sources;
   for (int i = 0; i < 100; ++i) sources.push_back(absl::StrCat("s", 100 + i));
   for (int i = 90; i < 100; ++i) sources.push_back(absl::StrCat("s", 100 + i));  // twice
@@ -50,7 +50,7 @@ TEST(MetricNamesTest, WorkersAddNamesUntilAJobHasEnough) {
   EXPECT_THAT(reported, ElementsAre(Pair("k5", 6), Pair("new-a", 7)));
 }
 
-TEST(MetricNamesTest, AResponseHasSoManyScoresAndItsOwnAmongThem) {
+TEST(MetricNamesTest, BoundsTheScoresOfAResponseAndKeepsTheNodesOwn) {
   std::map<std::string, double> scores = {{"zz", 1}};
   for (int i = 0; i < 40'000; ++i) scores[absl::StrCat("s", i)] = i;
   EXPECT_EQ(DropSurplusScores("zz", &scores), 40'001u - 64u);

@@ -90,7 +90,7 @@ TEST(RosterTest, APoolHasAsManyWorkerSlotsAsItsLargestRole) {
 }
 
 // tp 4 x dp 2 that generates with 2: copy c has ranks 4c .. 4c+3, whose first two lead a replica.
-TEST(RosterTest, ReplicasSitWithTheFirstOfTheirRanks) {
+TEST(RosterTest, PlacesReplicasWithTheFirstOfTheirRanks) {
   const std::string spec = R"(kind: JOB_KIND_RL
     actor { parallel { tp: 4 dp: 2 } } rollout { tensor_model_parallel_size: 2 }
     resources { reward_workers: 1 pools { roles: "actor" roles: "rollout" } })";
@@ -102,7 +102,7 @@ TEST(RosterTest, ReplicasSitWithTheFirstOfTheirRanks) {
   EXPECT_EQ(roster.Missing().at("actor+rollout"), 4);
 }
 
-TEST(RosterTest, ARowKeepsWhoSitsWhereInWhateverOrder) {
+TEST(RosterTest, RestoresPlacementsFromARowInAnyOrder) {
   const std::string spec = R"(kind: JOB_KIND_RL
     resources { rollout_workers: 2 reward_workers: 1 pools { roles: "reference" roles: "reward" } })";
   Roster roster = Make(spec);

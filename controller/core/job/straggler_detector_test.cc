@@ -23,7 +23,7 @@ class StragglerDetectorTest : public ::testing::Test {
   absl::Time now_ = absl::UnixEpoch();
 };
 
-TEST_F(StragglerDetectorTest, WhoStaysFarBehindItsPeersIsNamedAfterFivePhasesAndThirtySeconds) {
+TEST_F(StragglerDetectorTest, ReportsAStragglerAfterFivePhasesAndThirtySeconds) {
   for (int phase = 1; phase <= 5; ++phase) EXPECT_FALSE(Phase({1, 1.2, 0.9, 4}).has_value());
   const auto slow = Phase({1, 1.2, 0.9, 4});  // 35 s after the first
   ASSERT_TRUE(slow.has_value());
@@ -34,7 +34,7 @@ TEST_F(StragglerDetectorTest, WhoStaysFarBehindItsPeersIsNamedAfterFivePhasesAnd
   EXPECT_FALSE(Phase({1, 1.2, 0.9, 4}).has_value());  // it was forgotten: all begins anew
 }
 
-TEST_F(StragglerDetectorTest, OneGoodPhaseBeginsTheCountAnew) {
+TEST_F(StragglerDetectorTest, OneNormalPhaseResetsTheCount) {
   for (int phase = 0; phase < 5; ++phase) EXPECT_FALSE(Phase({1, 1, 4}).has_value());
   EXPECT_FALSE(Phase({1, 1, 2.4}).has_value());
   for (int phase = 0; phase < 5; ++phase) EXPECT_FALSE(Phase({1, 1, 4}).has_value());
@@ -48,17 +48,17 @@ TEST_F(StragglerDetectorTest, TwoWorkersCanBeToldApart) {
   EXPECT_EQ(slow->worker, "w0");
 }
 
-TEST_F(StragglerDetectorTest, WhereEverybodyDiffersNobodyStandsOut) {
+TEST_F(StragglerDetectorTest, ReportsNoStragglerIfAllSpeedsDiffer) {
   for (int phase = 0; phase < 20; ++phase) {
     EXPECT_FALSE(Phase({1, 2, 3, 4, 6, 9}).has_value());
   }
 }
 
-TEST_F(StragglerDetectorTest, OneWorkerHasNoPeers) {
+TEST_F(StragglerDetectorTest, NeverReportsASingleWorker) {
   for (int phase = 0; phase < 20; ++phase) EXPECT_FALSE(Phase({100}).has_value());
 }
 
-TEST_F(StragglerDetectorTest, FewSamplesSayNothing) {
+TEST_F(StragglerDetectorTest, IgnoresWorkersWithFewSamples) {
   for (int phase = 0; phase < 20; ++phase) {
     for (int i = 0; i < 3; ++i) detector_.Add("a", 1);
     for (int i = 0; i < 2; ++i) detector_.Add("b", 100);

@@ -39,7 +39,7 @@ TEST(TaskFailureTest, EveryCodeHasOneMeaning) {
 }
 
 // The reason counts more than the code: the worker does not hold the role.
-TEST(TaskFailureTest, ALostRoleIsNoOtherFailure) {
+TEST(TaskFailureTest, ALostRoleTakesPrecedenceOverTheStatusCode) {
   TaskDone done;
   done.status = absl::NotFoundError("no such role");
   EXPECT_EQ(FailureOf(done), TaskFailure::kNotFound);

@@ -5,7 +5,7 @@
 namespace baton::controller {
 namespace {
 
-TEST(TaskTest, ATokenSurvivesTheTrip) {
+TEST(TaskTest, EncodesAndDecodesATaskToken) {
   TaskToken token;
   token.job = "projects/default/jobs/x";
   token.ref.kind = TaskKind::kScore;
@@ -70,7 +70,7 @@ TEST(TaskTest, ATokenByHand) {
   EXPECT_EQ(EncodeToken(score), bytes + "j");
 }
 
-TEST(TaskTest, NoTryOfAnEpochIsAnAttemptOfTheNext) {
+TEST(TaskTest, AttemptsOfAnEpochNeverReachTheNextEpoch) {
   const uint64_t first = FirstAttempt(7), next = FirstAttempt(8);
   EXPECT_EQ(NextAttempt(first, first), first + 1);
   EXPECT_EQ(TryOf(first + 255), 255u);
@@ -83,7 +83,7 @@ TEST(TaskTest, NoTryOfAnEpochIsAnAttemptOfTheNext) {
   EXPECT_EQ(NextAttempt(~uint64_t{0}, first), first);
 }
 
-TEST(TaskTest, OtherBytesAreNoToken) {
+TEST(TaskTest, RefusesToDecodeOtherBytes) {
   TaskToken token;
   token.job = "j";
   const std::string good = EncodeToken(token);

@@ -37,7 +37,7 @@ struct WrittenParts {
   JobParts job;
 };
 
-TEST(CheckpointSaveTest, ItIsListedOnceTheControllerHasCompletedIt) {
+TEST(CheckpointSaveTest, ListsACheckpointOnceTheControllerHasCompletedIt) {
   WrittenParts world;
   const std::vector<CommitCheckpoint> commits = TakeAll<CommitCheckpoint>(world.job.out);
   ASSERT_EQ(commits.size(), 1u);
@@ -52,7 +52,7 @@ TEST(CheckpointSaveTest, ItIsListedOnceTheControllerHasCompletedIt) {
   EXPECT_EQ(world.job.milestones.way_back(), 3);
 }
 
-TEST(CheckpointSaveTest, OneOfAnIncarnationThatIsGoneIsOfNoUse) {
+TEST(CheckpointSaveTest, IgnoresACheckpointOfAnEarlierIncarnation) {
   WrittenParts world;
   OnCommitted(world.Committed(/*incarnation=*/0), world.job);
   EXPECT_TRUE(world.job.save.committing()) << "its own is still under way";
@@ -62,7 +62,7 @@ TEST(CheckpointSaveTest, OneOfAnIncarnationThatIsGoneIsOfNoUse) {
   EXPECT_TRUE(world.job.milestones.checkpoints().empty()) << "the job went back";
 }
 
-TEST(CheckpointSaveTest, OneThatIsNotCompletedInTimeFailsTheJob) {
+TEST(CheckpointSaveTest, FailsIfACheckpointIsNotCompletedInTime) {
   WrittenParts world;
   CheckpointSave& save = world.job.save;
   const absl::Duration limit = absl::Minutes(10);
@@ -85,7 +85,7 @@ TEST(UpdateReportsTest, ReportsOfAnUpdateOutliveARestart) {
   EXPECT_EQ(again.update_metrics().at("critic/loss"), 0.5);
 }
 
-TEST(ActivitiesTest, OneRunsAtATimeSinceItsBeginning) {
+TEST(ActivitiesTest, TracksTheCurrentActivityAndItsStartTime) {
   Activities doing;
   EXPECT_TRUE(doing.Is(Activity::kNone));
   doing.Switch(Activity::kEvaluate, kWritten);

@@ -27,7 +27,7 @@ TEST(GroupFlowTest, TooManyFilteredGroupsFailTheStep) {
 }
 
 // While the trainer works on a batch, rollouts filter groups for the next one.
-TEST(GroupFlowTest, GroupsThatAreFilteredBesideABatchAreNoLack) {
+TEST(GroupFlowTest, ToleratesFilteredGroupsWhileABatchIsTrained) {
   JobParts job = Filtered();
   job.batch.taken = {1, 2};
   EXPECT_TRUE(CheckFilteredGroups(job).ok());

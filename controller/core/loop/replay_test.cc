@@ -32,7 +32,7 @@ std::string Chosen(const Kept& kept, std::optional<int64_t> from, std::optional<
   return absl::StrCat(range->from, "-", range->to, range->compares ? " compared" : "");
 }
 
-TEST(ChooseReplay, TakesAllThatIsKept) {
+TEST(ChooseReplay, ReplaysAllStepsIfEverythingIsKept) {
   const Kept all = {6, {1, 2, 3, 4, 5, 6}, {2, 4, 6}};
   EXPECT_EQ(Chosen(all, {}, {}), "0-6 compared");
   EXPECT_EQ(Chosen(all, 2, {}), "2-6 compared");
@@ -47,7 +47,7 @@ TEST(ChooseReplay, TakesAllThatIsKept) {
   EXPECT_THAT(Chosen(all, -1, {}), HasSubstr("from_step -1"));
 }
 
-TEST(ChooseReplay, BeginsWhereAllThatFollowsIsKept) {
+TEST(ChooseReplay, StartsAtTheFirstCheckpointWithAllLaterStepsKept) {
   // As with keep_experience: needed.
   const Kept newest = {9, {4, 5, 6, 7, 8, 9}, {2, 3, 6, 8}};
   EXPECT_EQ(Chosen(newest, {}, {}), "3-8 compared");
@@ -66,7 +66,7 @@ TEST(ChooseReplay, BeginsWhereAllThatFollowsIsKept) {
               HasSubstr("Kept are the batches and responses of no step"));
 }
 
-TEST(ChooseReplay, AJobWithoutAStepIsRefusedWhateverTheRange) {
+TEST(ChooseReplay, RefusesAJobWithoutACompletedStep) {
   for (const std::optional<int64_t> from : {std::optional<int64_t>(), std::optional<int64_t>(0)}) {
     for (const std::optional<int64_t> to : {std::optional<int64_t>(), std::optional<int64_t>(1)}) {
       const auto range = ChooseReplay({0, {}, {}}, from, to);
@@ -78,7 +78,7 @@ TEST(ChooseReplay, AJobWithoutAStepIsRefusedWhateverTheRange) {
   }
 }
 
-TEST(StepsText, WritesRuns) {
+TEST(StepsText, WritesConsecutiveStepsAsRanges) {
   EXPECT_EQ(StepsText({}), "no step");
   EXPECT_EQ(StepsText({4}), "step 4");
   EXPECT_EQ(StepsText({1, 2, 3, 7, 9, 10}), "steps 1-3, 7, 9-10");

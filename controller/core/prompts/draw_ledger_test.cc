@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-TEST(DrawSetTest, IsTheSetThatAPlainSetIs) {
+TEST(DrawSetTest, AgreesWithAPlainSet) {
   std::mt19937 random(1);
   DrawSet set;
   std::set<uint64_t> plain;
@@ -62,7 +62,7 @@ TEST(DrawLedgerTest, NoDrawIsSkippedAndNoneIsBegunTwice) {
   EXPECT_FALSE(draws.HasBirth(49, 2));
 }
 
-TEST(DrawLedgerTest, WhatADrawGaveUpGoesWithIt) {
+TEST(DrawLedgerTest, ForgetsGivenUpSamplesTogetherWithTheirGroup) {
   DrawLedger draws;
   for (uint64_t draw = 0; draw < 6; ++draw) draws.Open(draw, 4 * draw + 1);
   draws.GiveUp(2, 3);
@@ -90,7 +90,7 @@ TEST(DrawLedgerTest, WhatADrawGaveUpGoesWithIt) {
   }
 }
 
-TEST(DrawLedgerTest, AWindowHasWhatMayBeBegunNext) {
+TEST(DrawLedgerTest, WindowListsTheGroupsThatMayBeginNext) {
   DrawLedger draws;
   EXPECT_THAT(draws.Window(4), ElementsAre(0, 1, 2, 3));
   draws.Open(2, 1);
@@ -105,7 +105,7 @@ TEST(DrawLedgerTest, AWindowHasWhatMayBeBegunNext) {
   EXPECT_THAT(draws.Window(4), ElementsAre(2)) << "before any of a later window";
 }
 
-TEST(DrawLedgerTest, AWayBackMakesAgainWhatTheCheckpointHasNotSpent) {
+TEST(DrawLedgerTest, RollBackRedrawsWhatTheCheckpointHasNotSpent) {
   DrawLedger draws;
   for (uint64_t draw = 0; draw < 5; ++draw) draws.Open(draw, draw + 1);
   draws.Spend(0);
@@ -130,7 +130,7 @@ TEST(DrawLedgerTest, AWayBackMakesAgainWhatTheCheckpointHasNotSpent) {
   }
 }
 
-TEST(DrawLedgerTest, WhatIsClosedIsDrawnAnew) {
+TEST(DrawLedgerTest, ClosedGroupsAreDrawnAgain) {
   DrawLedger draws;
   draws.Open(0, 1);
   draws.Open(1, 2);
@@ -141,7 +141,7 @@ TEST(DrawLedgerTest, WhatIsClosedIsDrawnAnew) {
 
 // A group that begins with weights that are `behind` updates old, and has `ahead` groups before it,
 // is consumed by update ahead / batch + 1 from now.
-TEST(BirthNumbersTest, NoNumberIsTakenTwice) {
+TEST(BirthNumbersTest, NeverGivesANumberTwice) {
   EffectSink out;
   BirthNumbers births;
   EXPECT_EQ(births.Take(3, out), 1u) << "0 names nothing";
@@ -165,7 +165,7 @@ TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_FALSE(MayBegin({32, 4, 0, std::nullopt})) << "weights of unknown origin";
 }
 
-TEST(DrawLedgerTest, WhatIsToComeIsNeitherOpenNorSpent) {
+TEST(DrawLedgerTest, UpcomingListsGroupsNeitherOpenNorSpent) {
   DrawLedger ledger;
   EXPECT_THAT(ledger.Upcoming(3), ElementsAre(0, 1, 2));
   for (const uint64_t draw : {0, 1, 3}) ledger.Open(draw, 10 * draw);

@@ -64,7 +64,7 @@ TEST(FileTurnsTest, AFileHasItsTurnsInOrderAndItsShareOfThem) {
   }
 }
 
-TEST(FileTurnsTest, SharesAreExactWhenTheWeightsComeOut) {
+TEST(FileTurnsTest, GivesExactSharesAfterEachWholeCycle) {
   const FileTurns files({5, 0.5, 2.5, 1, 1});  // 10 : 1 : 5 : 2 : 2
   for (uint64_t times = 1; times < 1000; ++times) {
     EXPECT_EQ(files.Among(20 * times),

@@ -58,7 +58,7 @@ TEST(PromptHistoryTest, PurposesOfOneDataSetShareTheirPrompts) {
   EXPECT_THAT(SerialsOf(history, Said(0, 5, v1::PURPOSE_EVAL)), ElementsAre(2));
 }
 
-TEST(PromptHistoryTest, WhatHasNoPayloadOrNoTokensCountsForNothing) {
+TEST(PromptHistoryTest, IgnoresResponsesWithoutPayloadOrTokens) {
   PromptHistory history;
   TrajectoryInfo empty = Said(1, 5), nowhere = Said(2, 5);
   empty.tokens = 0;
@@ -70,7 +70,7 @@ TEST(PromptHistoryTest, WhatHasNoPayloadOrNoTokensCountsForNothing) {
 }
 
 // Against a slow definition: all rows, and a search through them.
-TEST(PromptHistoryTest, RowsGoInTheirOrder) {
+TEST(PromptHistoryTest, RetiresRowsInOrder) {
   for (uint64_t stride = 1; stride < 8; ++stride) {
     PromptHistory history;
     std::map<uint64_t, uint64_t> kept;  // prompt, by serial
@@ -99,7 +99,7 @@ TEST(PromptHistoryTest, RowsGoInTheirOrder) {
   }
 }
 
-TEST(PromptHistoryTest, ABufferKnowsWhatItPutsAndFindsUntilTheStepIsOld) {
+TEST(PromptHistoryTest, BufferKeepsItsRowsInTheHistoryUntilTheirStepRetires) {
   EffectSink out = SinkAt(absl::FromUnixSeconds(1000));
   ExperienceBuffer buffer;
   buffer.NoteFound(7, ToRow(Said(7, 4), 1, 1), /*current=*/false);

@@ -24,7 +24,7 @@ TEST(PromptLengthsTest, OldResponsesCountLess) {
   EXPECT_GE(lengths.Expected(1), 10);
 }
 
-TEST(PromptLengthsTest, ItsMemoryIsBounded) {
+TEST(PromptLengthsTest, RemembersABoundedNumberOfPrompts) {
   PromptLengths lengths(/*most=*/2);
   lengths.Note(1, 10);
   lengths.Note(2, 20);

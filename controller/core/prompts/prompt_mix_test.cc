@@ -52,7 +52,7 @@ TEST(PromptMixTest, WithoutAMixTheFilesAreOneList) {
   }
 }
 
-TEST(PromptMixTest, InOrderByHand) {
+TEST(PromptMixTest, DrawsInOrderWithoutShuffleByHand) {
   // The first file has 3 of every 4 prompts: "aaba".
   PromptMix mix(Data(4, {{3}, {1}}, /*shuffle=*/false), {5, 2});
   EXPECT_EQ(mix.size(), 7u);
@@ -84,7 +84,7 @@ TEST(PromptMixTest, EachStepHasItsShares) {
 
 // Compared with an obvious implementation, which always takes the file that is furthest behind its
 // share.
-TEST(PromptMixTest, WindowsOfStepsHaveTheSharesOfTheSlowWay) {
+TEST(PromptMixTest, AgreesWithTheSlowSharesInAnyWindowOfSteps) {
   const std::vector<double> weights = {0.5, 1.7, 3, 0.05};
   const double total = 5.25;
   PromptMix mix(Data(5, {{0.5}, {1.7}, {3}, {0.05}}), {10, 20, 30, 40});

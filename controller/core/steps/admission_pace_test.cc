@@ -7,7 +7,7 @@ namespace {
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
 
-TEST(AdmissionPaceTest, WhileNothingIsKnownNothingIsHeldBack) {
+TEST(AdmissionPaceTest, IsUnboundedUntilItHasMeasurements) {
   AdmissionPace pace;
   EXPECT_EQ(pace.Updates(kNow), AdmissionPace::kUnbounded);
   pace.NoteGroup(absl::Seconds(1));
@@ -27,7 +27,7 @@ TEST(AdmissionPaceTest, AGroupBeginsAsManyUpdatesAheadAsItTakes) {
   }
 }
 
-TEST(AdmissionPaceTest, SlowGroupsAreInTimeAsWell) {
+TEST(AdmissionPaceTest, AdmitsEarlyEnoughForSlowGroups) {
   AdmissionPace pace;
   // Mean 1.2, standard deviation 0.6: two of these above it is 2.4.
   for (int i = 0; i < 2000; ++i) pace.NoteGroup(absl::Seconds(i % 5 == 0 ? 2.4 : 0.9));
@@ -35,7 +35,7 @@ TEST(AdmissionPaceTest, SlowGroupsAreInTimeAsWell) {
   EXPECT_EQ(pace.Updates(kNow), 3u);
 }
 
-TEST(AdmissionPaceTest, AWaitThatHoldingBackCausedWidensIt) {
+TEST(AdmissionPaceTest, WidensOnlyIfHoldingBackMadeTheTrainerWait) {
   AdmissionPace pace;
   for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.5));
   pace.NoteStep(absl::Seconds(1), 0, kNow);
@@ -56,7 +56,7 @@ TEST(AdmissionPaceTest, AWaitThatHoldingBackCausedWidensIt) {
   EXPECT_EQ(pace.Updates(kNow), 1u);
 }
 
-TEST(AdmissionPaceTest, ATrainerThatIsHeldUpHoldsNobodyBack) {
+TEST(AdmissionPaceTest, IsUnboundedWhileTheTrainerIsHeldUp) {
   AdmissionPace pace;
   pace.NoteGroup(absl::Seconds(1));
   pace.NoteStep(absl::Seconds(2), 0, kNow);

@@ -42,7 +42,7 @@ TEST(EarlyReportsTest, AWorkerThatCameBackHasWhatItRunsAndWhatItIsAboutToSend) {
 }
 
 // A worker may be taking on a role, which has nothing to do with the work that ends.
-TEST(EarlyReportsTest, RoleTasksAreNoneOfTheWorkThatEnds) {
+TEST(EarlyReportsTest, DropDoesNotStopRoleTasks) {
   EarlyReports early;
   const TaskRef generates = RefOf(TaskKind::kGenerate, 1);
   early.NoteTasks({"w",
@@ -84,7 +84,7 @@ TEST(EarlyReportsTest, ResultsAreReplayedInTheirOrderAndOthersStay) {
   EXPECT_FALSE(early.empty());
 }
 
-TEST(EarlyReportsTest, WhatALostWorkerToldIsForgotten) {
+TEST(EarlyReportsTest, ForgetsReportsOfALostWorker) {
   EarlyReports early;
   const TaskRef ref = RefOf(TaskKind::kGenerate, 1);
   early.NoteTasks({"w", {{"rollout", 7}}, {ref}, {}});
@@ -96,7 +96,7 @@ TEST(EarlyReportsTest, WhatALostWorkerToldIsForgotten) {
   early.Replay(/*commands=*/false, [](const TaskDone&) { ADD_FAILURE() << "of a lost worker"; });
 }
 
-TEST(EarlyReportsTest, WhatNobodyWantsIsAcknowledged) {
+TEST(EarlyReportsTest, AcknowledgesUnwantedResults) {
   EarlyReports early;
   EffectSink out = SinkAt(absl::UnixEpoch());
   early.NoteResult(ResultOf(TaskKind::kGenerate, 1));
@@ -107,7 +107,7 @@ TEST(EarlyReportsTest, WhatNobodyWantsIsAcknowledged) {
   EXPECT_TRUE(early.empty());
 }
 
-TEST(EarlyReportsTest, WhatRunsForNobodyIsStopped) {
+TEST(EarlyReportsTest, StopsUnwantedTasks) {
   EarlyReports early;
   EffectSink out = SinkAt(absl::UnixEpoch());
   const TaskRef runs = RefOf(TaskKind::kGenerate, 1), sends = RefOf(TaskKind::kScore, 2);

@@ -45,7 +45,7 @@ TEST(IdleClockTest, AStepCountsFromTheEndOfTheOneBefore) {
   EXPECT_EQ(clock.Shares().at("idle/rollouts"), 0);
 }
 
-TEST(IdleClockTest, ThePauseOfAJobCountsForNobody) {
+TEST(IdleClockTest, ThePauseOfAJobIsNoIdleTime) {
   IdleClock clock;
   clock.Advance(At(0));
   clock.Note({true, true, 1, 0, 1});

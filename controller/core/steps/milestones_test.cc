@@ -47,7 +47,7 @@ TEST(MilestonesTest, EvaluationsAndCheckpointsAreDueWhereTheSpecSays) {
   EXPECT_TRUE(milestones.SaveDue(1, /*pausing=*/true)) << "a resting job keeps nothing else";
 }
 
-TEST(MilestonesTest, WhatIsDoneIsDueNoMore) {
+TEST(MilestonesTest, CompletedMilestonesAreNotDueAgain) {
   EffectSink out = SinkAt(kStart, 6);
   Milestones milestones = EveryTwoSteps();
   milestones.Evaluated(6);
@@ -56,7 +56,7 @@ TEST(MilestonesTest, WhatIsDoneIsDueNoMore) {
   EXPECT_FALSE(milestones.SaveDue(6, true));
 }
 
-TEST(MilestonesTest, AWayBackRestoresWhatWasSaved) {
+TEST(MilestonesTest, RollBackRestoresTheSavedState) {
   EffectSink out = SinkAt(kStart, 3);
   Milestones milestones = EveryTwoSteps();
   EXPECT_EQ(milestones.way_back(), 0) << "without a checkpoint the job begins anew";
@@ -68,7 +68,7 @@ TEST(MilestonesTest, AWayBackRestoresWhatWasSaved) {
   EXPECT_EQ(milestones.evaluated_step(), 3) << "step 4 is redone, and evaluated again";
 }
 
-TEST(MilestonesTest, OldCheckpointsGiveWay) {
+TEST(MilestonesTest, DeletesTheOldestCheckpointAboveTheLimit) {
   EffectSink out = SinkAt(kStart);
   Milestones milestones = EveryTwoSteps("max_checkpoints: 2");
   for (int64_t step : {1, 2, 3}) milestones.Saved(CheckpointOf(step), {}, out);
@@ -95,7 +95,7 @@ TEST(MilestonesTest, OnlyTimeWithWorkersCountsAgainstMaxHours) {
   EXPECT_TRUE(milestones.AtEnd(1));
 }
 
-TEST(MilestonesTest, ItsRowBringsItBack) {
+TEST(MilestonesTest, RestoresItsStateFromTheJobRow) {
   EffectSink out = SinkAt(kStart, 3);
   Milestones milestones = EveryTwoSteps();
   milestones.Evaluated(2);

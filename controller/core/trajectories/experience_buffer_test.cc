@@ -69,7 +69,7 @@ TEST(ExperienceBufferTest, AsManyStepsAreKeptAsAreAskedFor) {
 
 // Four responses: 100 bytes that are being scored, 30 and 8 bytes of a column that are READY, 500
 // in a batch, and one that is generated and has no payload yet.
-TEST(ExperienceBufferTest, BytesAreCountedByHowFarTheirTrajectoriesAre) {
+TEST(ExperienceBufferTest, CountsBytesByTrajectoryState) {
   std::vector<TrajectoryInfo> all = {ReadyOf(0, 0, 1), ReadyOf(0, 1, 1), ReadyOf(1, 0, 1),
                                      ReadyOf(1, 1, 1)};
   all[0].state = TrajectoryState::kScoring;
@@ -115,7 +115,7 @@ TEST(ExperienceBufferTest, AnEvaluationBelongsToTheStepAfterIt) {
   EXPECT_EQ(row.kept_steps(0).files(1).last(), 5u);
 }
 
-TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
+TEST(ExperienceBufferTest, RollBackDropsTheRowsOfRedoneSteps) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (int step = 0; step < 3; ++step) {
@@ -132,7 +132,7 @@ TEST(ExperienceBufferTest, AWayBackDropsTheRowsOfTheStepsThatAreRedone) {
 }
 
 // Trajectories that are under way or READY go on, with their rows and the files of their payloads.
-TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
+TEST(ExperienceBufferTest, RollBackKeepsTheRowsOfWorkUnderWay) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   std::vector<TrajectoryInfo> all;
@@ -167,7 +167,7 @@ TEST(ExperienceBufferTest, AWayBackKeepsTheRowsOfTheWork) {
 }
 
 // An evaluation that ended while later steps were under way stays, if its own step does.
-TEST(ExperienceBufferTest, ARollbackKeepsTheRowsOfEvaluationsThatCount) {
+TEST(ExperienceBufferTest, RollBackKeepsTheRowsOfEvaluationsThatCount) {
   EffectSink out = SinkAt(kEpoch, 3);
   ExperienceBuffer buffer;
   buffer.BeginStep(50, /*keeps_all=*/false, ExperienceBuffer::kNoSerial, out);
@@ -189,7 +189,7 @@ TEST(ExperienceBufferTest, ARollbackKeepsTheRowsOfEvaluationsThatCount) {
   EXPECT_THAT(DroppedIn(out), ElementsAre(std::make_pair(1u, 4u)));
 }
 
-TEST(ExperienceBufferTest, StepsWhoseRowsTheWorkNeedsAreNotRetired) {
+TEST(ExperienceBufferTest, DoesNotRetireStepsWhoseRowsAreStillNeeded) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (int step = 0; step < 4; ++step) {
@@ -209,7 +209,7 @@ TEST(ExperienceBufferTest, StepsWhoseRowsTheWorkNeedsAreNotRetired) {
 
 // Each row costs a delete in the turn's commit, so a rollback over many steps must name each row
 // only once.
-TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
+TEST(ExperienceBufferTest, RollBackDropsEachRowOnce) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (int step = 0; step < 3; ++step) {
@@ -230,7 +230,7 @@ TEST(ExperienceBufferTest, AWayBackDropsEachRowOnce) {
 
 // A row without serials is, for example, that of a job that goes on from a checkpoint. A trajectory
 // row with serial 0 would look like none.
-TEST(ExperienceBufferTest, TheFirstRowOfARowWithoutSerialsIsOne) {
+TEST(ExperienceBufferTest, StartsSerialsAtOneIfTheJobRowHasNone) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   buffer.Restore(store::v1::JobRow());
@@ -246,7 +246,7 @@ std::vector<std::pair<int64_t, int64_t>> BatchesDroppedIn(EffectSink& out) {
   return dropped;
 }
 
-TEST(ExperienceBufferTest, ABatchGoesWithItsExperience) {
+TEST(ExperienceBufferTest, DropsABatchTogetherWithItsExperience) {
   for (const bool keeps_all : {false, true}) {
     EffectSink out = SinkAt(kEpoch);
     ExperienceBuffer buffer;
@@ -322,7 +322,7 @@ TEST(ExperienceBufferTest, AStepNeedsTheFilesOfItsColumns) {
   EXPECT_THAT(FilesDroppedIn(out), ElementsAre(1, 3, 5));
 }
 
-TEST(ExperienceBufferTest, AWayBackLetsTheFilesOfItsStepsGo) {
+TEST(ExperienceBufferTest, RollBackDropsTheFilesOfRedoneSteps) {
   for (const bool keeps_all : {false, true}) {
     EffectSink out = SinkAt(kEpoch);
     ExperienceBuffer buffer;
@@ -343,7 +343,7 @@ TEST(ExperienceBufferTest, AWayBackLetsTheFilesOfItsStepsGo) {
 
 // A controller that restarts knows from its rows what is needed, between any two steps: from the
 // job's row, which may be as old as the step, and from the rows of the step's responses.
-TEST(ExperienceBufferTest, ARestartLetsTheSameFilesGo) {
+TEST(ExperienceBufferTest, DropsTheSameFilesAfterARestart) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   for (uint32_t step = 1; step <= 9; ++step) {
@@ -382,7 +382,7 @@ TEST(ExperienceBufferTest, ABatchWhoseRowIsTooLargeIsNotPut) {
 }
 
 // With keep_experience `all` also of steps whose trajectory rows are gone already.
-TEST(ExperienceBufferTest, AWayBackDropsTheBatchesAboveIt) {
+TEST(ExperienceBufferTest, RollBackDropsLaterBatches) {
   for (const bool keeps_all : {false, true}) {
     EffectSink out = SinkAt(kEpoch);
     ExperienceBuffer buffer;
@@ -472,7 +472,7 @@ TEST(ExperienceBufferTest, ABatchLeavesOutWhatHasNoRewardAndGroupsThatLackTooMan
 }
 
 // The algorithm's new state counts once the update is done, because a batch may be lost before.
-TEST(ExperienceBufferTest, WhatABatchCarriesOnCountsWhenItIsConsumed) {
+TEST(ExperienceBufferTest, AppliesAlgorithmStateOnlyWhenABatchIsConsumed) {
   EffectSink out = SinkAt(kEpoch);
   ExperienceBuffer buffer;
   BatchBuilt built;

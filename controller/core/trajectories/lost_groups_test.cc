@@ -27,7 +27,7 @@ void AddGroup(uint64_t draw, uint64_t failed0, uint64_t failed1, uint64_t failed
   }
 }
 
-TEST(LostGroupsTest, FindsThoseWithTooFewRewards) {
+TEST(LostGroupsTest, FindsGroupsWithTooFewRewards) {
   std::map<uint64_t, TrajectoryInfo> all;
   EXPECT_THAT(LostGroups(all, 2), IsEmpty());
   AddGroup(0, 0, 0, 0, &all);
@@ -40,7 +40,7 @@ TEST(LostGroupsTest, FindsThoseWithTooFewRewards) {
   EXPECT_EQ(LastError(all), "error 7");
 }
 
-TEST(LostGroupsTest, SaysWhoseInputsAreMissing) {
+TEST(LostGroupsTest, DetectsMissingScoreInputs) {
   TrajectoryInfo whole, lacking;
   lacking.failed = 6;
   EXPECT_FALSE(LacksInputs({&whole, &whole}, 7));

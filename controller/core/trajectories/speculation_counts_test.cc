@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
-TEST(SpeculationCountsTest, AddsUpWhatReplicasTold) {
+TEST(SpeculationCountsTest, AddsUpTheCountsOfReplicas) {
   SpeculationCounts counts;
   EXPECT_THAT(counts.Take(), IsEmpty());
   counts.Note({{"spec/passes", 2},
@@ -36,14 +36,14 @@ TEST(SpeculationCountsTest, AddsUpWhatReplicasTold) {
   EXPECT_THAT(counts.Take(), IsEmpty()) << "each is told once";
 }
 
-TEST(SpeculationCountsTest, WhatDraftingTookInVainIsTold) {
+TEST(SpeculationCountsTest, ReportsDraftTimeEvenWithoutPasses) {
   SpeculationCounts counts;
   counts.Note({{"spec/draft_seconds", 0.25}, {"spec/passes", 0}});
   EXPECT_THAT(counts.Take(), UnorderedElementsAre(Pair("rollout/spec/draft_seconds", 0.25)));
   EXPECT_THAT(counts.Take(), IsEmpty());
 }
 
-TEST(SpeculationCountsTest, HistoryThatReplicasFetchedIsTold) {
+TEST(SpeculationCountsTest, ReportsTheHistoryTokensThatReplicasFetched) {
   SpeculationCounts counts;
   counts.Note({{"spec/history_tokens", 500}});
   counts.Note({{"spec/history_tokens", 20}});
@@ -51,7 +51,7 @@ TEST(SpeculationCountsTest, HistoryThatReplicasFetchedIsTold) {
   EXPECT_THAT(counts.Take(), IsEmpty());
 }
 
-TEST(SpeculationCountsTest, PassesThatHadNoRoomForDraftsAreTold) {
+TEST(SpeculationCountsTest, ReportsPassesWithoutMemoryForDrafts) {
   SpeculationCounts counts;
   counts.Note({{"spec/memory_short_passes", 30}});
   counts.Note({{"spec/memory_short_passes", 4}});
@@ -59,7 +59,7 @@ TEST(SpeculationCountsTest, PassesThatHadNoRoomForDraftsAreTold) {
   EXPECT_THAT(counts.Take(), IsEmpty());
 }
 
-TEST(SpeculationCountsTest, DraftsOfResponsesThatAreMadeAgainAreToldApart) {
+TEST(SpeculationCountsTest, ReportsDraftsOfRegeneratedResponsesSeparately) {
   SpeculationCounts counts;
   counts.NoteMadeAgain(10, 4);
   counts.NoteMadeAgain(5, 7);  // more than there were
@@ -69,7 +69,7 @@ TEST(SpeculationCountsTest, DraftsOfResponsesThatAreMadeAgainAreToldApart) {
   EXPECT_THAT(counts.Take(), IsEmpty());
 }
 
-TEST(SpeculationCountsTest, NonsenseCountsForNothing) {
+TEST(SpeculationCountsTest, IgnoresInvalidCounts) {
   SpeculationCounts counts;
   for (const double nonsense : {-1.0, std::nan(""), HUGE_VAL, 1e300}) {
     counts.Note({{"spec/passes", nonsense}, {"spec/draft_tokens", nonsense}});

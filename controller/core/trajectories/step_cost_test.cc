@@ -8,7 +8,7 @@
 namespace baton::controller {
 namespace {
 
-TEST(StepCostTest, FindsTheLine) {
+TEST(StepCostTest, FitsALineThroughTheStepTimes) {
   StepCost cost;
   for (int i = 0; i < 50; ++i) {
     const double rows = 1 + i % 16;
@@ -23,7 +23,7 @@ TEST(StepCostTest, FindsTheLine) {
   EXPECT_NEAR(cost.AtMeanRows(1, 0.064), 2 * cost.AtMeanRows(16, 0.062), 1e-6);
 }
 
-TEST(StepCostTest, WithoutASlopeAStepIsAStep) {
+TEST(StepCostTest, AssumesAConstantCostWithoutASlope) {
   StepCost cost;
   EXPECT_EQ(cost.Seconds(3), 0);
   EXPECT_EQ(cost.AtMeanRows(3, 0.5), 0.5);
@@ -46,7 +46,7 @@ TEST(StepCostTest, NoiseYieldsNoCostBelowZero) {
   EXPECT_GT(falling.Seconds(100), 0);
 }
 
-TEST(StepCostTest, NonsenseCountsForNothing) {
+TEST(StepCostTest, IgnoresInvalidMeasurements) {
   StepCost cost;
   cost.Note(4, 0.1);
   const double before = cost.Seconds(4);

@@ -150,7 +150,7 @@ TEST(TrajectorySchedulerTest, AFailedGenerationGoesToAnotherWorkerUntilItFailedT
   EXPECT_THAT(std::string(world.verdict.status.message()), HasSubstr("out of memory"));
 }
 
-TEST(TrajectorySchedulerTest, WhatNobodyIsToBlameForIsTriedForEver) {
+TEST(TrajectorySchedulerTest, CancellationsAndLostWorkersCountAsNoFailures) {
   OneStep world;
   StartTask task = world.Begin().at(0);
   for (uint32_t i = 0; i < 3 * world.options.max_attempts; ++i) {
@@ -326,7 +326,7 @@ TEST(TrajectorySchedulerTest, AResponseInTheQueueOfARolloutThatMovesIsNotStalled
       << "since then the rollouts are silent";
 }
 
-TEST(TrajectorySchedulerTest, ProgressWithoutANewTokenIsNone) {
+TEST(TrajectorySchedulerTest, IgnoresProgressWithoutNewTokens) {
   OneStep world;
   const std::vector<StartTask> tasks = world.Begin();
   world.scheduler.generations().Progressed({tasks[0].worker, tasks[0].ref, 2},
@@ -347,7 +347,7 @@ TEST(TrajectorySchedulerTest, ProgressWithoutANewTokenIsNone) {
 }
 
 // For an hour nothing could be written, so no result could come in.
-TEST(TrajectorySchedulerTest, TimeThatWasLostMovesNothing) {
+TEST(TrajectorySchedulerTest, LostTimeStallsNoTasks) {
   OneStep world;
   world.Begin();
   const absl::Duration lost = 30 * world.options.generate_stall;
@@ -380,7 +380,7 @@ TEST(TrajectorySchedulerTest, ALostPayloadIsGeneratedAnewAndItsScoresWithIt) {
 }
 
 // A node over the group compares responses, so it waits for the last one.
-TEST(TrajectorySchedulerTest, ANodeOverTheGroupWaitsForAllItsMates) {
+TEST(TrajectorySchedulerTest, AGroupNodeWaitsForAllResponsesOfItsGroup) {
   OneStep world("", R"(generate { purpose: "train" }
       score { node: "r" role: "reward" method: "rank" over: "group" out: "reward" }
       update { role: "actor" })");
@@ -396,7 +396,7 @@ TEST(TrajectorySchedulerTest, ANodeOverTheGroupWaitsForAllItsMates) {
 }
 
 // Scores that read other scores, three deep: each begins when its input is there.
-TEST(TrajectorySchedulerTest, ScoresFollowTheirInputsThreeDeep) {
+TEST(TrajectorySchedulerTest, RunsChainedScoresInTheOrderOfTheirInputs) {
   OneStep world("", R"(generate { purpose: "train" }
       score { node: "c" role: "reward" method: "c" inputs: "b" out: "reward" }
       score { node: "b" role: "reward" method: "b" inputs: "a" out: "b" }
@@ -412,7 +412,7 @@ TEST(TrajectorySchedulerTest, ScoresFollowTheirInputsThreeDeep) {
   EXPECT_EQ(world.scheduler.table().ready(), 1u);
 }
 
-TEST(TrajectorySchedulerTest, WhatAWorkerRunsAfterARestartStaysItsOwnUnlessItIsStale) {
+TEST(TrajectorySchedulerTest, AdoptsRunningTasksAfterARestartUnlessTheyAreStale) {
   OneStep world;
   world.Draw(2);
   TaskRef running;
@@ -478,7 +478,7 @@ TEST(TrajectorySchedulerTest, TasksOfADrawThatIsBegunAnewHaveOtherNames) {
   EXPECT_TRUE(IsWanted(world.scheduler, after[0].worker, after[0].ref));
 }
 
-TEST(TrajectorySchedulerTest, EndingTheWorkStopsWhatRunsAndForgetsTheRest) {
+TEST(TrajectorySchedulerTest, ClearStopsRunningTasksAndForgetsTheRest) {
   OneStep world;
   EXPECT_EQ(world.Begin().size(), 4u);
   world.scheduler.Clear("the job stops", world.Context());
@@ -488,7 +488,7 @@ TEST(TrajectorySchedulerTest, EndingTheWorkStopsWhatRunsAndForgetsTheRest) {
   EXPECT_TRUE(world.scheduler.table().all().empty());
 }
 
-TEST(RewardErrorsTest, TheFirstErrorIsToldAtOnceAndLaterOnesAtTimes) {
+TEST(RewardErrorsTest, ReportsTheFirstErrorAtOnceAndLimitsLaterOnes) {
   EffectSink out = SinkAt(kZero);
   RewardErrors errors(SubmittedJob("reward { max_error_rate: 0.29 }"), absl::Seconds(30));
   for (int i = 0; i < 29; ++i) EXPECT_TRUE(errors.Failed("train-1", "step 1", 100, out).ok()) << i;

@@ -64,7 +64,7 @@ TEST(CheckRowTest, AGroupMayHaveGivenUpSomeResponses) {
   EXPECT_TRUE(CheckRow(row).ok()) << CheckRow(row);
 }
 
-TEST(CheckRowTest, ARowThatACoreWroteIsGood) {
+TEST(CheckRowTest, AcceptsARowWrittenByAJobCore) {
   EXPECT_TRUE(CheckRow(RunningRow()).ok()) << CheckRow(RunningRow());
   EXPECT_TRUE(CheckRow(JobCore(RunningRow(), {}, 2, {}).Row()).ok());
 }
@@ -89,7 +89,7 @@ TEST(CheckRowTest, ARoleThatScoresOnSeveralRanksHasAGroupWithoutCommands) {
   EXPECT_THAT(CheckRow(row).message(), HasSubstr("groups: 1 groups"));
 }
 
-TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
+TEST(CheckRowTest, RefusesAnInvalidRowAndNamesTheField) {
   using Change = std::function<void(store::v1::JobRow&)>;
   const std::vector<std::pair<std::string, Change>> changes = {
       {"spent.first",
@@ -214,7 +214,7 @@ TEST(CheckRowTest, ARowThatNoCoreWroteIsRefusedByItsField) {
 
 // A trajectory generated for one prompt is not taken for another prompt's, for example when the
 // data files have changed or the row is damaged. Nor is one of another evaluation.
-TEST(RestoredTrajectoryTest, TheRowOfAnotherPromptOrEvaluationIsNotItsOwn) {
+TEST(RestoredTrajectoryTest, IgnoresARowOfAnotherPromptOrEvaluation) {
   struct Case {
     uint64_t prompt, birth;
   };

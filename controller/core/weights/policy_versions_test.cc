@@ -117,7 +117,7 @@ TEST(PolicyVersionsTest, ABusyRolloutLoadsWhenItIsIdle) {
 }
 
 // A rollout that dies while it loads must not be taken for one that holds the version.
-TEST(PolicyVersionsTest, WhatAnotherWorkerHeldIsForgotten) {
+TEST(PolicyVersionsTest, ForgetsTheVersionThatALostRolloutHeld) {
   TwoRollouts world;
   world.versions.Updated(world.out);
   world.versions.Published();
@@ -184,7 +184,7 @@ TEST(StalenessTest, CountsUpdatesOfBothLegsToTheCommonAncestor) {
   EXPECT_EQ(Staleness(rows, 0, 6), 2u);
 }
 
-TEST(StalenessTest, OfWhatIsNotKnownNothingIsSaid) {
+TEST(StalenessTest, IsUnknownForForgottenOrDamagedVersions) {
   const VersionRows rows = Tree({{7, 3, 3}, {8, 7, 4}, {9, 9, 1}});
   EXPECT_EQ(Staleness(rows, 7, 8), 1u);
   EXPECT_EQ(Staleness(rows, 8, 6), std::nullopt);
@@ -242,7 +242,7 @@ TEST(PolicyVersionsTest, OldVersionsAreForgottenAndDistancesStay) {
 }
 
 // A restarted controller does not know when the version was published that its rollouts load now.
-TEST(PolicyVersionsTest, AnUnknownBeginIsNoMeasurement) {
+TEST(PolicyVersionsTest, ReportsNoSyncTimeWithoutAKnownStart) {
   TwoRollouts world;
   world.versions.Updated(world.out);
   world.versions.replicas().Hold(world.SlotOf("a"), 1);

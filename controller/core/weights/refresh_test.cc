@@ -13,7 +13,7 @@ using testing::DoubleNear;
 using testing::Pair;
 using testing::UnorderedElementsAre;
 
-TEST(RefreshTest, LeftIsTheMeanOfLongerResponses) {
+TEST(RefreshTest, EstimatesTheRemainingLengthFromLongerResponses) {
   Refresh refresh(/*longest=*/100);
   for (const uint32_t length : {10u, 20u, 40u}) refresh.NoteLength(length);
   EXPECT_DOUBLE_EQ(refresh.Left(0), (10 + 20 + 40) / 3.0);
@@ -42,7 +42,7 @@ double SlowAccepted(double differ, int tokens) {
   return expected;
 }
 
-TEST(RefreshTest, AcceptedFollowsWhatWasJudged) {
+TEST(RefreshTest, EstimatesAcceptedTokensFromJudgedDrafts) {
   Refresh refresh(1000);
   // The guess: one token of 200.
   EXPECT_THAT(refresh.Accepted(50, 1), DoubleNear(SlowAccepted(1 / 200.0, 50), 1e-9));
@@ -57,7 +57,7 @@ TEST(RefreshTest, AcceptedFollowsWhatWasJudged) {
   EXPECT_THAT(refresh.Accepted(30, 1), DoubleNear(30, 0.01));
 }
 
-TEST(RefreshTest, DifferencesOfSeveralUpdatesCountForEach) {
+TEST(RefreshTest, SpreadsDifferencesOverSeveralUpdates) {
   Refresh one(1000), four(1000);
   for (int i = 0; i < 20'000; ++i) {
     one.NoteJudged(100, 9, 1);
@@ -67,7 +67,7 @@ TEST(RefreshTest, DifferencesOfSeveralUpdatesCountForEach) {
   EXPECT_NEAR(one.Accepted(30, 1), four.Accepted(30, 4), 1);
 }
 
-TEST(RefreshTest, PaysWhereTheTailIsLong) {
+TEST(RefreshTest, PaysForALongTailOfResponses) {
   Refresh refresh(1000);
   for (int i = 0; i < 30; ++i) refresh.NoteLength(20);
   refresh.NoteLength(500);
@@ -79,7 +79,7 @@ TEST(RefreshTest, PaysWhereTheTailIsLong) {
   EXPECT_FALSE(refresh.Pays({{50, 50, 50, 50}, 4, 1}));
 }
 
-TEST(RefreshTest, DoesNotPayWherePlacesCostNothing) {
+TEST(RefreshTest, DoesNotPayIfIdlePlacesCostNothing) {
   Refresh refresh(1000);
   for (int i = 0; i < 30; ++i) refresh.NoteLength(20);
   refresh.NoteLength(500);
@@ -89,7 +89,7 @@ TEST(RefreshTest, DoesNotPayWherePlacesCostNothing) {
   EXPECT_FALSE(refresh.Pays({{50}, 8, 1, /*fixed_rows=*/0}));
 }
 
-TEST(RefreshTest, DoesNotPayWhereLittleIsAccepted) {
+TEST(RefreshTest, DoesNotPayIfFewTokensAreAccepted) {
   Refresh refresh(1000);
   for (int i = 0; i < 100; ++i) refresh.NoteLength(120);
   // Two of eight are at 100 tokens: eight places wait until they have 20 more.

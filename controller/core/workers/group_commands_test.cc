@@ -71,7 +71,7 @@ TEST(GroupCommandsTest, ACommandIsDoneOnceAllRanksHaveAnsweredAndIsAcknowledgedT
   EXPECT_EQ(world.Command(TaskKind::kPublish)[0].args.sequence, 2u);
 }
 
-TEST(GroupCommandsTest, AnAnswerMeansWhatItsStatusSays) {
+TEST(GroupCommandsTest, InterpretsAnAnswerByItsStatus) {
   TwoRanks world;
   world.Command(TaskKind::kPublish);
   EXPECT_EQ(world.Reply(0, absl::ResourceExhaustedError("disk")), Answer::kNoRoom);
@@ -116,7 +116,7 @@ TEST(GroupCommandsTest, TheRankThatOwesAnAnswerIsOverdueAndNoOther) {
       world.commands.FindOverdue(limit, world.groups, world.roster, world.out).has_value());
 }
 
-TEST(GroupCommandsTest, ItsRowBringsACommandBackWithoutWhoHasIt) {
+TEST(GroupCommandsTest, RestoresACommandFromItsRowAsUnsent) {
   TwoRanks world;
   world.Command(TaskKind::kUpdate);
   store::v1::JobRow row;
@@ -165,7 +165,7 @@ TEST(GroupCommandsTest, NoTwoCommandsOfAGroupHaveOneName) {
   EXPECT_EQ(names.size(), 6u);
 }
 
-TEST(GroupCommandsTest, AnswersOfABrokenGroupMeanNothing) {
+TEST(GroupCommandsTest, IgnoresAnswersOfABrokenGroup) {
   TwoRanks world;
   world.Command(TaskKind::kUpdate);
   ASSERT_EQ(world.Reply(0), Answer::kWaits);

@@ -70,7 +70,7 @@ TEST(SharedPoolsTest, ARoleGoesOnUntilItHasNoWorkThenTheNextBegins) {
 
 // Work of the role comes all the time. After its quantum it begins no more while another role has
 // work; that role begins when the running tasks have ended.
-TEST(SharedPoolsTest, ARoleThatHasHadItsQuantumYields) {
+TEST(SharedPoolsTest, ARoleYieldsItsPoolAfterItsQuantum) {
   OnePool world(absl::Seconds(10));
   TaskScheduler& reward = world.queues.Of("reward");
   TaskScheduler& reference = world.queues.Of("reference");
@@ -116,7 +116,7 @@ TEST(SharedPoolsTest, ACommandGoesOutWhenWhatRunsHasEndedAndNothingNewBegins) {
 }
 
 // A restored update waits for its batch, which waits for scores on the same pool.
-TEST(SharedPoolsTest, AnUpdateWithoutItsBatchHoldsNobodyUp) {
+TEST(SharedPoolsTest, AnUpdateWithoutItsBatchDoesNotBlockThePool) {
   OnePool world;
   world.commands.Issue(TaskKind::kUpdate, *world.groups.Find("critic"), world.out);
   world.queues.Of("reward").Enqueue(1, 0);
@@ -124,7 +124,7 @@ TEST(SharedPoolsTest, AnUpdateWithoutItsBatchHoldsNobodyUp) {
   EXPECT_TRUE(world.pools.HasTurn("reward", world.View()));
 }
 
-TEST(SharedPoolsTest, NothingBeginsWhileAWorkerIsExpectedBack) {
+TEST(SharedPoolsTest, StartsNoWorkWhileAWorkerMayReconnect) {
   OnePool world;
   world.roster.Find("shared", "reward")->present = false;
   world.roster.Find("shared", "reference")->present = true;

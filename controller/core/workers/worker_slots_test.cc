@@ -261,7 +261,7 @@ TEST(WorkerSlotsTest, ARestoredJobThatStopsReleasesItsWorkers) {
   EXPECT_EQ(restored(v1::Job::STATE_PAUSING), SlotState::kReady) << "it saves a checkpoint first";
 }
 
-TEST(WorkerSlotsTest, WhatKeepsAWorkerFromItsWorkIsShownUntilItIsOver) {
+TEST(WorkerSlotsTest, ExplainsAWorkersTroubleUntilItIsOver) {
   SlotsOfPpo world;
   world.Place("w", "reward");
   EXPECT_FALSE(world.slots.NoteTrouble({"w", "actor", "no such role"}, kPlaced));

@@ -19,7 +19,7 @@ constexpr uint64_t kLargeBytes = 10;
 uint64_t Small() { return 1; }
 uint64_t Large() { return kLargeBytes; }
 
-TEST(DataReadersTest, WhatHasNotBegunWhenTheGateClosesIsSkipped) {
+TEST(DataReadersTest, SkipsQueuedWorkWhenTheGateCloses) {
   Gate gate;
   DataReaders readers(&gate, 1, kLargeBytes);
   absl::Notification begun, closed;
@@ -94,7 +94,7 @@ TEST(DataReadersTest, ProjectsTakeTurnsAtTheThreadForLargeLists) {
 
 // Work that was held back by its project's bound is run by the thread that ran the project's
 // earlier work.
-TEST(DataReadersTest, NothingIsForgottenThatABoundHeldBack) {
+TEST(DataReadersTest, RunsAllWorkThatAProjectsBoundHeldBack) {
   Gate gate;
   DataReaders readers(&gate, 2, kLargeBytes);
   std::atomic<int> done{0};

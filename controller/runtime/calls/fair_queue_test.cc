@@ -39,7 +39,7 @@ TEST(FairQueueTest, AProjectLeavesRoomForOthers) {
   EXPECT_EQ(queue.Take(), std::nullopt);
 }
 
-TEST(FairQueueTest, SomeAreRemoved) {
+TEST(FairQueueTest, RemovesMatchingItemsOfAllProjects) {
   FairQueue<std::string> queue(1);
   for (const char* item : {"a1", "x", "a2"}) queue.Push("a", item);
   queue.Push("b", "x");

@@ -148,7 +148,7 @@ class CollectedLines : public LogSink {
   absl::Notification ended_;
 };
 
-TEST_F(BoundWorkerTest, ALineReachesOnlyAJobOfItsProject) {
+TEST_F(BoundWorkerTest, DeliversALogLineOnlyToAJobOfItsProject) {
   Worker own = Attach("own", "a"), other = Attach("other", "b");
   other.session->OnMessage(LogLine("from outside"));
   own.session->OnMessage(LogLine("from inside"));

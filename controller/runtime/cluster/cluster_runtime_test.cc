@@ -80,7 +80,7 @@ class ClusterRuntimeTest : public testing::Test {
 
 // A job leaves the queue at the moment at which a lease would end. The heartbeat was answered just
 // before.
-TEST_F(ClusterRuntimeTest, AHeartbeatThatWasAnsweredCounts) {
+TEST_F(ClusterRuntimeTest, AnAnsweredHeartbeatRenewsTheLease) {
   const Attached worker = Attach("w");
   ASSERT_EQ(worker.stream->sent.size(), 1u);
   const absl::Time end = clock_.now + ClusterOptions().lease;
@@ -105,7 +105,7 @@ TEST_F(ClusterRuntimeTest, ALateHeartbeatEndsItsStream) {
 }
 
 // The end of a broken stream is reported late: it takes nothing from the worker's next stream.
-TEST_F(ClusterRuntimeTest, WhatAnOldStreamSaysLateChangesNothing) {
+TEST_F(ClusterRuntimeTest, IgnoresLateMessagesOfAReplacedStream) {
   const Attached before = Attach("w");
   const Attached after = Attach("w");
   EXPECT_EQ(before.stream->closed, "SESSION_REPLACED");
@@ -186,7 +186,7 @@ TEST_F(ClusterRuntimeTest, ADrainOutlivesTheController) {
   EXPECT_EQ(ErrorReason(drained.status()), "WORKER_NOT_FOUND");
 }
 
-TEST_F(ClusterRuntimeTest, WhatCannotBeCutEndsTheStream) {
+TEST_F(ClusterRuntimeTest, ClosesTheStreamOnAnOversizedTaskToken) {
   const Attached worker = Attach("w");
   v1::WorkerMessage message;
   message.mutable_result()->set_task_token(std::string(1025, 't'));
@@ -195,7 +195,7 @@ TEST_F(ClusterRuntimeTest, WhatCannotBeCutEndsTheStream) {
 }
 
 // A worker that goes on sending without waiting for its Welcome fills no memory.
-TEST_F(ClusterRuntimeTest, WhatComesBeforeWelcomeIsBounded) {
+TEST_F(ClusterRuntimeTest, BoundsMessagesBeforeTheWelcome) {
   const auto stream = std::make_shared<PlainStream>();
   const auto session = cluster_->Attach(stream);
   v1::WorkerMessage hello;

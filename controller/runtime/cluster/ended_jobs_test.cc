@@ -104,7 +104,7 @@ TEST_F(EndedJobsTest, AStartKeepsOnlyUnfinishedJobsInMemory) {
   EXPECT_EQ(ErrorReason(ended_->Describe(NameOf(6)).status()), "JOB_NOT_FOUND");
 }
 
-TEST_F(EndedJobsTest, RowsSayWhatTheObjectSays) {
+TEST_F(EndedJobsTest, DescribesAJobFromRowsAsFromMemory) {
   PutJob(1);
   Restore();
   const auto by_rows = ended_->Describe(NameOf(1));
@@ -129,7 +129,7 @@ TEST_F(EndedJobsTest, OneObjectServesAllCalls) {
   EXPECT_EQ(ErrorReason(found_[2].status()), "JOB_NOT_FOUND");
 }
 
-TEST_F(EndedJobsTest, AJobInUseStaysWhatItIs) {
+TEST_F(EndedJobsTest, KeepsAJobInMemoryWhileItIsInUse) {
   PutJob(1);
   PutJob(2, /*ended=*/false);
   Restore();
@@ -163,7 +163,7 @@ TEST_F(EndedJobsTest, AJobLeavesMemoryOnlyWhenItsEndIsCommitted) {
   EXPECT_EQ(ended_->Describe(NameOf(1))->state(), v1::Job::STATE_CANCELLED);
 }
 
-TEST_F(EndedJobsTest, FewAreInMemoryAtOnce) {
+TEST_F(EndedJobsTest, BoundsTheEndedJobsInMemory) {
   constexpr auto kMost = static_cast<int64_t>(EndedJobs::kMostLoaded);
   for (int64_t order = 1; order <= kMost + 5; ++order) PutJob(order);
   Restore();
@@ -190,7 +190,7 @@ TEST_F(EndedJobsTest, CallsThatWaitAreBounded) {
   EXPECT_EQ(found_.size(), EndedJobs::kMostWaiting + 1);
 }
 
-TEST_F(EndedJobsTest, AnOrderThatDoesNotAgreeIsWrittenAnew) {
+TEST_F(EndedJobsTest, RewritesTheListOrderIfItIsInconsistent) {
   for (int64_t order = 1; order <= 3; ++order) PutJob(order);
   const auto agrees = [&] {
     OrderCheck check;
@@ -348,7 +348,7 @@ TEST_F(EndedJobsOfControllerTest, EveryCallIsServedFromRows) {
   AwaitAway("add");
 }
 
-TEST_F(EndedJobsOfControllerTest, WhoDoesNotExistIsNotFound) {
+TEST_F(EndedJobsOfControllerTest, ReportsAMissingJobAsNotFound) {
   EXPECT_EQ(ErrorReason(Get("add").status()), "JOB_NOT_FOUND");
   const auto events = std::make_shared<TextSink>();
   v1::WatchJobRequest watch;
@@ -357,7 +357,7 @@ TEST_F(EndedJobsOfControllerTest, WhoDoesNotExistIsNotFound) {
   EXPECT_EQ(ErrorReason(events->Await()), "JOB_NOT_FOUND");
 }
 
-TEST_F(EndedJobsOfControllerTest, IsResumedAndDeleted) {
+TEST_F(EndedJobsOfControllerTest, ResumesAndDeletesAnEndedJob) {
   PutEnded("add", "made");
   GiveCheckpoint(*store_, FullJobName("add"));
   Start();
@@ -386,7 +386,7 @@ TEST_F(EndedJobsOfControllerTest, IsResumedAndDeleted) {
 }
 
 // Pages list the jobs in memory and those that are rows, in one order.
-TEST_F(EndedJobsOfControllerTest, AreListedAmongTheOthers) {
+TEST_F(EndedJobsOfControllerTest, ListsEndedJobsAmongTheOthers) {
   PutEnded("a");
   ASSERT_TRUE(Create(Spec(), "b").ok());
   PutEnded("c");
@@ -429,7 +429,7 @@ TEST_F(EndedJobsOfControllerTest, AStoreWithoutAnOrderIsListed) {
   EXPECT_THAT(List(), ElementsAre("c", "b", "a"));
 }
 
-TEST_F(EndedJobsOfControllerTest, TheyCountTowardsTheProjectsLimit) {
+TEST_F(EndedJobsOfControllerTest, CountsEndedJobsTowardsTheProjectsLimit) {
   v1::Project project;
   project.set_project("default");
   project.set_max_ended_jobs(2);

@@ -75,7 +75,7 @@ class BackupTest : public ::testing::Test {
   std::unique_ptr<store::SqliteStore> store_;
 };
 
-TEST_F(BackupTest, HoldsWhatRowsNameWhateverBecomesOfItMeanwhile) {
+TEST_F(BackupTest, HoldsAllFilesThatRowsNameEvenIfTheyAreDeleted) {
   WriteUnder("jobs/p/j/checkpoints/step-3/files.json", "{}");
   WriteUnder("jobs/p/j/checkpoints/step-3/actor/model", "weights");
   WriteUnder("jobs/p/j/checkpoints/step-4.1.tmp/actor/model", "half");
@@ -151,7 +151,7 @@ TEST_F(BackupTest, AJobThatIsDeletedMeanwhileLeavesNothing) {
             (std::set<std::string>{"baton.db", "jobs/p/lost/checkpoints/step-3/job.json"}));
 }
 
-TEST_F(BackupTest, BeginsAnewWhenACheckpointWentMeanwhile) {
+TEST_F(BackupTest, RestartsIfACheckpointVanishesMeanwhile) {
   PutJobAt(3);  // committed, and its folder already given way to the next one
   MovingStore moving(store_.get(), [&](int copy) {
     if (copy < 3) return;
@@ -227,7 +227,7 @@ TEST(MoveRootTest, PathsBelowTheOldRootLeadBelowTheNewOne) {
   EXPECT_FALSE(MovePaths("/old", "/new/place", &row));
 }
 
-TEST(MoveRootTest, RowsFollowTheirFolder) {
+TEST(MoveRootTest, RewritesThePathsInRowsForTheNewRoot) {
   store::MemoryStore store;
   ASSERT_TRUE(MoveRoot(store, "/old").ok());
   store::v1::JobRow row;

@@ -88,7 +88,7 @@ TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
   EXPECT_EQ(taken.data_files(0).unanswered_keys(), "`prompt`, `solution`");
 }
 
-TEST_F(ControllerCheckTest, WhatTheProgramFindsRefusesTheJob) {
+TEST_F(ControllerCheckTest, RefusesAJobWithTheCheckersViolations) {
   CheckerSays(Violating());
   const auto refused = Create(Spec(), "job");
   ASSERT_FALSE(refused.ok());
@@ -109,7 +109,7 @@ TEST_F(ControllerCheckTest, TheProgramIsAskedWithTheEffectiveSpecAndWholePaths) 
   EXPECT_EQ(Asked().data().max_prompt_length(), 1024);
 }
 
-TEST_F(ControllerCheckTest, OtherMistakesAreToldBesideIt) {
+TEST_F(ControllerCheckTest, ReportsOtherMistakesBesideTheCheckers) {
   CheckerSays(Violating());
   v1::JobSpec spec = Spec();
   spec.mutable_rollout()->set_n(0);
@@ -167,7 +167,7 @@ TEST_F(ControllerCheckTest, ACheckThatIsNotDoneInTimeRefusesTheJob) {
   }
 }
 
-TEST_F(ControllerCheckTest, LinesThatTheCheckHadNoTimeForAreCounted) {
+TEST_F(ControllerCheckTest, ReportsHowManyLinesTheCheckHadNoTimeFor) {
   v1::ValidateJobResponse answer;
   answer.add_data_files()->set_list("train_files");
   answer.mutable_data_files(0)->set_unchecked_lines(3);
@@ -201,7 +201,7 @@ TEST_F(ControllerCheckTest, ACallerThatLeftGetsItsJobByItsRequestIdAlone) {
   }
 }
 
-TEST_F(ControllerCheckTest, WhatAControllerLeftWhenItWasKilledIsRemoved) {
+TEST_F(ControllerCheckTest, RemovesCheckFoldersOfAKilledController) {
   fs::create_directories(folder_.path(".checking-Ab12/train_files-0"));
   Start();
   EXPECT_FALSE(fs::exists(folder_.path(".checking-Ab12")));
@@ -308,7 +308,7 @@ TEST(ContentsCheckTest, BytesToTakeOverAreThoseOfFilteredLists) {
   fs::remove_all(folder);
 }
 
-TEST_F(ControllerCheckTest, WhatTheProgramFilteredIsWhatTheJobReads) {
+TEST_F(ControllerCheckTest, GivesTheJobTheDataThatTheCheckerFiltered) {
   v1::ValidateJobResponse answer;
   answer.add_data_files()->set_list("train_files");
   answer.mutable_data_files(0)->set_overlong_prompts(1);

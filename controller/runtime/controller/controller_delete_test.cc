@@ -98,7 +98,7 @@ TEST_F(ControllerDeleteTest, TheFolderGoesAtTheNextStart) {
   EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-2/job.json"));
 }
 
-TEST_F(ControllerDeleteTest, NothingIsLeftWithoutAPowerCut) {
+TEST_F(ControllerDeleteTest, DeletingAJobLeavesNoFiles) {
   PutJob("add");
   ASSERT_TRUE(Delete("add").ok());
   EXPECT_TRUE(fs::is_empty(folder_.path("jobs/default")));
@@ -133,7 +133,7 @@ TEST_F(ControllerDeleteTest, AFolderThatWasPutThereSinceStays) {
   EXPECT_TRUE(fs::exists(FolderOf("add") / "checkpoints/step-8/job.json"));
 }
 
-TEST_F(ControllerDeleteTest, ADeletionThatWasNotCommittedIsNone) {
+TEST_F(ControllerDeleteTest, KeepsAJobWhoseDeletionWasNotCommitted) {
   PutJob("add");
   ASSERT_TRUE(MarkDeleted(FolderOf("add"), Get("add")->uid()).ok());
   Start();
@@ -144,7 +144,7 @@ TEST_F(ControllerDeleteTest, ADeletionThatWasNotCommittedIsNone) {
 }
 
 // A controller died before it had removed the files of deleted jobs.
-TEST_F(ControllerDeleteTest, WhatIsLeftInTheTrashGoesAfterAStart) {
+TEST_F(ControllerDeleteTest, EmptiesTheTrashAfterAStart) {
   controller_.reset();
   WriteText(folder_.path("trash/1-add/checkpoints/step-2/actor/model"), "weights");
   Start();
@@ -192,7 +192,7 @@ TEST_F(ControllerDeleteTest, AStoredJobIsDeleted) {
 
 // The power failed between the two renames of a job's folder, or while files on another file system
 // than the data root were removed where they were.
-TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
+TEST_F(ControllerDeleteTest, RemovesRemnantsOfDeletedJobsAtTheNextStart) {
   PutJob("add");
   WriteText(folder_.path("jobs/default/.deleted-gone/checkpoints/step-2/actor/model"), "weights");
   WriteText(folder_.path("jobs/default/.deleted-add/checkpoints/step-1/actor/model"), "weights");
@@ -204,7 +204,7 @@ TEST_F(ControllerDeleteTest, WhatIsLeftOfARemovalGoesAtTheNextStart) {
 
 // The controller dies while it deletes an old checkpoint of a job that saves no other one. The
 // parts of a checkpoint that workers are writing stay.
-TEST_F(ControllerDeleteTest, WhatIsLeftOfADeletedCheckpointGoesAtTheNextStart) {
+TEST_F(ControllerDeleteTest, RemovesRemnantsOfDeletedCheckpointsAtTheNextStart) {
   PutJob("add");
   WriteText(FolderOf("add") / "checkpoints/.deleted-step-1.deleted.tmp/actor/model", "weights");
   WriteText(FolderOf("add") / "checkpoints/step-4.3.tmp/actor/model", "weights");

@@ -74,7 +74,7 @@ TEST_F(ControllerModelsTest, ModelsOfOtherJobsAreThoseThatWereChecked) {
   EXPECT_FALSE(fs::exists(FolderOf("next") / "model-2"));
 }
 
-TEST_F(ControllerModelsTest, ACheckSpeaksOfTheModelsFolderAndNotOfItsCopy) {
+TEST_F(ControllerModelsTest, ValidationReportsTheModelsFolderAndNotItsCopy) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   Save("add", {4});
   Record("add", {4});

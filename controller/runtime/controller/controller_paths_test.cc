@@ -111,7 +111,7 @@ class ControllerPathsTest : public ::testing::Test {
 };
 
 // The guard's folder is made of the project's name.
-TEST_F(ControllerPathsTest, AProjectThatIsNoIdOpensNothing) {
+TEST_F(ControllerPathsTest, RefusesProjectNamesThatArePaths) {
   const std::string secret = folder_.path("data/jobs/b/secret/train.jsonl");
   EXPECT_THAT(Validate(Spec(secret), "a"),
               AllOf(HasSubstr("is not open to project a"), Not(HasSubstr("`answer`"))));
@@ -125,7 +125,7 @@ TEST_F(ControllerPathsTest, AProjectThatIsNoIdOpensNothing) {
   }
 }
 
-TEST_F(ControllerPathsTest, LinksInAModelsFolderLeadNowhere) {
+TEST_F(ControllerPathsTest, RefusesLinksThatLeadOutOfAModelsFolder) {
   fs::create_symlink(folder_.path("outside/config.json"), folder_.path("shared/model/config.json"));
   v1::JobSpec spec = Spec();
   spec.mutable_model()->clear_init();
@@ -161,7 +161,7 @@ TEST_F(ControllerPathsTest, ACommandWorksInAFolderThatIsOpen) {
   }
 }
 
-TEST_F(ControllerPathsTest, LinksInACheckpointLeadNowhere) {
+TEST_F(ControllerPathsTest, RefusesLinksThatLeadOutOfACheckpoint) {
   const fs::path from = Checkpoint(Spec("files/4567/rows.jsonl"));
   fs::create_directories(from / "data/4567");
   fs::create_symlink(folder_.path("outside/rows.jsonl"), from / "data/4567/rows.jsonl");

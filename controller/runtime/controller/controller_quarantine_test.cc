@@ -226,7 +226,7 @@ class ControllerQuarantineTest : public ::testing::Test {
   std::unique_ptr<Controller> controller_;
 };
 
-TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInItsRestoration) {
+TEST_F(ControllerQuarantineTest, QuarantinesAJobAfterTwoDeathsDuringItsRestoration) {
   const v1::Job before = Get("bad");
   const std::string row = Row(kJobTable, kBad);
   DieRestoring();
@@ -246,7 +246,7 @@ TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInItsRestoration) {
   EXPECT_EQ(Get("bad").error().message(), "");
 }
 
-TEST_F(ControllerQuarantineTest, NotAfterOneDeathInEachOfItsSteps) {
+TEST_F(ControllerQuarantineTest, DoesNotQuarantineAJobAfterOneDeathInEachStep) {
   for (int64_t step = 1; step <= 3; ++step) {
     DieRestoring();
     Start();
@@ -260,7 +260,7 @@ TEST_F(ControllerQuarantineTest, NotAfterOneDeathInEachOfItsSteps) {
 }
 
 // The job's restoration succeeded both times; a later turn of it killed the controller.
-TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInLaterTurnsOfIt) {
+TEST_F(ControllerQuarantineTest, QuarantinesAJobAfterTwoDeathsInItsLaterTurns) {
   DieInATurn();
   Start();
   EXPECT_EQ(Get("bad").state(), v1::Job::STATE_QUEUED);
@@ -271,7 +271,7 @@ TEST_F(ControllerQuarantineTest, AfterTheControllerDiedTwiceInLaterTurnsOfIt) {
 }
 
 // The turn of one job throws: the process lives, and only that job stops.
-TEST_F(ControllerQuarantineTest, AJobWhoseTurnThrows) {
+TEST_F(ControllerQuarantineTest, QuarantinesAJobWhoseTurnThrows) {
   const std::string row = Row(kJobTable, kBad);
   controller_.reset();
   PoisonedStore* store = nullptr;
@@ -299,7 +299,7 @@ TEST_F(ControllerQuarantineTest, AJobWhoseTurnThrows) {
   EXPECT_EQ(Get("good").state(), v1::Job::STATE_PAUSED);
 }
 
-TEST_F(ControllerQuarantineTest, AJobWhoseRowsAreDamaged) {
+TEST_F(ControllerQuarantineTest, QuarantinesAJobWhoseRowsAreDamaged) {
   const std::string row = Row(kJobTable, kBad), spec = Row(kSpecTable, kBad);
   store::v1::JobRow without_slots;
   ASSERT_TRUE(without_slots.ParseFromString(row));
@@ -326,7 +326,7 @@ TEST_F(ControllerQuarantineTest, AJobWhoseRowsAreDamaged) {
   }
 }
 
-TEST_F(ControllerQuarantineTest, ByHandAndBack) {
+TEST_F(ControllerQuarantineTest, QuarantinesAndReleasesAJobByOption) {
   fs::create_directories(folder_.path("jobs/default/bad/checkpoints/step-1"));
   ControllerOptions aside;
   aside.quarantine = {"bad"};
@@ -366,7 +366,7 @@ TEST_F(ControllerQuarantineTest, ABadSpecIsNotTakenOverByOtherJobs) {
 }
 
 // The job has a checkpoint, but the stand-in for it could not go on from there.
-TEST_F(ControllerQuarantineTest, NobodyIsToldToResumeIt) {
+TEST_F(ControllerQuarantineTest, RefusesToResumeAQuarantinedJob) {
   v1::Checkpoint checkpoint;
   checkpoint.set_step(1);
   checkpoint.set_path(folder_.path("jobs/default/bad/checkpoints/step-1"));
@@ -388,7 +388,7 @@ TEST_F(ControllerQuarantineTest, NobodyIsToldToResumeIt) {
   EXPECT_THAT(told->summary(), ::testing::Not(HasSubstr("`baton resume bad`")));
 }
 
-TEST_F(ControllerQuarantineTest, ItIsWatchedCancelledAndDeletedLikeOneThatFailed) {
+TEST_F(ControllerQuarantineTest, AQuarantinedJobCanBeWatchedCancelledAndDeleted) {
   ControllerOptions aside;
   aside.quarantine = {"bad"};
   Start(std::move(aside));
@@ -448,7 +448,7 @@ TEST_F(ControllerQuarantineTest, ASpecWhoseProductIsTooLargeIsRefused) {
   EXPECT_THAT(std::string(create().message()), HasSubstr("bytes together, at most 10"));
 }
 
-TEST(RestoreMarksTest, OutliveTheProcess) {
+TEST(RestoreMarksTest, KeepsOpenMarksAfterTheProcessDies) {
   const std::string path = ::testing::TempDir() + "restore_marks";
   fs::remove(path);
   const pid_t child = ::fork();

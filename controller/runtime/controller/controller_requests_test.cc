@@ -38,7 +38,7 @@ struct HeldCaller {
   }
 };
 
-TEST_F(RequestsTest, ARequestIdIsOfOneCheckpoint) {
+TEST_F(RequestsTest, RefusesARequestIdReusedForACheckpoint) {
   v1::CreateJobRequest request;
   request.set_job_id("add");
   request.set_request_id("request-1");
@@ -87,7 +87,7 @@ TEST_F(RequestsTest, SteeringWithARequestIdHappensOnce) {
 }
 
 // The calls are answered once the store takes writes again, both with the first call's answer.
-TEST_F(RequestsTest, SteeringCallsThatMeetHappenOnce) {
+TEST_F(RequestsTest, ConcurrentSteeringCallsWithOneRequestIdHappenOnce) {
   ASSERT_TRUE(Create(Spec(), "add").ok());
   store_->FailWith(absl::ResourceExhaustedError("disk full"));
   v1::PauseJobRequest request;
@@ -111,7 +111,7 @@ TEST_F(RequestsTest, SteeringCallsThatMeetHappenOnce) {
   EXPECT_EQ(answers[0]->revision(), answers[1]->revision());
 }
 
-TEST_F(RequestsTest, ADeletionThatIsRepeatedMeetsNoLaterJob) {
+TEST_F(RequestsTest, ARepeatedDeletionDoesNotAffectALaterJob) {
   const auto erase = [&](const std::string& id) {
     v1::DeleteJobRequest request;
     request.set_name("add");
@@ -362,7 +362,7 @@ TEST_F(RequestsTest, OnlyTheSameCallWaitsForTheOneUnderWay) {
   EXPECT_EQ(answers[0]->uid(), answers[1]->uid());
 }
 
-TEST_F(RequestsTest, AnIdIsOfOneMethodFromTheFirstCallOn) {
+TEST_F(RequestsTest, RefusesARequestIdReusedByAnotherMethod) {
   ASSERT_TRUE(Create(Spec(), "add").ok());
   store_->FailWith(absl::ResourceExhaustedError("disk full"));
   v1::PauseJobRequest pause;
@@ -377,7 +377,7 @@ TEST_F(RequestsTest, AnIdIsOfOneMethodFromTheFirstCallOn) {
 }
 
 // Uncommitted changes are not shown: neither by a refusal nor by an explanation.
-TEST_F(RequestsTest, OnlyWhatIsCommittedIsSaid) {
+TEST_F(RequestsTest, RefusalsAndExplanationsShowOnlyCommittedState) {
   ASSERT_TRUE(Create(Spec(), "add").ok());
   store_->FailWith(absl::ResourceExhaustedError("disk full"));
   v1::CancelJobRequest cancel;

@@ -94,7 +94,7 @@ TEST_F(ControllerResumeTest, AJobGoesOnWithoutTheAnswersThatItNeverHad) {
   EXPECT_TRUE(same.ok()) << same.status();
 }
 
-TEST_F(ControllerResumeTest, ARequestIdIsOfOneSetOfChanges) {
+TEST_F(ControllerResumeTest, RefusesARequestIdReusedWithOtherChanges) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   Save("add", {4});
   Record("add", {4});
@@ -251,7 +251,7 @@ TEST_F(ControllerResumeTest, NewerCheckpointsAreSetAsideAndNotWrittenOver) {
   EXPECT_EQ(TreeOf(StepOf("add", 8).string() + ".before-" + job->uid()), before);
 }
 
-TEST_F(ControllerResumeTest, AnotherJobCopies) {
+TEST_F(ControllerResumeTest, AJobContinuedUnderAnotherNameCopiesTheCheckpoint) {
   ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4, 6});
   const auto before = TreeOf(FolderOf("add"));
@@ -266,7 +266,7 @@ TEST_F(ControllerResumeTest, AnotherJobCopies) {
   EXPECT_EQ(TreeOf(FolderOf("add")), before);
 }
 
-TEST_F(ControllerResumeTest, ANameWhoseFolderIsThereIsNotFree) {
+TEST_F(ControllerResumeTest, RefusesAJobNameWhoseFolderExists) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   ASSERT_TRUE(Submit(Spec(), "").ok());  // rl-2
   Save("add", {4});
@@ -298,7 +298,7 @@ TEST_F(ControllerResumeTest, ARefusalLeavesNothingBehind) {
 }
 
 // The controller dies when the folder has its name but the row is not committed.
-TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
+TEST_F(ControllerResumeTest, RemovesRemnantsOfAnUnfinishedCallAtTheNextStart) {
   ASSERT_TRUE(Submit(Spec(folder_.path("base")), "add").ok());
   Save("add", {4});
   const auto before = TreeOf(folder_.path("data/jobs"));
@@ -335,7 +335,7 @@ TEST_F(ControllerResumeTest, WhatAnUnfinishedCallLeftIsRemovedAtTheNextStart) {
 }
 
 // A copy from another file system takes long, but other calls do not wait for it.
-TEST_F(ControllerResumeTest, ACopyFromAnotherFileSystemHoldsUpNobody) {
+TEST_F(ControllerResumeTest, CopyingFromAnotherFileSystemDelaysNoOtherCalls) {
   const fs::path elsewhere = absl::StrCat("/dev/shm/baton-resume-", ::getpid());
   struct stat here = {}, there = {};
   if (::stat(folder_.path().c_str(), &here) != 0 || ::stat("/dev/shm", &there) != 0 ||
@@ -391,7 +391,7 @@ TEST(JobFoldersTest, AFolderWithMoreThanWasStagedIsKept) {
   fs::remove_all(jobs);
 }
 
-TEST(JobFoldersTest, NothingIsRenamedOverWhatIsThere) {
+TEST(JobFoldersTest, NeverOverwritesAnExistingFolder) {
   const fs::path folder = ::testing::TempDir() + "job_folders_keep/default/add";
   fs::remove_all(folder.parent_path());
   WriteText(folder / "checkpoints/step-1/job.json", "{}");

@@ -30,7 +30,7 @@ class SavedJobTest : public ControllerResumeTest {
 };
 
 // Two uploads of the same content share a folder, which then looks like a checkpoint.
-TEST_F(SavedJobTest, AnUploadedOneIsNotTrusted) {
+TEST_F(SavedJobTest, DoesNotTrustAnUploadedCheckpoint) {
   const fs::path folder = folder_.path("data/files/default/0123");
   for (const char* workers : {"2000000000", "-1"}) {
     const std::string job = absl::StrCat(
@@ -115,7 +115,7 @@ TEST_F(SavedJobTest, OnlyWhatItsFilesJsonNamesIsCopied) {
 }
 
 // A file that others may write is copied, and must match files.json, or the job is refused.
-TEST_F(SavedJobTest, WhatIsCopiedIsHashed) {
+TEST_F(SavedJobTest, VerifiesTheHashesOfCopiedFiles) {
   ASSERT_TRUE(Submit(Spec(), "add").ok());
   Save("add", {4});
   const fs::path weights = StepOf("add", 4) / "actor/model.safetensors";

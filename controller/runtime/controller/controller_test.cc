@@ -181,7 +181,7 @@ TEST_F(ControllerTest, IsReadyWhileTheStoreTakesWrites) {
   EXPECT_TRUE(controller_->Ready().ok());
 }
 
-TEST_F(ControllerTest, NothingIsAnsweredBeforeItIsStored) {
+TEST_F(ControllerTest, AnswersOnlyAfterTheCommit) {
   store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
   v1::CreateJobRequest request;
   *request.mutable_spec() = Spec();
@@ -226,7 +226,7 @@ TEST_F(ControllerTest, AJobThatIsNotStoredIsSeenByNobody) {
   EXPECT_TRUE(Get("add").ok());
 }
 
-TEST_F(ControllerTest, RequestsThatMeetMakeOneJob) {
+TEST_F(ControllerTest, ConcurrentRequestsWithOneIdCreateOneJob) {
   store_->FailWith(absl::ResourceExhaustedError("the disk is full"));
   v1::CreateJobRequest request;
   *request.mutable_spec() = Spec();
@@ -252,7 +252,7 @@ TEST_F(ControllerTest, RequestsThatMeetMakeOneJob) {
   EXPECT_EQ(jobs[0]->uid(), jobs[1]->uid());
 }
 
-TEST_F(ControllerTest, ARequestIdIsOfOneSpec) {
+TEST_F(ControllerTest, RefusesARequestIdReusedWithAnotherSpec) {
   ASSERT_TRUE(Create(Spec(), "add", "request-1").ok());
   v1::JobSpec other = Spec();
   other.mutable_rollout()->set_n(4);

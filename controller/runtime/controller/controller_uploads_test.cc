@@ -97,7 +97,7 @@ class ControllerUploadsTest : public ::testing::Test {
   std::unique_ptr<Controller> controller_;
 };
 
-TEST_F(ControllerUploadsTest, WhatNoJobNamesGoes) {
+TEST_F(ControllerUploadsTest, RemovesOldUploadsThatNoJobNames) {
   const std::string used = Put("1+1"), unused = Put("1+2"), young = Put("1+3");
   ASSERT_TRUE(Submit(Request(used, "add")).ok());
   Age(used);
@@ -113,7 +113,7 @@ TEST_F(ControllerUploadsTest, WhatNoJobNamesGoes) {
   EXPECT_EQ(controller_->uploads()->UsedBytes("default"), 0);
 }
 
-TEST_F(ControllerUploadsTest, TheyAreLookedForAgainAndAgain) {
+TEST_F(ControllerUploadsTest, LooksForUnnamedUploadsPeriodically) {
   ControllerOptions options;
   options.look_for_unnamed_uploads = absl::Milliseconds(1);
   Start(std::move(options));
@@ -124,7 +124,7 @@ TEST_F(ControllerUploadsTest, TheyAreLookedForAgainAndAgain) {
   }
 }
 
-TEST_F(ControllerUploadsTest, ASpecThatWasLookedAtKeepsItsUploadForAnotherDay) {
+TEST_F(ControllerUploadsTest, ValidatingASpecKeepsItsUpload) {
   const std::string looked_at = Put("1+1"), unused = Put("1+2");
   Age(looked_at);
   Age(unused);
@@ -135,7 +135,7 @@ TEST_F(ControllerUploadsTest, ASpecThatWasLookedAtKeepsItsUploadForAnotherDay) {
 }
 
 // Without its row, a job is known by its folder.
-TEST_F(ControllerUploadsTest, WhatCheckpointsNameStays) {
+TEST_F(ControllerUploadsTest, KeepsUploadsThatCheckpointsName) {
   const std::string saved = Put("1+1"), unused = Put("1+2");
   const auto job = Submit(Request(saved, "add"));
   ASSERT_TRUE(job.ok()) << job.status();
@@ -159,7 +159,7 @@ TEST_F(ControllerUploadsTest, WhatCheckpointsNameStays) {
   }
 }
 
-TEST_F(ControllerUploadsTest, AJobThatCannotBeReadMayNameAnything) {
+TEST_F(ControllerUploadsTest, KeepsAllUploadsOfAProjectWithAnUnreadableJob) {
   const std::string used = Put("1+1");
   const auto job = Submit(Request(used, "add"));
   ASSERT_TRUE(job.ok()) << job.status();
@@ -227,7 +227,7 @@ TEST_F(ControllerUploadsTest, LargeSubmissionsDoNotHoldUpOthers) {
 }
 
 // A call that waits for a slow file is refused if another call takes the name meanwhile.
-TEST_F(ControllerUploadsTest, OfTwoCallsWithOneNameOneIsRefused) {
+TEST_F(ControllerUploadsTest, RefusesOneOfTwoConcurrentCallsWithOneName) {
   ControllerOptions options;
   options.large_data_bytes = 1000;
   Start(std::move(options));

@@ -51,7 +51,7 @@ TEST(FileCopyTest, HolesStayHolesAndCountInTheHash) {
   EXPECT_EQ(*HashOfFile(folder.path("copy")), *hash);
 }
 
-TEST(FileCopyTest, WhatIsNoFileOrNotWantedLeavesNothing) {
+TEST(FileCopyTest, LeavesNothingAfterAFailedOrCancelledCopy) {
   const TestFolder folder;
   folder.Write("a", "1");
   EXPECT_EQ(CopyAndHash(folder.path("none"), folder.path("copy")).status().code(),
@@ -65,7 +65,7 @@ TEST(FileCopyTest, WhatIsNoFileOrNotWantedLeavesNothing) {
 }
 
 // A user who may write the first file could write the second one, too.
-TEST(FileCopyTest, WhatOthersMayWriteIsNotLinked) {
+TEST(FileCopyTest, CopiesFilesThatOthersMayWriteInsteadOfLinking) {
   const TestFolder folder;
   folder.Write("own", "1");
   folder.Write("open", "2");

@@ -64,7 +64,7 @@ TEST(FolderBytesTest, AFileWithSeveralNamesCountsOnce) {
               static_cast<double>(OnDisk(folder.path("p/one/file"))), 2.0);
 }
 
-TEST(FolderBytesTest, WhatIsHeldCountsUntilItIsLetGo) {
+TEST(FolderBytesTest, CountsHeldBytesUntilTheyAreReleased) {
   const TestFolder folder;
   FolderBytes bytes(folder.path());
   bytes.Start();

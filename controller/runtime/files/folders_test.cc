@@ -45,7 +45,7 @@ TEST_F(FoldersTest, AFolderIsNotCopiedIntoItself) {
   }
 }
 
-TEST_F(FoldersTest, WhatIsThereStays) {
+TEST_F(FoldersTest, LinkFolderOverwritesNoExistingFiles) {
   folder_.Write("to/mine", "3");
   EXPECT_EQ(LinkFolder(root_ / "from", root_ / "to").code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(folder_.Read("to/mine"), "3");

@@ -37,7 +37,7 @@ TEST(JsonFileTest, ValuesAreCountedOutsideOfStrings) {
   EXPECT_EQ(CountJsonValues("\"never closed [[[,,,\\"), 0u);
 }
 
-TEST(JsonFileTest, WhatIsTooLargeIsRefusedBeforeItIsRead) {
+TEST(JsonFileTest, RefusesOversizedJsonBeforeReadingIt) {
   const TestFolder folder;
   store::v1::JobRow row;
   EXPECT_EQ(ReadJsonFile(folder.path("none.json"), &row).code(), absl::StatusCode::kNotFound);

@@ -38,7 +38,7 @@ TEST_F(ModelConfigTest, ReadsWhatIsThere) {
   EXPECT_EQ(ReadModelConfig(Model(R"({"num_attention_heads": 8})")).num_key_value_heads, 8);
 }
 
-TEST_F(ModelConfigTest, WhatIsBrokenIsLeftToTheWorker) {
+TEST_F(ModelConfigTest, LeavesABrokenConfigToTheWorker) {
   for (const char* json :
        {"", "{", "[]", R"({"num_attention_heads": "8", "architectures": [3]})"}) {
     const ModelConfig config = ReadModelConfig(Model(json));
@@ -48,7 +48,7 @@ TEST_F(ModelConfigTest, WhatIsBrokenIsLeftToTheWorker) {
   EXPECT_EQ(ReadModelConfig(folder_ + "/nowhere").num_attention_heads, 0);
 }
 
-TEST_F(ModelConfigTest, WhatIsNoFileOrTooLargeIsNotRead) {
+TEST_F(ModelConfigTest, RefusesAConfigThatIsNoFileOrTooLarge) {
   Model(R"({"num_attention_heads": 8})");
   EXPECT_EQ(ModelConfigProblem(folder_), "");
   fs::resize_file(folder_ + "/config.json", (1 << 20) + 1);
@@ -85,7 +85,7 @@ TEST_F(ModelConfigTest, TensorParallelismHasToDivideTheHeads) {
               HasSubstr("4 does not divide the model's 8 attention heads and 2 key-value heads"));
 }
 
-TEST_F(ModelConfigTest, SoDoesThatOfARoleWithItsOwnModel) {
+TEST_F(ModelConfigTest, TensorParallelismMustDivideTheHeadsOfARolesOwnModel) {
   v1::JobSpec spec;
   spec.mutable_model()->mutable_init()->set_num_attention_heads(6);
   spec.mutable_model()->mutable_init()->set_num_key_value_heads(6);
@@ -127,7 +127,7 @@ TEST_F(ModelConfigTest, AWholePromptAndResponseFitTheModelsPositions) {
               HasSubstr("= 101 exceeds the 100 positions of the model"));
 }
 
-TEST_F(ModelConfigTest, SoTheyFitThePositionsOfARolesOwnModel) {
+TEST_F(ModelConfigTest, PromptAndResponseMustFitThePositionsOfARolesOwnModel) {
   v1::JobSpec spec;
   spec.mutable_model()->mutable_init();
   spec.mutable_cost_model()->mutable_model()->set_path(
@@ -138,7 +138,7 @@ TEST_F(ModelConfigTest, SoTheyFitThePositionsOfARolesOwnModel) {
   EXPECT_EQ(CheckModelConfigs(spec)[0].field(), "spec.cost_model.model.path");
 }
 
-TEST_F(ModelConfigTest, WhatNotEveryWorkerLoadsIsAFeature) {
+TEST_F(ModelConfigTest, NamesModelFeaturesThatNotEveryWorkerHas) {
   for (const char* type : {"llama", "qwen2", "of-somebody-else", ""}) {
     EXPECT_THAT(ModelFeaturesOf(Model(absl::StrCat(R"({"model_type": ")", type, "\"}"))),
                 IsEmpty());

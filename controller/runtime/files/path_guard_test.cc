@@ -27,14 +27,14 @@ class PathGuardTest : public ::testing::Test {
   const std::string root_ = ::testing::TempDir() + "path_guard";
 };
 
-TEST_F(PathGuardTest, UploadsOnesOwnJobsAndWhatIsOpened) {
+TEST_F(PathGuardTest, OpensUploadsOwnJobsAndPermittedFolders) {
   EXPECT_TRUE(Opens("/data/files/a/0/train.jsonl"));
   EXPECT_TRUE(Opens("/data/jobs/a/one/checkpoints/step-1"));
   EXPECT_TRUE(Opens("/models/x"));
   EXPECT_TRUE(Opens("/models"));
 }
 
-TEST_F(PathGuardTest, NothingElse) {
+TEST_F(PathGuardTest, RefusesAllOtherPaths) {
   for (const char* path :
        {"/data/files/b/0/train.jsonl", "/data/files/0/train.jsonl", "/data/files/a/../b/0/x",
         "/data/files", "/data/files/.upload-1-1", "/data/jobs/ab/x", "/data/baton.db", "/data",

@@ -67,7 +67,7 @@ TEST_F(TrashTest, AFolderIsMovedWhole) {
   EXPECT_EQ(InTrash("-add/checkpoints/step-1/actor/model"), 2);
 }
 
-TEST_F(TrashTest, NothingToMoveIsNoError) {
+TEST_F(TrashTest, MovingAMissingFolderIsNoError) {
   Move("jobs/p/add");
   root_.Write("trash/x", "");
   Move("jobs/p/add");
@@ -83,7 +83,7 @@ TEST_F(TrashTest, ALinkIsMovedAndNotWhatItLeadsTo) {
 }
 
 // Also removes what a crashed controller left.
-TEST_F(TrashTest, IsEmptiedWhateverItHolds) {
+TEST_F(TrashTest, EmptiesDeepWideAndReadOnlyFolders) {
   std::string deep = "trash/left-by-a-crash";
   for (int i = 0; i < 300; ++i) absl::StrAppend(&deep, "/d");
   root_.Write(deep + "/file", "text");

@@ -72,7 +72,7 @@ TEST_F(UploadsTest, EachProjectHasItsOwnByContent) {
   EXPECT_EQ(fs::status(root_.path(path)).permissions() & fs::perms(0222), fs::perms::none);
 }
 
-TEST_F(UploadsTest, WhatWasDamagedIsPutRightByTheNextUpload) {
+TEST_F(UploadsTest, RepairsADamagedUploadWhenItIsSentAgain) {
   const std::string path = *Put("a", "x", "abc");
   fs::remove(root_.path(path));
   Write(path, "abd");
@@ -92,7 +92,7 @@ TEST_F(UploadsTest, ALinkInItsPlaceIsReplacedAndNotFollowed) {
   EXPECT_EQ(Read("secret"), "s");
 }
 
-TEST_F(UploadsTest, WhatIsGivenUpLeavesNothing) {
+TEST_F(UploadsTest, AnAbandonedUploadLeavesNothing) {
   limit_ = 100'000;
   {
     const auto incoming = uploads_->Receive("a", "x");
@@ -104,7 +104,7 @@ TEST_F(UploadsTest, WhatIsGivenUpLeavesNothing) {
   EXPECT_TRUE(Put("a", "y", std::string(90'000, 'y')).ok());
 }
 
-TEST_F(UploadsTest, WhatAnEarlierProcessReceivedInPartIsRemoved) {
+TEST_F(UploadsTest, RemovesPartialUploadsOfAnEarlierProcess) {
   Write("files/.upload-1-1", "half");
   Start();
   EXPECT_THAT(Files(), IsEmpty());
@@ -132,7 +132,7 @@ TEST_F(UploadsTest, TheQuotaCountsWhatLiesOnTheDisk) {
 }
 
 // `baton submit` uploads the same files each time.
-TEST_F(UploadsTest, WhatIsThereMayComeAgainThoughTheQuotaIsUsedUp) {
+TEST_F(UploadsTest, AcceptsAKnownUploadEvenIfTheQuotaIsUsedUp) {
   limit_ = 200'000;
   const std::string bytes(200'000, 'x');
   const std::string path = *Put("a", "x", bytes);
@@ -182,7 +182,7 @@ TEST_F(UploadsTest, FilesThatArriveTogetherDoNotPassTheQuotaTogether) {
   EXPECT_TRUE(Put("a", "rest", std::string(static_cast<size_t>(2'000'000 - there), 'r')).ok());
 }
 
-TEST_F(UploadsTest, WhatIsHeldIsNobodyElsesUntilItIsGivenBack) {
+TEST_F(UploadsTest, ReservesHeldQuotaUntilItIsReleased) {
   limit_ = 1'000'000;
   auto first = uploads_->Hold("a", 600'000);
   EXPECT_EQ(first->bytes(), 600'000u);
@@ -255,7 +255,7 @@ class RemovalTest : public UploadsTest {
   NamedUploads named_;
 };
 
-TEST_F(RemovalTest, OldOnesThatNobodyNamesGo) {
+TEST_F(RemovalTest, RemovesOldUnnamedUploads) {
   const std::string named = *Put("a", "named", "1"), folder = *Put("a", "in-folder", "2"),
                     touched = *Put("a", "touched", "3"), again = *Put("a", "again", "4"),
                     young = *Put("a", "young", "5"), old = *Put("a", "old", "6"),
@@ -279,7 +279,7 @@ TEST_F(RemovalTest, OldOnesThatNobodyNamesGo) {
   EXPECT_EQ(*Put("a", "again", "4"), again);  // and may come again
 }
 
-TEST_F(RemovalTest, OnlyUploadsGo) {
+TEST_F(RemovalTest, RemovesNothingButUploads) {
   const std::string sha(64, '1'), upload = "files/b/" + sha + "/x";
   const std::vector<std::string> not_uploads = {"files/by-hand/x",
                                                 "files/x",
@@ -303,7 +303,7 @@ TEST_F(RemovalTest, OnlyUploadsGo) {
   EXPECT_TRUE(fs::is_symlink(root_.path("files/a/" + sha + "/link")));
 }
 
-TEST_F(RemovalTest, CountsAnewWhatOthersRemoved) {
+TEST_F(RemovalTest, RecountsAfterOthersRemovedFiles) {
   const std::string gone = *Put("a", "gone", "1");
   ASSERT_TRUE(Put("a", "stays", "2").ok());
   fs::remove(root_.path(gone));
@@ -311,7 +311,7 @@ TEST_F(RemovalTest, CountsAnewWhatOthersRemoved) {
   EXPECT_EQ(uploads_->UsedBytes("a"), 65'536);
 }
 
-TEST_F(RemovalTest, WhatIsKeptWhileOthersAreLookedForCounts) {
+TEST_F(RemovalTest, CountsUploadsThatArriveDuringTheRemoval) {
   ASSERT_TRUE(Put("a", "first", "1").ok());
   int asked = 0;
   uploads_->RemoveUnnamed(named_, absl::InfinitePast(), [&] {
@@ -325,7 +325,7 @@ TEST_F(RemovalTest, WhatIsKeptWhileOthersAreLookedForCounts) {
 }
 
 // A folder that cannot be listed is not an empty one.
-TEST_F(RemovalTest, NothingIsKnownWhereAFolderCannotBeRead) {
+TEST_F(RemovalTest, FailsIfAFolderCannotBeRead) {
   store::MemoryStore store;
   fs::create_directories(root_.path("jobs/p/j/checkpoints"));
   EXPECT_TRUE(FindNamedUploads(store, root_.path(), [] { return false; }).ok());
@@ -335,7 +335,7 @@ TEST_F(RemovalTest, NothingIsKnownWhereAFolderCannotBeRead) {
             absl::StatusCode::kUnavailable);
 }
 
-TEST(NamedUploadsTest, AreWhatAnyTextOfASpecNames) {
+TEST(NamedUploadsTest, FindsUploadsInEveryTextOfASpec) {
   v1::JobSpec spec;
   spec.mutable_data()->add_train_files("files/a/1/x");
   spec.mutable_data()->add_val_files("/data/files/a/2/x");

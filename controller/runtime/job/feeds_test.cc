@@ -80,7 +80,7 @@ TEST(FeedTest, AHistoryMayComeInParts) {
   EXPECT_EQ(feed.size(), 1u);
 }
 
-TEST(FeedTest, NothingComesTwiceAndNothingOld) {
+TEST(FeedTest, DeliversNoEventTwiceAndNoOldEvent) {
   NoteFeed feed;
   Watcher watcher;
   auto handle = watcher.Handle(/*after=*/2);
@@ -112,7 +112,7 @@ TEST(FeedTest, EndsWithTheStream) {
   EXPECT_EQ(feed.size(), 0u);
 }
 
-TEST(FeedTest, CutsOffWhoIsTooSlow) {
+TEST(FeedTest, DisconnectsASlowListener) {
   NoteFeed feed;
   Watcher slow, good;
   slow.capacity = 1;
@@ -128,7 +128,7 @@ TEST(FeedTest, CutsOffWhoIsTooSlow) {
   EXPECT_EQ(feed.size(), 1u);
 }
 
-TEST(FeedTest, CutsOffWhoIsTooSlowForTheHistory) {
+TEST(FeedTest, DisconnectsAListenerTooSlowForTheHistory) {
   NoteFeed feed;
   Watcher slow;
   slow.capacity = 1;
@@ -139,7 +139,7 @@ TEST(FeedTest, CutsOffWhoIsTooSlowForTheHistory) {
   EXPECT_THAT(slow.ends, ElementsAre(absl::StatusCode::kResourceExhausted));
 }
 
-TEST(FeedTest, ForgetsWhoHasGone) {
+TEST(FeedTest, ForgetsListenersThatHaveGone) {
   NoteFeed feed;
   Watcher gone, failed;
   auto a = gone.Handle(), b = failed.Handle();
@@ -189,7 +189,7 @@ TEST(StepLogTest, OtherEventsBetweenThemDoNotLetMoreStepsThrough) {
   EXPECT_EQ(named, 1000 - 7);  // each other step is named
 }
 
-TEST(StepLogTest, SlowStepsAreAllThere) {
+TEST(StepLogTest, LogsEveryStepIfStepsAreSlow) {
   StepLog log;
   for (int64_t step = 1; step <= 3; ++step) {
     const std::string line = std::to_string(step);

@@ -207,7 +207,7 @@ TEST_F(JobHistoryTest, TheCapabilityIsOfOneJob) {
   EXPECT_EQ(log_.reads(), 0u);
 }
 
-TEST_F(JobHistoryTest, AsManyPromptsAsAreAllowed) {
+TEST_F(JobHistoryTest, BoundsThePromptsOfARequest) {
   const auto history = Make();
   EXPECT_EQ(ErrorReason(Ask(*history, Request(*history, {})).status()), "HISTORY_PROMPTS");
   EXPECT_TRUE(Ask(*history, Request(*history, std::vector<uint64_t>(256))).ok());
@@ -215,7 +215,7 @@ TEST_F(JobHistoryTest, AsManyPromptsAsAreAllowed) {
             "HISTORY_PROMPTS");
 }
 
-TEST_F(JobHistoryTest, CallsThatAreServedAtOnceAreFew) {
+TEST_F(JobHistoryTest, BoundsConcurrentCalls) {
   known_.Note(log_.Say(1, 0));
   const auto history = Make();
   std::vector<Part> served;
@@ -261,7 +261,7 @@ TEST_F(JobHistoryTest, AnAnswerHasAboutAsManyBytesAsWereAskedFor) {
   EXPECT_GT(log_.pieces(), 3u) << "the log is free in between";
 }
 
-TEST_F(JobHistoryTest, WhatTheLogCannotGiveIsLeftOut) {
+TEST_F(JobHistoryTest, SkipsResponsesThatTheLogCannotRead) {
   for (uint64_t serial = 1; serial <= 100; ++serial) known_.Note(log_.Say(serial, serial % 2));
   for (uint64_t serial = 1; serial <= 100; ++serial) {
     if (serial % 2 == 1 || serial > 60) log_.Damage(serial);

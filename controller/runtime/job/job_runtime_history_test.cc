@@ -131,7 +131,7 @@ TEST_F(JobRuntimeHistoryTest, ARolloutAsksAcrossARestartOfTheController) {
   EXPECT_EQ(HistoryOf(again, capability).reason, "CAPABILITY");
 }
 
-TEST_F(JobRuntimeHistoryTest, OnlyARolloutThatGuessesMayAsk) {
+TEST_F(JobRuntimeHistoryTest, GivesNoCapabilityToARolloutWithoutSpeculation) {
   row_.mutable_job()->mutable_effective_spec()->mutable_rollout()->mutable_speculation()->set_mode(
       "off");
   const auto job = controller_.Start(row_);

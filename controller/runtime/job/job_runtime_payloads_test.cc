@@ -307,7 +307,7 @@ TEST(JobRuntimePayloadsTest, ABatchIsTheSameBytesIfMemoryHasRoomForNoPayload) {
 
 // The controller has no file descriptor left for a while: unreadable payloads are not lost, and no
 // response is generated again.
-TEST(JobRuntimePayloadsTest, WhatCannotBeReadForTheMomentIsReadAgain) {
+TEST(JobRuntimePayloadsTest, RetriesPayloadsThatCannotBeReadForNow) {
   std::map<std::string, std::string> batches;
   size_t records = 0;
   for (const bool fails : {false, true}) {

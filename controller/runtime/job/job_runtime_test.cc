@@ -206,7 +206,7 @@ TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {
 }
 
 // A turn that no caller waits for may throw too.
-TEST(JobRuntimeTest, AJobIsSetAsideWhenATurnThrowsThatNobodyAskedFor) {
+TEST(JobRuntimeTest, QuarantinesAJobIfATurnThrowsWithoutACaller) {
   struct PoisonedStore : public store::MemoryStore {
     using MemoryStore::Commit;
     void Commit(std::vector<store::Write> writes, store::Durability durability,

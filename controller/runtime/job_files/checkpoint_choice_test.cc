@@ -18,7 +18,7 @@ std::vector<v1::Checkpoint> ThreeOfThem() {
   return out;
 }
 
-TEST(CheckpointChoiceTest, ANameHasAJobAndWhichOfItsCheckpoints) {
+TEST(CheckpointChoiceTest, ParsesCheckpointNames) {
   EXPECT_TRUE(NamesCheckpoint("job:add"));
   EXPECT_FALSE(NamesCheckpoint("/models/job:add"));
   EXPECT_EQ(ParseCheckpointName("job:add").job, "add");
@@ -28,13 +28,13 @@ TEST(CheckpointChoiceTest, ANameHasAJobAndWhichOfItsCheckpoints) {
   EXPECT_EQ(ParseCheckpointName("job:add@120").which, "120");
 }
 
-TEST(CheckpointChoiceTest, TheNewestTheBestOrThatOfAStep) {
+TEST(CheckpointChoiceTest, ChoosesTheNewestTheBestOrOneByStep) {
   EXPECT_EQ(ChooseCheckpoint("add", "", ThreeOfThem())->step(), 80);
   EXPECT_EQ(ChooseCheckpoint("add", "best", ThreeOfThem())->step(), 60);
   EXPECT_EQ(ChooseCheckpoint("add", "40", ThreeOfThem())->step(), 40);
 }
 
-TEST(CheckpointChoiceTest, WhatIsNotThereIsToldWithWhatIs) {
+TEST(CheckpointChoiceTest, ListsTheKeptCheckpointsIfOneIsMissing) {
   const absl::Status gone = ChooseCheckpoint("add", "50", ThreeOfThem()).status();
   EXPECT_EQ(ErrorReason(gone), "CHECKPOINT_NOT_FOUND");
   EXPECT_THAT(std::string(gone.message()),

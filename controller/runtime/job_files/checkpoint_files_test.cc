@@ -43,7 +43,7 @@ store::v1::JobRow SomeRow(uint64_t version) {
   return row;
 }
 
-TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
+TEST_F(CheckpointFilesTest, CommitsACheckpointAtomically) {
   const CheckpointFiles files(folder_.path("job"), folder_.path());
   auto temporary = files.Prepare(4, kIncarnation, "actor");
   ASSERT_TRUE(temporary.ok()) << temporary.status();
@@ -74,7 +74,7 @@ TEST_F(CheckpointFilesTest, IsThereAtOnceAndWhole) {
   EXPECT_EQ(row.DebugString(), SomeRow(7).DebugString());
 }
 
-TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
+TEST_F(CheckpointFilesTest, PrepareRemovesFilesOfAnEarlierTry) {
   const CheckpointFiles files(folder_.path(), folder_.path());
   Write(*files.Prepare(2, kIncarnation, "actor") + "/actor/half", "written");
   auto again = files.Prepare(2, kIncarnation, "actor");
@@ -83,7 +83,7 @@ TEST_F(CheckpointFilesTest, WhatAnEarlierTryLeftIsGone) {
 }
 
 // A role that tries again finds the folder without its own files, and the others' as they were.
-TEST_F(CheckpointFilesTest, EachRoleLosesItsOwnPartAlone) {
+TEST_F(CheckpointFilesTest, PrepareRemovesOnlyTheRolesOwnFiles) {
   const CheckpointFiles files(folder_.path(), folder_.path());
   const std::map<std::string, std::vector<std::string>> parts = {
       {"actor", {"actor/weights", "optimizer.safetensors", "trainer.json"}},
@@ -104,14 +104,14 @@ TEST_F(CheckpointFilesTest, EachRoleLosesItsOwnPartAlone) {
   }
 }
 
-TEST_F(CheckpointFilesTest, AnUnfinishedOneOfAnotherStepIsGone) {
+TEST_F(CheckpointFilesTest, PrepareRemovesUnfinishedCheckpointsOfOtherSteps) {
   const CheckpointFiles files(folder_.path(), folder_.path());
   const std::string left = *files.Prepare(2, kIncarnation, "actor");
   ASSERT_TRUE(files.Prepare(3, kIncarnation, "actor").ok());
   EXPECT_FALSE(fs::exists(left));
 }
 
-TEST_F(CheckpointFilesTest, IsNotCompleteWithoutWhatTheRanksWrote) {
+TEST_F(CheckpointFilesTest, RefusesACheckpointWithMissingOrWrongFiles) {
   const CheckpointFiles files(folder_.path(), folder_.path());
   v1::FileHash hash;
   hash.set_path("actor/weights");
@@ -138,7 +138,7 @@ TEST_F(CheckpointFilesTest, AStepThatWasRolledBackIsReplaced) {
   EXPECT_EQ(Read(files.PathOf(2) + "/actor/weights"), "new");
 }
 
-TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
+TEST_F(CheckpointFilesTest, DeletesOnlyTheFolderOfItsCheckpoint) {
   const CheckpointFiles files(folder_.path(), folder_.path());
   ASSERT_TRUE(files.Prepare(1, kIncarnation, "actor").ok());
   auto first = files.Commit(1, kIncarnation, SomeRow(1), {});
@@ -150,7 +150,7 @@ TEST_F(CheckpointFilesTest, DeletesItsFolderAndNoOther) {
   EXPECT_TRUE(fs::exists(files.PathOf(2)));
 }
 
-TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
+TEST_F(CheckpointFilesTest, ErrorsNameThePath) {
   Write(folder_.path("job"), "a file where the job's folder should be");
   const CheckpointFiles files(folder_.path("job"), folder_.path());
   auto prepared = files.Prepare(1, kIncarnation, "actor");
@@ -162,7 +162,7 @@ TEST_F(CheckpointFilesTest, SaysWhereItFailed) {
 
 // Neither the file names that a worker reports nor those in users' specs may lead out of the
 // folder.
-TEST_F(CheckpointFilesTest, NamesNothingOutsideOfIt) {
+TEST_F(CheckpointFilesTest, RefusesFilesOutsideTheCheckpoint) {
   Write(folder_.path("secret"), "12345");
   const CheckpointFiles files(folder_.path("job"), folder_.path());
   for (const std::string& path :

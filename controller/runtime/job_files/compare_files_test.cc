@@ -58,7 +58,7 @@ TEST_F(CompareFilesTest, SaysWhatItCompared) {
             absl::StatusCode::kCancelled);
 }
 
-TEST_F(CompareFilesTest, OtherBytesAreNamed) {
+TEST_F(CompareFilesTest, NamesTheFirstByteThatDiffers) {
   std::string bytes = Large();
   bytes[(size_t{1} << 20) + 3] = 'x';
   Save("actor/weights", bytes, &other_);

@@ -130,7 +130,7 @@ TEST_F(DataCacheTest, ThreadsThatWantTheSameReadItOnce) {
   EXPECT_EQ(reads_, 0);
 }
 
-TEST_F(DataCacheTest, SetsOutliveTheCacheAndForgottenOnesLeaveIt) {
+TEST_F(DataCacheTest, KeepsDataSetsInUseAndDropsForgottenOnes) {
   auto cache = std::make_unique<DataCache>(1 << 20);
   const std::string path = WriteFile("a", 3);
   const auto held = *Get(*cache, path);

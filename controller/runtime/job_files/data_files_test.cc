@@ -173,7 +173,7 @@ class EndOfRunning : public EventSink {
   v1::JobEvent state_ ABSL_GUARDED_BY(mu_);
 };
 
-TEST_F(DataFilesTest, AJobWhoseFilesGrewFailsAtTheRestartAndNobodyElse) {
+TEST_F(DataFilesTest, OnlyTheJobWhoseFilesGrewFailsAtTheRestart) {
   const std::string train = WriteLines("train", 5);
   const uint64_t before = fs::file_size(train);
   ASSERT_TRUE(Open({}).ok());

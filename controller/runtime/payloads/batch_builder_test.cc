@@ -79,7 +79,7 @@ BuildBatch TwoResponses() {
   return ask;
 }
 
-TEST(BatchBuilderTest, BothCriticsGetWhatTheyLearnFrom) {
+TEST(BatchBuilderTest, GivesBothCriticsTheirReturns) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "gae" options {
     fields { key: "use_cost" value { bool_value: true } }
     fields { key: "lambda_lr" value { number_value: 0 } }
@@ -177,7 +177,7 @@ TEST(BatchBuilderTest, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
 
 // Nothing is known about a response without a reward: the others of its group are compared only
 // with each other.
-TEST(BatchBuilderTest, AGroupThatMissesAResponseIsComparedWithinItself) {
+TEST(BatchBuilderTest, ComparesAnIncompleteGroupAmongItsRemainingResponses) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
   BuildBatch ask;
   for (const auto& [draw, sample, reward] :
@@ -231,7 +231,7 @@ void AddPretraining(const v1::DataSpec& data, const DataSet& texts, int64_t step
 }
 
 // Each slice has as many as are asked for, and all slices together are the whole.
-TEST(AddPretraining, ComesInSlices) {
+TEST(AddPretraining, AddsTextsInSlices) {
   v1::DataSpec data = TwoAStep();
   data.set_pretrain_batch_size(1000);
   BatchEntries whole, sliced;
@@ -271,7 +271,7 @@ TEST(AddPretraining, TakesEveryTextOnceAnEpochAfterWhatIsThere) {
   EXPECT_EQ(seen, (std::map<std::string, int>{{"one", 2}, {"two", 2}, {"three", 2}}));
 }
 
-TEST(AddPretraining, AConversationStaysOne) {
+TEST(AddPretraining, KeepsAConversationTogether) {
   DataSet texts;
   for (const char* role : {"system", "user"}) {
     v1::ChatMessage& message = texts.examples.emplace_back().messages.emplace_back();
@@ -291,7 +291,7 @@ TEST(AddPretraining, AConversationStaysOne) {
   EXPECT_EQ(text.messages(1).content(), "count");
 }
 
-TEST(AddPretraining, ABatchThatIsBuiltAgainHasTheSame) {
+TEST(AddPretraining, RebuildsABatchWithTheSameTexts) {
   BatchEntries first, again;
   AddPretraining(TwoAStep(), ThreeTexts(), 5, &first);
   AddPretraining(TwoAStep(), ThreeTexts(), 5, &again);

@@ -154,7 +154,7 @@ TEST(BatchPartTest, APayloadWithoutSegmentsHasNoHeader) {
 
 // A payload that the job's cache has dropped is read from the experience log, and is the same. A
 // header needs no read.
-TEST(BatchPartTest, WhatIsNotInMemoryIsReadFromTheLog) {
+TEST(BatchPartTest, ReadsPayloadsThatLeftMemoryFromTheLog) {
   BatchEntry entry = Sampled("a", 3);
   const v1::Trajectory logged = *entry.payload;
   const std::string whole = entry.Whole().DebugString(), header = entry.Header()->DebugString();

@@ -66,7 +66,7 @@ TEST(EarlyResponsesTest, AResultThatFindsNoRoomHasFailed) {
   EXPECT_EQ(FromProto(results[1].result.status()).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(EarlyResponsesTest, OfCopiesTheNewestCountsAndTakesItsRoomOnce) {
+TEST(EarlyResponsesTest, KeepsOnlyTheNewestCopyOfAResult) {
   EarlyResponses::Bounds bounds;
   bounds.result_bytes = 250;
   EarlyResponses early(bounds);

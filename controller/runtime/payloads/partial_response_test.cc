@@ -23,7 +23,7 @@ v1::Generate Filled(const PartialResponse& partial) {
   return generate;
 }
 
-TEST(PartialResponseTest, ItsTokensAreGoneOnWith) {
+TEST(PartialResponseTest, ResumesFromItsTokens) {
   const v1::Generate generate = Filled(Of({1, 2, 3}));
   EXPECT_THAT(generate.resume_tokens(), ElementsAre(1, 2, 3));
   EXPECT_THAT(generate.resume_log_probs(), ElementsAre(-1, -1, -1));
@@ -46,7 +46,7 @@ TEST(PartialResponseTest, AStoppedResponseIsTakenWhole) {
   EXPECT_THAT(Filled(partial).resume_sampling_log_probs(), ElementsAre(-1, 0, 0));
 }
 
-TEST(PartialResponseTest, ForOtherWeightsTheyAreADraft) {
+TEST(PartialResponseTest, BecomesADraftForOtherWeights) {
   PartialResponse partial = Of({1, 2, 3});
   partial.BecomeDraft();
   const v1::Generate generate = Filled(partial);
@@ -55,7 +55,7 @@ TEST(PartialResponseTest, ForOtherWeightsTheyAreADraft) {
   EXPECT_THAT(generate.draft_tokens(), ElementsAre(1, 2, 3));
 }
 
-TEST(PartialResponseTest, WhatIsLeftOfADraftGoesAlong) {
+TEST(PartialResponseTest, KeepsTheRestOfADraftUntilATokenDiffers) {
   PartialResponse partial = Of({1, 2, 3, 4});
   partial.BecomeDraft();
   v1::Progress progress;

@@ -49,7 +49,7 @@ TEST(PayloadCacheTest, APayloadInPlaceOfAnotherCountsOnce) {
   EXPECT_EQ(budget->cached(), 0u);
 }
 
-TEST(PayloadCacheTest, WhatTheLogDoesNotHaveTakesTheRoomAndNeverGoes) {
+TEST(PayloadCacheTest, PendingWritesTakeRoomAndAreNeverEvicted) {
   const auto budget = std::make_shared<PayloadBudget>(1000);
   PayloadCache cache(budget, 100);
   cache.Put(1, OfBytes(60));
@@ -100,7 +100,7 @@ TEST(PayloadCacheTest, JobsShareTheBudgetOfTheController) {
   EXPECT_EQ(budget->cached() + budget->unwritten() + budget->batches(), 0u);
 }
 
-TEST(PayloadCacheTest, TheLastCacheMayOutliveWhoeverMadeTheBudget) {
+TEST(PayloadCacheTest, ACacheMayOutliveTheCreatorOfItsBudget) {
   auto budget = std::make_shared<PayloadBudget>(100);
   const std::weak_ptr<PayloadBudget> watched = budget;
   {

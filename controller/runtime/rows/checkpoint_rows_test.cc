@@ -31,7 +31,7 @@ std::vector<int64_t> StepsOf(const store::v1::JobRow& row) {
   return out;
 }
 
-TEST(CheckpointRowsTest, ARowGetsTheJobsOwnOldestFirst) {
+TEST(CheckpointRowsTest, ReadsTheJobsOwnCheckpointsOldestFirst) {
   store::MemoryStore store;
   store.Commit({RowAt(300), RowAt(20), RowAt(4)}, [](const absl::Status&) {});
   store.Commit({{kCheckpointTable, NumberKey("projects/default/jobs/keeper-2", 1),

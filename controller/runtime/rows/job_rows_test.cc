@@ -128,7 +128,7 @@ TEST(JobRowsTest, TheNewestEventsAndLinesStay) {
 }
 
 // The log is bounded in bytes as well: a line of 3000 bytes counts as three of 1 KiB.
-TEST(JobRowsTest, ALongLineCountsAsSeveral) {
+TEST(JobRowsTest, CountsALongLogLineAsSeveral) {
   EXPECT_EQ(LogUnits(""), 1);
   EXPECT_EQ(LogUnits(std::string(1024, 'x')), 1);
   EXPECT_EQ(LogUnits(std::string(1025, 'x')), 2);
@@ -147,7 +147,7 @@ TEST(JobRowsTest, ALongLineCountsAsSeveral) {
   EXPECT_EQ(*lines.begin(), NumberKey(kLongJob, 282));
 }
 
-TEST(JobRowsTest, WhatATurnWritesDoesNotGrowWithTheCheckpoints) {
+TEST(JobRowsTest, ATurnsWritesDoNotGrowWithTheCheckpoints) {
   JobCore fresh = EvaluatedEveryFiveSteps();
   fresh.Start(absl::UnixEpoch());
   store::v1::JobRow row = fresh.Row();

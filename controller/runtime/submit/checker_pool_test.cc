@@ -137,7 +137,7 @@ TEST_F(CheckerPoolTest, SlowChecksOfTwoProjectsDelayNoThirdOne) {
 }
 
 // A slow check holds the only process for longer than others may wait, but is not ended.
-TEST_F(CheckerPoolTest, WhatWaitsForTooLongIsRefusedWithTheCause) {
+TEST_F(CheckerPoolTest, RefusesACheckThatWaitsTooLongWithTheCause) {
   options_.processes = 1;
   options_.queue_limit = absl::Milliseconds(100);
   Start();
@@ -191,7 +191,7 @@ TEST_F(CheckerPoolTest, ACallerThatIsGoneWaitsNoLonger) {
   EXPECT_FALSE(Exists("began-m"));
 }
 
-TEST_F(CheckerPoolTest, AProgramThatBreaksIsToldToItsCallerAlone) {
+TEST_F(CheckerPoolTest, ReportsABrokenProgramOnlyToItsCaller) {
   options_.program = WriteChecker(folder_.path(), "grep -q bad asked-$$ && kill -9 $$\ntouch good");
   Start();
   const auto bad = Post("a", "bad");

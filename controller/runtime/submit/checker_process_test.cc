@@ -79,7 +79,7 @@ TEST_F(CheckerProcessTest, OneProcessAnswersManyRequests) {
   EXPECT_FALSE(process_->running());
 }
 
-TEST_F(CheckerProcessTest, ACheckThatFailsIsToldAndTheProcessServesOn) {
+TEST_F(CheckerProcessTest, ReportsAFailedCheckAndKeepsTheProcess) {
   Use("[ -e served ] || { echo $$ > served; echo its words >&2;"
       " printf 'failed 13\\nwas too much!'; continue; }\n[ $$ = $(cat served) ] || exit 5");
   const auto failed = Check();
@@ -88,7 +88,7 @@ TEST_F(CheckerProcessTest, ACheckThatFailsIsToldAndTheProcessServesOn) {
   EXPECT_TRUE(Check().ok());  // by the same process
 }
 
-TEST_F(CheckerProcessTest, AProgramThatEndsIsQuotedByItsLastWordsAndStartedAnew) {
+TEST_F(CheckerProcessTest, QuotesTheStderrOfAnEndedProgramAndRestartsIt) {
   Use("[ -e served ] && { echo other words; exit 0; } >&2\n"
       "touch served; echo it is broken >&2; exit 3");
   EXPECT_TRUE(absl::IsInternal(Check().status()));
@@ -111,7 +111,7 @@ TEST_F(CheckerProcessTest, AProgramThatDiedWhileItHadNothingToDoIsReplaced) {
   EXPECT_TRUE(Check().ok());
 }
 
-TEST_F(CheckerProcessTest, WhatEndsAProcessThatWasWellIsNoFaultOfTheRequest) {
+TEST_F(CheckerProcessTest, RetriesARequestIfAReusedProcessDies) {
   Use("[ -e served ] && [ ! -e ended ] && { touch ended; kill -9 $$; }\ntouch served");
   ASSERT_TRUE(Check().ok());
   EXPECT_TRUE(Check().ok());
@@ -131,14 +131,14 @@ TEST_F(CheckerProcessTest, ANewProcessIsAskedOnceAndNotWhenAnAnswerHasBegun) {
   EXPECT_EQ(std::count(begun.begin(), begun.end(), '\n'), 2);
 }
 
-TEST_F(CheckerProcessTest, AMachineThatIsShortIsNoFaultOfTheRequest) {
+TEST_F(CheckerProcessTest, ReportsAShortageOfTheMachineAsUnavailable) {
   const auto answer = Run("echo cannot begin a check: no processes >&2; exit 127");
   EXPECT_TRUE(absl::IsUnavailable(answer.status())) << answer.status();
   EXPECT_THAT(Message(answer), HasSubstr("no processes"));
 }
 
 // So that no child is left to process 1.
-TEST_F(CheckerProcessTest, ItHasAMomentToReapWhatItStarted) {
+TEST_F(CheckerProcessTest, LetsAStoppedProgramReapItsChildren) {
   Use("trap 'kill $!; wait; touch reaped; exit 0' TERM\nsleep 600 & echo $! > pid; wait");
   stop_file_ = "pid";
   EXPECT_TRUE(absl::IsCancelled(Check().status()));
@@ -190,7 +190,7 @@ TEST_F(CheckerProcessTest, AProgramIsKilledWhenNobodyWaits) {
   EXPECT_FALSE(process_->running());
 }
 
-TEST_F(CheckerProcessTest, WhatItSaysIsBounded) {
+TEST_F(CheckerProcessTest, BoundsTheProgramsOutput) {
   EXPECT_THAT(Message(Run("echo found 16777217; head -c 16777217 /dev/zero")),
               HasSubstr("answered 16777217 bytes, more than 16777216"));
   const auto failed = Run("head -c 5000 /dev/zero | tr '\\0' x >&2; echo END >&2; exit 3");

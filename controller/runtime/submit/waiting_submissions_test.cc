@@ -27,7 +27,7 @@ TEST(WaitingSubmissionsTest, AProjectWithTooManyGetsNoPlaceUntilOneIsAnswered) {
   EXPECT_TRUE(waiting.Enter("a", 10'000).ok());
 }
 
-TEST(WaitingSubmissionsTest, WhoIsRefusedIsToldWhenToComeAgain) {
+TEST(WaitingSubmissionsTest, RefusalsSayWhenToRetry) {
   WaitingSubmissions waiting(10'000);
   const auto place = waiting.Enter("a", 10'000);
   EXPECT_EQ(RetryDelay(waiting.Enter("a", 10'000).status()), absl::Seconds(1));
@@ -61,14 +61,14 @@ TEST(WaitingSubmissionsTest, OnlySoManyOfAProjectHoldCopies) {
   EXPECT_TRUE(waiting.EnterCopies("a").ok());
 }
 
-TEST(WaitingSubmissionsTest, OneOfAnySizeIsTaken) {
+TEST(WaitingSubmissionsTest, AdmitsOneSubmissionOfAnySize) {
   WaitingSubmissions waiting(1);
   const auto first = waiting.Enter("a", 1'000'000);
   EXPECT_TRUE(first.ok());
   EXPECT_FALSE(waiting.Enter("a", 0).ok());
 }
 
-TEST(WaitingSubmissionsTest, APlaceMayOutliveThem) {
+TEST(WaitingSubmissionsTest, APlaceMayOutliveTheQueue) {
   auto waiting = std::make_optional<WaitingSubmissions>(100'000);
   auto place = waiting->Enter("a", 10);
   waiting.reset();

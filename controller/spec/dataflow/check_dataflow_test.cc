@@ -45,7 +45,7 @@ v1::JobSpec SpecWith(const std::string& graph) {
   return spec;
 }
 
-TEST(CheckDataflowTest, AGraphOfOnesOwnIsTakenAsItIs) {
+TEST(CheckDataflowTest, TakesACustomGraphAsItIs) {
   const v1::JobSpec spec = SpecWith(kGraph);
   const CheckedSpec checked = CheckSpec(spec);
   EXPECT_THAT(Problems(spec), IsEmpty());
@@ -60,7 +60,7 @@ TEST(CheckDataflowTest, AGraphOfOnesOwnIsTakenAsItIs) {
 
 // The controller completes the options of a loss from the spec. These options are checked like
 // those in the graph: otherwise the first update would fail.
-TEST(CheckDataflowTest, WhatTheSpecAddsToAGraphIsChecked) {
+TEST(CheckDataflowTest, ChecksWhatTheSpecAddsToAGraph) {
   v1::JobSpec spec = SpecWith(R"(
     score { node: "rules" role: "reward" method: "compute_reward" out: "reward" }
     advantage { estimator: "grpo" }
@@ -183,7 +183,7 @@ TEST(CheckDataflowTest, AllMistakesAreReportedAtOnce) {
   EXPECT_EQ(problems.size(), 5u) << ::testing::PrintToString(problems);
 }
 
-TEST(CheckDataflowTest, WhatTheGraphOfAPresetLacksIsSaidInTheWordsOfTheSpec) {
+TEST(CheckDataflowTest, NamesTheSpecFieldsForMistakesInAPresetsGraph) {
   v1::JobSpec spec;
   spec.set_kind(v1::JOB_KIND_RL);
   spec.mutable_model()->set_path("/model");
@@ -237,7 +237,7 @@ TEST(CheckDataflowTest, EveryCorrectionThatLacksItsLogProbsIsNamed) {
 }
 
 // Fields that ask for a critic of costs or for log-probs computed again, where they cannot be.
-TEST(CheckDataflowTest, WhatIsAskedForAndNotThereIsNamedWithARemedy) {
+TEST(CheckDataflowTest, NamesMissingNodesAndRolesWithARemedy) {
   v1::JobSpec spec = SpecWith(kGraph);
   spec.mutable_algorithm()->set_recompute_log_prob(true);
   spec.mutable_algorithm()->set_cost_critic(true);

@@ -58,7 +58,7 @@ struct NotedJob {
   }
 };
 
-TEST(LearningTest, AJobThatLearnsIsToldNothing) {
+TEST(LearningTest, DoesNotWarnWhileAJobLearns) {
   NotedJob job;
   job.Do(100, Learns());
   EXPECT_THAT(job.told, IsEmpty());
@@ -90,7 +90,7 @@ TEST(LearningTest, StepsThatRejectEveryTokenAreIdle) {
 }
 
 // The ratio is of the truncated distribution, so such a cut alone can reject everything.
-TEST(LearningTest, ACutOfTheSamplerIsNamedWhereEveryTokenIsRejected) {
+TEST(LearningTest, NamesSamplingCutsIfEveryTokenIsRejected) {
   NotedJob job;
   job.spec.mutable_rollout()->set_top_p(1);
   job.spec.mutable_rollout()->set_top_k(20);
@@ -114,7 +114,7 @@ TEST(LearningTest, ABatchThatIsMaskedWholeWasNotRejected) {
                                           Not(HasSubstr("rollout_rs")))));
 }
 
-TEST(LearningTest, StepsWithoutAnUpdateAreToldOnceAsTheyBeginAndCountedInTheEnd) {
+TEST(LearningTest, WarnsOnceOfStepsWithoutAnUpdateAndCountsThem) {
   NotedJob job;
   job.Do(188, Learns());
   job.Do(412, AllAre(0), /*updated=*/false);
@@ -134,7 +134,7 @@ TEST(LearningTest, AGroupOfOneIsNamed) {
   EXPECT_THAT(job.told[0], HasSubstr("rollout.n is 1"));
 }
 
-TEST(LearningTest, GroupsThatAgreeEachWithItselfAreToldApartFromOneReward) {
+TEST(LearningTest, DistinguishesUniformGroupsFromOneRewardForAll) {
   NotedJob job;
   job.Do(3, Learns(), /*updated=*/false);
   ASSERT_EQ(job.told.size(), 1u);
@@ -154,7 +154,7 @@ TEST(LearningTest, AnUpdateWithoutAdvantagesIsIdleAndACriticsWarmUpIsNot) {
   EXPECT_EQ(job.row.idle_run(), 3);
 }
 
-TEST(LearningTest, AShortSymptomIsNoNews) {
+TEST(LearningTest, DoesNotWarnOfAShortSymptom) {
   NotedJob job;
   for (int i = 0; i < 50; ++i) {
     job.Do(2, AllAre(0), /*updated=*/false);
@@ -172,7 +172,7 @@ TEST(LearningTest, RareSymptomsAreNotInTheSummary) {
   EXPECT_THAT(LearningSummary(job.spec, job.step, job.row), IsEmpty());  // 2 of 21
 }
 
-TEST(LearningTest, ASymptomThatReturnsIsToldAgainButNotForEver) {
+TEST(LearningTest, LimitsTheWarningsOfAReturningSymptom) {
   NotedJob job;
   for (int i = 0; i < 30; ++i) {
     job.Do(3, AllAre(0), /*updated=*/false);
@@ -183,7 +183,7 @@ TEST(LearningTest, ASymptomThatReturnsIsToldAgainButNotForEver) {
   EXPECT_EQ(job.told.size(), static_cast<size_t>(kMostWarnings));
 }
 
-TEST(LearningTest, ACollapsedPolicyResponsesThatAreCutAndSkippedGradientsAreTold) {
+TEST(LearningTest, WarnsOfCollapseTruncationAndSkippedUpdates) {
   NotedJob job;
   Metrics metrics = Learns();
   metrics["actor/entropy"] = 0.001;
@@ -202,7 +202,7 @@ TEST(LearningTest, ACollapsedPolicyResponsesThatAreCutAndSkippedGradientsAreTold
                           StartsWith("7: step 7 skipped 2 optimizer updates")));
 }
 
-TEST(LearningTest, OtherKindsAreToldOfSkippedGradientsAlone) {
+TEST(LearningTest, WarnsOtherKindsOnlyOfSkippedUpdates) {
   NotedJob job;
   job.spec.set_kind(v1::JOB_KIND_SFT);
   job.Do(5, {{"train/loss", 1}, {"train/skipped_steps", 1}});
@@ -293,7 +293,7 @@ TEST(LearningTest, AJobStopsAtItsTarget) {
 }
 
 // A best value that was measured in another way does not count for later ones.
-TEST(LearningTest, WhatAnotherMeasurementFoundIsForgotten) {
+TEST(LearningTest, ForgetsTheBestValueOfAnotherMeasurement) {
   v1::JobSpec before = Rl();
   before.mutable_data()->add_val_files("easy.jsonl");
   before.mutable_data()->set_max_response_length(8);
@@ -357,7 +357,7 @@ TEST(LearningTest, WhatAnotherMeasurementFoundIsForgotten) {
   }
 }
 
-TEST(LearningTest, AMetricThatNobodyMeasuresIsToldOnce) {
+TEST(LearningTest, WarnsOnceOfAMetricThatIsNotMeasured) {
   v1::JobSpec spec = Rl();
   spec.mutable_trainer()->set_keep_best("val-core/mth/mean@1");
   store::v1::LearningRow row;

@@ -109,7 +109,7 @@ TEST(Pools, PassesOverRolesThatTheJobHasNotAndSecondMentions) {
                           Pair(ElementsAre("actor"), 4)));
 }
 
-TEST(Pools, OtherKindsHaveTheirActor) {
+TEST(Pools, OtherKindsHaveAnActorPoolOnly) {
   Parts job;
   job.spec.set_kind(v1::JOB_KIND_SFT);
   job.dataflow.add_update()->set_role("actor");

@@ -71,7 +71,7 @@ TEST(RoleNeedsTest, AHybridActorGathersAndItsRolloutLoadsNothing) {
   EXPECT_THAT(needs.at("rollout").methods, ElementsAre("generate"));
 }
 
-TEST(RoleNeedsTest, RulesACommandAndAMethodByName) {
+TEST(RoleNeedsTest, NamesRewardRulesCommandsAndMethodsAsNeeds) {
   v1::JobSpec spec = SpecWithARule();
   EXPECT_THAT(NeedsOfValid(spec).at("reward").features, ElementsAre("reward_rules"));
   spec.mutable_reward()->set_command("python3 reward.py");
@@ -115,7 +115,7 @@ TEST(RoleNeedsTest, TemplatesOfModelsAndEvaluationsOfSftAreFeatures) {
 }
 
 // With any template, because not every worker loads the model.
-TEST(RoleNeedsTest, WhatTheModelsAskIsAFeatureOfThoseThatLoadThem) {
+TEST(RoleNeedsTest, RolesThatLoadTheModelNeedItsFeatures) {
   v1::JobSpec spec = SpecWithARule();
   spec.mutable_algorithm()->set_preset("ppo");
   spec.mutable_model()->set_chat_template("none");
@@ -163,7 +163,7 @@ TEST(RoleNeedsTest, MissingIsTheFirstThingThatIsNotOffered) {
   EXPECT_EQ(MissingFrom(own, "judge", need).method, "compute_reward");
 }
 
-TEST(RoleNeedsTest, TextsAreSentences) {
+TEST(RoleNeedsTest, OfferTextsAreSentences) {
   EXPECT_EQ(OfferText({"compute_brevity", ""}), "offers method compute_brevity");
   EXPECT_EQ(NotOfferedText({"compute_brevity", ""}, 2), "do not offer method compute_brevity");
   EXPECT_EQ(NotOfferedText({"", "reward_command"}, 1), "does not run the command of spec.reward");

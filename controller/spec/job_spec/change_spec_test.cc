@@ -158,7 +158,7 @@ TEST(ChangeSpecTest, GivenValuesAndOlderDefaultsDoNotFollow) {
   EXPECT_EQ(changed.effective_spec.rollout().val().temperature(), 0);  // as it was filled in then
 }
 
-TEST(ChangeSpecTest, WhatTheCheckpointHoldsMayNotChangeAndTheReasonIsTold) {
+TEST(ChangeSpecTest, RefusesChangesToWhatTheCheckpointHoldsWithTheReason) {
   v1::JobSpec changes;
   changes.mutable_data()->set_seed(2);
   changes.mutable_data()->add_train_files("other");
@@ -206,7 +206,7 @@ TEST(ChangeSpecTest, ValuesAreCheckedAsAtSubmit) {
 }
 
 // So an effective spec is complete, and a change affects only the changed settings.
-TEST(ChangeSpecTest, AnEffectiveSpecIsItsOwn) {
+TEST(ChangeSpecTest, TheEffectiveSpecIsItsOwnEffectiveSpec) {
   for (const Preset& preset : Presets()) {
     for (const char* placement : {"", "colocate", "split", "standalone"}) {
       v1::JobSpec spec = ExampleSpec(preset.name);

@@ -74,7 +74,7 @@ TEST(CheckSavedTest, AReplayIsGoodAndItsGraphFollowsFromItsSpec) {
   EXPECT_THAT(ProblemOfSaved(row.job()), HasSubstr("dataflow"));
 }
 
-TEST(CheckSavedTest, WhatASpecMayNotSayASavedOneMayNotSayEither) {
+TEST(CheckSavedTest, RefusesInvalidValuesInASavedSpec) {
   using Change = std::function<void(v1::Job&)>;
   const std::vector<std::pair<std::string, Change>> changes = {
       {"spec.resources.rollout_workers",

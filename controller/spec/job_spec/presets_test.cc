@@ -54,7 +54,7 @@ TEST(PresetsTest, EveryAlgorithmHasItsName) {
   for (const Preset& preset : Presets()) EXPECT_FALSE(preset.summary.empty()) << preset.name;
 }
 
-TEST(PresetsTest, EveryOneIsAGoodSpecAndKeepsItsMeaning) {
+TEST(PresetsTest, EveryPresetIsAValidSpecAndStaysTheSameWhenFilled) {
   for (const std::string& preset : PresetsOf(v1::JOB_KIND_RL)) {
     const CheckedSpec checked = CheckSpec(SpecOf(preset));
     for (const auto& v : checked.violations) {
@@ -73,7 +73,7 @@ TEST(PresetsTest, EveryOneIsAGoodSpecAndKeepsItsMeaning) {
   }
 }
 
-TEST(PresetsTest, EachBringsTheRolesItNeeds) {
+TEST(PresetsTest, EachPresetBringsTheRolesItNeeds) {
   const std::set<std::string> plain = {"actor", "rollout", "reward"};
   for (const char* preset :
        {"grpo", "dr_grpo", "dapo", "reinforce_plus_plus_baseline", "remax", "gspo", "cispo"}) {
@@ -119,7 +119,7 @@ TEST(PresetsTest, ACriticOfCostsReplacesTheEstimatorOfCosts) {
   EXPECT_EQ(again.dataflow.DebugString(), graph.DebugString());
 }
 
-TEST(PresetsTest, EveryOneCanHaveItsLogProbsComputedAgain) {
+TEST(PresetsTest, EveryPresetCanRecomputeLogProbs) {
   for (const std::string& preset : PresetsOf(v1::JOB_KIND_RL)) {
     v1::JobSpec spec = SpecOf(preset);
     const int before = CheckSpec(spec).dataflow.score_size();

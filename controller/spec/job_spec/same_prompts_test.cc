@@ -17,7 +17,7 @@ v1::JobSpec OverFiles() {
   return spec;
 }
 
-TEST(SamePromptsTest, WhatDecidesThePlaceOfAPromptDecides) {
+TEST(SamePromptsTest, NamesTheSettingThatMakesThePromptsDiffer) {
   const v1::JobSpec job = OverFiles();
   EXPECT_THAT(WhyOtherPrompts(job, job), IsEmpty());
   v1::JobSpec other = job;

@@ -90,7 +90,7 @@ TEST(SpecTest, AGivenZeroIsNotADefault) {
 }
 
 // The default of intermediate_size is computed from hidden_size, even if that is too large.
-TEST(SpecTest, AWidthThatIsTooLargeIsSaidOnce) {
+TEST(SpecTest, ReportsAnOversizedWidthOnce) {
   v1::JobSpec spec = Good();
   spec.mutable_model()->mutable_init()->set_hidden_size(0x7ffffff8);
   EXPECT_THAT(Fields(CheckSpec(spec)),
@@ -210,7 +210,7 @@ TEST(SpecTest, AnEffectiveSpecLacksNoDefault) {
   }
 }
 
-TEST(SpecTest, AFieldIsCheckedWhereverItStands) {
+TEST(SpecTest, ChecksAFieldInEverySection) {
   v1::JobSpec spec = Good();
   spec.mutable_algorithm()->set_preset("ppo");
   spec.mutable_rollout()->mutable_val()->set_n(0);
@@ -228,14 +228,14 @@ TEST(SpecTest, AFieldIsCheckedWhereverItStands) {
 }
 
 // The preset brings the role judge, with or without a section for it.
-TEST(SpecTest, AJudgeThatIsNotDescribedIsMissed) {
+TEST(SpecTest, RefusesAJudgeWithoutTemplateAndVerdict) {
   v1::JobSpec spec = Good();
   spec.mutable_algorithm()->set_preset("fapo");
   EXPECT_THAT(Fields(CheckSpec(spec)),
               ::testing::ElementsAre("spec.judge.template", "spec.judge.verdict"));
 }
 
-TEST(SpecTest, AMethodHasAName) {
+TEST(SpecTest, RefusesAnEmptyMethodName) {
   v1::JobSpec spec = Good();
   spec.mutable_reward()->set_method("");
   EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.reward.method"));
@@ -274,7 +274,7 @@ TEST(SpecTest, SettingsThatTheTrainerWouldRefuseAreRefusedHere) {
   EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
 }
 
-TEST(SpecTest, NotANumberIsNotInRange) {
+TEST(SpecTest, RefusesNan) {
   v1::JobSpec spec = Good();
   spec.mutable_actor()->set_lr(std::numeric_limits<double>::quiet_NaN());
   EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.actor.lr"));
@@ -320,7 +320,7 @@ TEST(SpecTest, AnEmptySpecIsRefusedWithoutACrash) {
 }
 
 // A missing kind does not hide other mistakes.
-TEST(SpecTest, WithoutAKindTheRestIsCheckedAsTheKindThatItShows) {
+TEST(SpecTest, ChecksASpecWithoutAKindAsTheKindItSuggests) {
   v1::JobSpec spec = Good();
   spec.clear_kind();
   EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.kind"));
@@ -330,7 +330,7 @@ TEST(SpecTest, WithoutAKindTheRestIsCheckedAsTheKindThatItShows) {
               ::testing::UnorderedElementsAre("spec.kind", "spec.rollout.n", "spec.actor.lr"));
 }
 
-TEST(SpecTest, WithoutAKindThatShowsOnlyWhatEveryKindRefusesIsTold) {
+TEST(SpecTest, ReportsOnlyMistakesOfAnyKindIfTheKindIsUnclear) {
   v1::JobSpec spec = Good();
   spec.clear_kind();
   spec.clear_reward();  // kind rl would miss it

@@ -37,7 +37,7 @@ v1::ScoreNode* AddNode(v1::JobSpec* spec, int number) {
 
 // Each is a spec of less than a megabyte. If its parts were compared with one another, the size of
 // the answer, or the time for it, would grow with the square of their number.
-TEST(CheckCountsTest, WhatIsThereTooOftenIsSaidOnceAndNothingElseIsLookedAt) {
+TEST(CheckCountsTest, ReportsAnOversizedListOnceAndSkipsOtherChecks) {
   const std::map<std::string, std::function<void(v1::JobSpec*)>> specs = {
       {"spec.dataflow.score",
        [](v1::JobSpec* spec) {  // a chain, the last node first

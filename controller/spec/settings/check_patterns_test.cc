@@ -37,7 +37,7 @@ TEST(CheckPatternsTest, ABrokenPatternIsNamedWithItsPlace) {
   EXPECT_THAT(Problems(spec), IsEmpty());
 }
 
-TEST(CheckPatternsTest, TheAnswersMarkIsNoQuantifier) {
+TEST(CheckPatternsTest, AcceptsTheAnswerPlaceholderInAPattern) {
   v1::JobSpec spec = SpecWithRule("regex");
   spec.mutable_reward()->mutable_rules(0)->set_pattern("^\\s*{answer}\\s*$");
   EXPECT_THAT(Problems(spec), IsEmpty());

@@ -75,7 +75,7 @@ TEST(FillPools, NamesBecomePools) {
                                                     "reward_model 2", "reward 1"));
 }
 
-TEST(FillPools, OtherKindsHaveOnePool) {
+TEST(FillPools, GivesJobsOfOtherKindsOnePool) {
   v1::JobSpec spec = ExampleSpec("sft");
   spec.clear_resources();
   spec.mutable_actor()->mutable_parallel()->set_dp(2);
@@ -241,7 +241,7 @@ TEST(FillPools, GenerationOnTensorRanksNeedsTheActors) {
 }
 
 // A filled-in spec may be filled in again: nothing changes, and there is no problem.
-TEST(FillPools, AFilledSpecStays) {
+TEST(FillPools, FillingAFilledSpecChangesNothing) {
   std::vector<v1::JobSpec> specs;
   for (const char* name : {"colocate", "split", "standalone"}) {
     specs.push_back(PpoWithoutResources());
@@ -272,7 +272,7 @@ TEST(FillPools, AFilledSpecStays) {
 
 // For any pools, either a problem is named, or every role has its workers and the filled-in spec
 // stays as it is.
-TEST(FillPools, AnythingIsNamedOrFilled) {
+TEST(FillPools, RandomSpecsAreEitherRefusedOrFilled) {
   std::mt19937 rng(5);
   const auto any = [&](const std::vector<int>& of) { return of[rng() % of.size()]; };
   const std::vector<std::string> names = {"actor",     "rollout",      "critic", "reward",

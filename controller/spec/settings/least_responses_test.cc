@@ -16,7 +16,7 @@ uint32_t Least(const std::string& estimator, int n, const std::string& over = ""
   return LeastResponses(spec, dataflow);
 }
 
-TEST(LeastResponsesTest, TwoResponsesWhereTheyAreCompared) {
+TEST(LeastResponsesTest, NeedsTwoResponsesForGroupComparisons) {
   for (const char* compares : {"grpo", "dr_grpo", "rloo", "reinforce_plus_plus_baseline"}) {
     EXPECT_EQ(Least(compares, 8), 2u) << compares;
     EXPECT_EQ(Least(compares, 1), 1u) << compares;

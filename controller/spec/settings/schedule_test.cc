@@ -84,7 +84,7 @@ TEST(ScheduleTest, AGroupMayGoOnWithoutItsStragglers) {
                                                HasSubstr("needs schedule.group_timeout_seconds"))));
 }
 
-TEST(ScheduleTest, WhichPromptsAreBegunFirst) {
+TEST(ScheduleTest, ChecksTheBeginOrder) {
   v1::JobSpec spec = Async();
   EXPECT_EQ(CheckSpec(spec).effective.schedule().begin_order(), "as_drawn");
   spec.mutable_schedule()->set_begin_order("longest_first");
@@ -121,7 +121,7 @@ TEST(ScheduleTest, RolloutsThatShareWorkersAreRefusedWithTheRemedy) {
   EXPECT_THAT(Problems(spec), IsEmpty()) << "these may share: rollouts wait for neither";
 }
 
-TEST(ScheduleTest, WhatAsyncCannotDoIsRefused) {
+TEST(ScheduleTest, RefusesAsyncForSft) {
   v1::JobSpec sft = ExampleSpec("sft");
   sft.mutable_algorithm()->set_mode("async");
   EXPECT_THAT(Problems(sft), ElementsAre(Pair("spec.algorithm.mode", HasSubstr("kind rl"))));

@@ -85,7 +85,7 @@ TEST(StepSizeTest, RoundsAndBaselinesCount) {
   EXPECT_THAT(Problem(spec, limits, dataflow), HasSubstr("= 8,640"));
 }
 
-TEST(StepSizeTest, AnEvaluationToo) {
+TEST(StepSizeTest, BoundsTheSizeOfAnEvaluation) {
   v1::JobSpec spec = StepOf(1, 1024, 1, 1);
   EXPECT_EQ(EvaluationTooLarge(spec, 256, {}), "");
   EXPECT_THAT(EvaluationTooLarge(spec, 257, {}),

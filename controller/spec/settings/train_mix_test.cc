@@ -103,7 +103,7 @@ TEST(TrainMixTest, EveryStepHasAFile) {
   EXPECT_THAT(Problems(spec), IsEmpty()) << "what comes after the last step is no matter";
 }
 
-TEST(TrainMixTest, OtherKindsHaveNone) {
+TEST(TrainMixTest, RefusesAMixForOtherKinds) {
   v1::JobSpec spec = Mixed();
   spec.set_kind(v1::JOB_KIND_SFT);
   spec.clear_algorithm();
@@ -156,7 +156,7 @@ TEST(TrainMixTest, AJobThatGoesOnForLongerDrawsFromItsLastFiles) {
   EXPECT_FALSE(changed.effective_spec.data().train_mix(1).has_to_step());
 }
 
-TEST(TrainMixTest, WhatTheCursorCountsStays) {
+TEST(TrainMixTest, RefusesChangesToWhatThePromptCursorCounts) {
   v1::JobSpec changes;
   changes.mutable_data()->set_train_batch_size(64);
   changes.mutable_data()->add_train_mix()->set_weight(2);

@@ -87,7 +87,7 @@ TEST_F(BackupArchiveTest, ComesBackAsItWas) {
   EXPECT_EQ(Entries(), 2) << "nothing else is left";
 }
 
-TEST_F(BackupArchiveTest, NothingIsThereBeforeItIsWhole) {
+TEST_F(BackupArchiveTest, CreatesNoArchiveUntilItIsComplete) {
   {
     auto writer = BackupWriter::Create(Archive());
     ASSERT_TRUE(writer.ok());
@@ -113,7 +113,7 @@ TEST_F(BackupArchiveTest, AFolderWithSomethingInItStaysAsItIs) {
   EXPECT_EQ(Read(Target() + "/mine"), "mine");
 }
 
-TEST_F(BackupArchiveTest, WhatIsCutOffOrDamagedIsNoBackup) {
+TEST_F(BackupArchiveTest, RefusesTruncatedArchives) {
   MustWrite();
   const std::string whole = Read(Archive());
   for (const size_t size : {size_t{0}, size_t{10}, whole.size() / 2, whole.size() - 30}) {

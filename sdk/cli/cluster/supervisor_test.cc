@@ -77,7 +77,7 @@ TEST_F(SupervisorTest, StopEndsTheWholeGroupOfEveryChild) {
   }));
 }
 
-TEST_F(SupervisorTest, WhatAKilledChildHasLeftIsCleanedUp) {
+TEST_F(SupervisorTest, CleansUpAfterAKilledChild) {
   ChildSpec child = Shell("a", absl::StrCat("touch ", folder_.path(), "/left; exec sleep 1000"));
   child.clean_up = {"/bin/rm", folder_.path("left")};
   Supervisor supervisor({child});

@@ -29,7 +29,7 @@ TEST(UpCountsTest, AQuotaCountsAsCores) {
   EXPECT_GE(UsableCores(), 1);
 }
 
-TEST(UpCountsTest, AreWrittenForPeopleAndForTheController) {
+TEST(UpCountsTest, WritesCountsForPeopleAndForTheController) {
   EXPECT_EQ(UpCountsText(DefaultUpCounts(2)), "1 trainer, 2 rollouts, 1 reward, 2 scorers");
   EXPECT_EQ(UpCountsText({{"workers", 4}, {"trainers", 0}}), "4 workers");
   EXPECT_EQ(UpCountsFlag({{"trainers", 2}, {"workers", 0}}), "trainers=2,workers=0");

@@ -43,7 +43,7 @@ class StoppedControllerTest : public CommandTest {
   std::string address_;
 };
 
-TEST_F(StoppedControllerTest, CallsSaySoSoonAndDoNotAdviseToStartAnother) {
+TEST_F(StoppedControllerTest, CallsFailSoonWithoutAdvisingToStartAController) {
   for (const char* call : {"jobs", "workers"}) {
     const absl::Time begin = absl::Now();
     const Outcome outcome = Run({call, "--controller", address_});
@@ -74,7 +74,7 @@ TEST_F(StoppedControllerTest, StatusAsksTheControllerItself) {
   EXPECT_EQ(json["controller_seen"], "silent");
 }
 
-TEST(OutageNoticeTest, SpeaksAtTheBeginAtTimesAndAtTheEnd) {
+TEST(OutageNoticeTest, ReportsTheStartRemindersAndTheEndOfAnOutage) {
   OutageNotice notice("host:7077");
   const auto after = [&](int seconds, bool over = false) {
     return notice.TextOf({absl::UnavailableError("no route"), absl::Seconds(seconds), over});
@@ -92,7 +92,7 @@ TEST(OutageNoticeTest, SpeaksAtTheBeginAtTimesAndAtTheEnd) {
   EXPECT_THAT(after(0), HasSubstr("it is tried again"));
 }
 
-TEST(SeenTextTest, AdvisesByWhatWasSeen) {
+TEST(SeenTextTest, GivesAdviceForEachProbeResult) {
   using What = ServerSeen::What;
   EXPECT_THAT(SeenText("h:1", {What::kNothingListens, ""}), HasSubstr("`baton up`"));
   EXPECT_THAT(SeenText("h:1", {What::kNotReady, "the disk is full"}),

@@ -16,7 +16,7 @@ class StateFileTest : public ::testing::Test {
   const TestFolder folder_;
 };
 
-TEST_F(StateFileTest, WhatIsWrittenIsRead) {
+TEST_F(StateFileTest, ReadsBackWhatWasWritten) {
   EXPECT_TRUE(absl::IsNotFound(ReadStateFile(folder_.path()).status()));
   ClusterState state;
   state.supervisor = 7;

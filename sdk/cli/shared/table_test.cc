@@ -36,7 +36,7 @@ TEST(TableTest, LinesAreCutBetweenCharacters) {
   EXPECT_EQ(OneLine("äöü", 2), "äö…");
 }
 
-TEST(TableTest, NothingInALineCommandsTheTerminal) {
+TEST(TableTest, RemovesTerminalControlCharacters) {
   EXPECT_EQ(OneLine("a\x1b[2Jb", 20), "a [2Jb");
   EXPECT_EQ(OneLine("a\x7f"
                     "b",

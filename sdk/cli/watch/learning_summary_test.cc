@@ -21,7 +21,7 @@ TEST(LearningSummaryTest, ComparesTheMeansOfTheFirstAndTheLastTenSteps) {
             "reward 0.028 → 0.978: the mean of the first 10 and of the last 10 of 200 steps\n");
 }
 
-TEST(LearningSummaryTest, OfFewStepsItTakesFewer) {
+TEST(LearningSummaryTest, ComparesFewerStepsOfAShortJob) {
   v1::ListMetricsResponse metrics;
   for (int step = 1; step <= 12; ++step) Add(&metrics, step, "critic/score/mean", step);
   EXPECT_EQ(LearningSummary(metrics, 200),
@@ -32,7 +32,7 @@ TEST(LearningSummaryTest, OfFewStepsItTakesFewer) {
   EXPECT_EQ(LearningSummary(metrics, 200), "");
 }
 
-TEST(LearningSummaryTest, OfAJobWithoutRewardsItIsTheLoss) {
+TEST(LearningSummaryTest, SummarisesTheLossOfAJobWithoutRewards) {
   v1::ListMetricsResponse metrics;
   Add(&metrics, 0, "val/loss", 3);
   Add(&metrics, 1, "train/loss", 2.5);
@@ -58,7 +58,7 @@ TEST(LearningSummaryTest, StepsThatWereLostDoNotCount) {
   EXPECT_EQ(LearningSummary(metrics, 3), "reward 1 → 3: step 1 and step 3\n");
 }
 
-TEST(LearningSummaryTest, OfALongJobItSaysThatNotEveryStepIsThere) {
+TEST(LearningSummaryTest, SaysIfNotAllStepsOfALongJobAreKept) {
   v1::ListMetricsResponse metrics;
   for (int step = 4; step <= 40; step += 4) Add(&metrics, step, "critic/score/mean", step);
   EXPECT_EQ(

@@ -78,7 +78,7 @@ TEST_F(WatchTest, ShowsAllFromTheStart) {
 }
 
 // The past ends as the job did, although the header has the state too.
-TEST_F(WatchTest, OfAJobThatHasEndedTheLastLinesAreItsEnd) {
+TEST_F(WatchTest, PrintsTheEndOfAnEndedJobLast) {
   service_.job.set_state(v1::Job::STATE_SUCCEEDED);
   service_.job.set_revision(3);
   service_.watches = {{Happened(1, "step", 10), Became(2, v1::Job::STATE_STOPPING),

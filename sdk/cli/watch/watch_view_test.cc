@@ -191,7 +191,7 @@ TEST_F(WatchViewTest, TheTimeLeftIsThatOfStepsAndNotOfARecovery) {
 }
 
 // A step that comes again without a word of a recovery is no measure either.
-TEST_F(WatchViewTest, StepsThatComeAgainAreNoMeasure) {
+TEST_F(WatchViewTest, IgnoresRepeatedStepsInTheTimeLeft) {
   WatchView view = View();
   view.OnPast(Event("step", 5));
   Pass(300);

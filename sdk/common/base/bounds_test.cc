@@ -32,12 +32,12 @@ TEST(BoundsTest, SaysWhatIsAllowed) {
   EXPECT_EQ(NumberProblem(2, {-kInfinity, 1}), "2 is not at most 1");
 }
 
-TEST(BoundsTest, WhatIsNotFiniteIsNeverGood) {
+TEST(BoundsTest, RefusesNumbersThatAreNotFinite) {
   EXPECT_EQ(NumberProblem(kInfinity, {}), "inf is not a finite number");
   EXPECT_EQ(NumberProblem(std::nan(""), {0, 1}), "nan is not a finite number");
 }
 
-TEST(BoundsTest, HasWordsForTables) {
+TEST(BoundsTest, WritesBoundsAsText) {
   EXPECT_EQ(BoundsText({1, 1024}), "1 to 1024");
   EXPECT_EQ(BoundsText({0}), "at least 0");
   EXPECT_EQ(BoundsText({0, kInfinity, true}), "above 0");

@@ -21,7 +21,7 @@ TEST(DigestTest, PiecesHaveTheHashOfTheWhole) {
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
-TEST(DigestTest, AMacKnowsItsKeyAndWhereItsPartsEnd) {
+TEST(DigestTest, AMacDependsOnItsKeyAndThePartBoundaries) {
   // Python: hmac.new(b"key", b"\x02" + b"\0" * 7 + b"ab" + b"\x01" + b"\0" * 7 + b"c", "sha256")
   EXPECT_EQ(Mac("key", {"ab", "c"}),
             "8c568fcbf2953946832018520a5eb5a6a63fe007671cf14e924b528f355076d0");

@@ -16,7 +16,7 @@ TEST(NearestTest, TheFewestEditsWinAndTheFirstOfEquals) {
   EXPECT_THAT(Nearest("rewards", known), Pointee(std::string("reward")));
 }
 
-TEST(NearestTest, WhatIsTooFarIsNoHint) {
+TEST(NearestTest, SuggestsNothingThatIsTooFar) {
   EXPECT_THAT(Nearest("ab", {"abcd"}), Pointee(std::string("abcd"))) << "two edits";
   EXPECT_THAT(Nearest("ab", {"abcde"}), IsNull());
   EXPECT_THAT(Nearest("abcdef", {"abcxyz"}), Pointee(std::string("abcxyz"))) << "half of it";

@@ -32,7 +32,7 @@ TEST_F(PrivateFileTest, ATokenIsTheFirstLineThatSaysSomething) {
   EXPECT_TRUE(absl::IsNotFound(ReadTokenFile("--token-file", path_).status()));
 }
 
-TEST_F(PrivateFileTest, WhatOthersMayUseIsRefusedWithTheRemedy) {
+TEST_F(PrivateFileTest, RefusesAFileThatOthersMayAccessWithTheRemedy) {
   for (const mode_t mode : {0644, 0640, 0604, 0660, 0602}) {
     Write("baton-1-2\n", mode);
     const absl::Status refused = ReadTokenFile("--token-file", path_).status();
@@ -44,7 +44,7 @@ TEST_F(PrivateFileTest, WhatOthersMayUseIsRefusedWithTheRemedy) {
   EXPECT_TRUE(absl::IsNotFound(ReadTokenFile("--token-file", path_ + ".none").status()));
 }
 
-TEST_F(PrivateFileTest, WhatIsMadePrivateIsAndKeepsItsContent) {
+TEST_F(PrivateFileTest, MakePrivateKeepsTheContent) {
   ASSERT_TRUE(MakePrivate(path_).ok());
   EXPECT_TRUE(CheckPrivate("it", path_).ok());
   Write("content\n", 0664);

@@ -55,7 +55,7 @@ TEST_F(SharedKeyTest, AKeyIsMadeOnceForItsOwnerAlone) {
   EXPECT_EQ(MakeKeyFile("/proc/nowhere/key").code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(SharedKeyTest, WhatIsNoSecretIsRefused) {
+TEST_F(SharedKeyTest, RefusesMissingShortAndSharedKeyFiles) {
   EXPECT_THAT(Refusal(), HasSubstr("--key: cannot read"));
   Write("short\n", 0600);
   EXPECT_THAT(Refusal(), HasSubstr("5 characters"));

@@ -41,13 +41,13 @@ TEST(AnswerUseTest, JudgesReadWhatTheirTemplateNames) {
   EXPECT_EQ(AnswerReader(spec, dataflow), "spec.judge.template");
 }
 
-TEST(AnswerUseTest, NobodyKnowsOfACommand) {
+TEST(AnswerUseTest, DoesNotAssumeThatACommandReadsAnswers) {
   v1::JobSpec spec = WithRules({});
   spec.mutable_reward()->set_command("python3 reward.py");
   EXPECT_EQ(AnswerReader(spec, {}), "");
 }
 
-TEST(AnswerUseTest, OtherKindsCompareNothing) {
+TEST(AnswerUseTest, OtherKindsReadNoAnswers) {
   v1::JobSpec spec = WithRules({"exact_match"});
   spec.set_kind(v1::JOB_KIND_SFT);
   EXPECT_EQ(AnswerReader(spec, {}), "");

@@ -47,14 +47,14 @@ constexpr char kTalk[] =
                      {"role": "user", "content": "Bye"}, {"role": "assistant", "content": "Ciao"},
                      {"role": "user", "content": "Wait"}]})";
 
-TEST(ConversationsTest, OfMessagesAloneTheLastTurnOfTheAssistantIsTheResponse) {
+TEST(ConversationsTest, SftTakesTheLastAssistantTurnAsTheResponse) {
   const Example example = Parse(kTalk, Sft());
   EXPECT_THAT(Turns(example),
               ElementsAre("system: Be brief.", "user: Hi", "assistant: Hello", "user: Bye"));
   EXPECT_EQ(example.response, "Ciao");
 }
 
-TEST(ConversationsTest, OfMessagesAloneAPromptEndsWithTheLastTurnOfTheUser) {
+TEST(ConversationsTest, RlPromptsEndWithTheLastUserTurn) {
   EXPECT_THAT(Turns(Parse(kTalk, Rl())).back(), "user: Wait");
   const Example answered = Parse(
       R"({"messages": [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}],)"
@@ -89,7 +89,7 @@ TEST(ConversationsTest, ATextPromptStandsBesideMessages) {  // HuggingFaceH4/ult
   EXPECT_EQ(trained.response, "Hello");
 }
 
-TEST(ConversationsTest, PromptAndCompletionAreTrlsNames) {
+TEST(ConversationsTest, AcceptsTheFieldNamesOfTrl) {
   const Example texts = Parse(R"({"prompt": "The sky is", "completion": " blue."})", Sft());
   EXPECT_EQ(texts.prompt + texts.response, "The sky is blue.");
   const Example turns =
@@ -237,7 +237,7 @@ TEST(ConversationsTest, PreferencesMayBeTextsOrMessages) {
   EXPECT_EQ(turns.response + turns.rejected, "Blue.Green.");
 }
 
-TEST(ConversationsTest, TurnsThatBothConversationsBeginWithAreThePrompt) {
+TEST(ConversationsTest, TheSharedFirstTurnsOfAPairAreThePrompt) {
   const std::string talks =
       R"("chosen": [{"role": "system", "content": "s"}, {"role": "user", "content": "Color?"},)"
       R"(            {"role": "assistant", "content": "Blue."}],)"
@@ -255,7 +255,7 @@ TEST(ConversationsTest, TurnsThatBothConversationsBeginWithAreThePrompt) {
   }
 }
 
-TEST(ConversationsTest, CharactersThatBothTextsBeginWithAreThePrompt) {
+TEST(ConversationsTest, TheSharedFirstCharactersOfAPairAreThePrompt) {
   const Example example =
       Parse(R"({"chosen": "The sky is blue.", "rejected": "The sky is green."})", Pairs());
   EXPECT_EQ(example.prompt, "The sky is");  // TRL: the space belongs to the responses
@@ -305,7 +305,7 @@ class LabelsTest : public ::testing::Test {
   TestFolder folder_;
 };
 
-TEST_F(LabelsTest, SftImitatesWhatPeopleLikedAndCountsTheRest) {
+TEST_F(LabelsTest, SftKeepsLikedResponsesAndCountsTheRest) {
   const DataSet data =
       Read({Line("p", "good", true), Line("p", "bad", false), Line("q", "fine", true)}, Sft());
   EXPECT_THAT(data.problems, IsEmpty());
@@ -344,7 +344,7 @@ TEST_F(LabelsTest, AListOfWhichNothingIsLeftIsAMistake) {
               ElementsAre(HasSubstr("no prompt has both a line")));
 }
 
-TEST_F(LabelsTest, OtherLabelsAreNotLookedAt) {  // classes, where the answer is one
+TEST_F(LabelsTest, IgnoresUnrelatedLabels) {  // classes, where the answer is one
   EXPECT_EQ(Parse(R"({"prompt": "p", "response": "r", "label": 0})", Sft()).label, std::nullopt);
   DataSetOptions options = Rl();
   options.answer_key = "label";
@@ -379,7 +379,7 @@ TEST(ToolsTest, ToolsAndCallsGoToTheTemplate) {  // TRL's example
   EXPECT_EQ(trajectory.tools_json(), example.tools_json);
 }
 
-TEST(ToolsTest, WhatIsWrittenAsATextIsReadAsWhatItHolds) {
+TEST(ToolsTest, ParsesToolsAndArgumentsGivenAsText) {
   // OpenAI's API writes a call's arguments as a text, and flat tables write `tools` as one; they
   // write null where a turn has no such key.
   const Example example =

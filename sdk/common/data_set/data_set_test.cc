@@ -120,7 +120,7 @@ TEST_F(DataSetTest, SaysWhatIsWrongWithALine) {
   EXPECT_THAT(ProblemOf(R"({"prompt": "p"})", true), HasSubstr("`response` is missing"));
 }
 
-TEST_F(DataSetTest, RefusesNestingThatNobodyNeeds) {
+TEST_F(DataSetTest, RefusesDeepNesting) {
   const auto nested = [](size_t depth) {
     return absl::StrCat(R"({"prompt": "[[[", "extra": )", std::string(depth, '['),
                         std::string(depth, ']'), "}");
@@ -214,7 +214,7 @@ TEST_F(DataSetTest, ListsTwentyProblemsAndCountsTheRest) {
   EXPECT_EQ(data.problems[20], "… and 5 more broken lines");
 }
 
-TEST_F(DataSetTest, WhatIsWrongWithALineIsCut) {
+TEST_F(DataSetTest, TruncatesLongProblemsOfALine) {
   ProblemList list;
   list.AddLine("a", 1, std::string(1024, 'x'));
   list.AddLine("a", 2, std::string(1006, 'x') + "é" + std::string(9000, 'x'));

@@ -158,7 +158,7 @@ TEST(BoundTextsTest, CutsByTheBoundOfTheField) {
   EXPECT_THAT(message.log().message(), EndsWith("… (67108864 bytes)"));
 }
 
-TEST(BoundTextsTest, APartOfAResponseIsNotJudgedInItsPlace) {
+TEST(BoundTextsTest, FailsAResultInsteadOfTruncatingItsResponse) {
   v1::TaskResult result;
   result.set_task_token("token");
   result.set_response_text(std::string((16 << 20) + 1, 'r'));

@@ -78,7 +78,7 @@ TEST(SettingsTest, ADefaultIsOfItsFieldsTypeAndWithinItsBounds) {
   EXPECT_GT(defaults, 100);
 }
 
-TEST(SettingsTest, WhatIsSaidOfAFieldMakesSense) {
+TEST(SettingsTest, SettingAnnotationsAreConsistent) {
   ForEachSetting([](const FieldDescriptor& field, const v1::Setting& setting) {
     const bool map = field.is_map();
     const auto type = map ? field.message_type()->map_value()->cpp_type() : field.cpp_type();

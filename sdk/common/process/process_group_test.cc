@@ -41,7 +41,7 @@ TEST(ProcessGroupTest, SaysHowItEnded) {
   EXPECT_EQ(dies.WaitFor(kLong)->number, SIGSEGV) << "it is remembered";
 }
 
-TEST(ProcessGroupTest, WhatWasKilledHasNoEndOfItsOwn) {
+TEST(ProcessGroupTest, ReportsNoExitOfAProcessThatItKilled) {
   ProcessGroup group(StartShell("exec sleep 1000"));
   EXPECT_FALSE(group.WaitFor(absl::Milliseconds(5)).has_value());
   group.Kill();
@@ -51,7 +51,7 @@ TEST(ProcessGroupTest, WhatWasKilledHasNoEndOfItsOwn) {
 }
 
 // The leader ends at once. The process that it started writes its own number, and sleeps.
-TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
+TEST(ProcessGroupTest, KillsWhatTheLeaderLeftBehind) {
   const TestFolder folder;
   const std::string file = folder.path("pid");
   pid_t left = 0;
@@ -74,7 +74,7 @@ TEST(ProcessGroupTest, WhatALeaderLeftBehindIsKilled) {
 }
 
 // A file that the leader leaves tells which signal it got.
-TEST(ProcessGroupTest, WhatSomeoneElseReapedGetsNoSignal) {
+TEST(ProcessGroupTest, DoesNotKillTheGroupOfALeaderReapedElsewhere) {
   const TestFolder folder;
   const std::string file = folder.path("pid");
   ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);

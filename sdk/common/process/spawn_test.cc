@@ -162,7 +162,7 @@ TEST(SpawnTest, EndsWithTheThreadThatStartedIt) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-TEST(TestProcessTest, TellsItsLogAndItsEnd) {
+TEST(TestProcessTest, ReportsItsLogAndItsExitCode) {
   const TestFolder folder;
   TestProcess process({"/bin/sh", "-c", "echo listening on port 70 now; read x; exit 3"},
                       folder.path("log"));

@@ -75,7 +75,7 @@ TEST_F(TlsTest, ACertificateThatIsReplacedCountsWithoutARestart) {
   EXPECT_FALSE(Connects("old", port));
 }
 
-TEST(MayShowToken, NotInClearTextBeyondThisMachine) {
+TEST(MayShowToken, RefusesClearTextBeyondThisMachine) {
   TlsFiles tls;
   tls.ca = "system";
   EXPECT_TRUE(MayShowToken("t", "127.0.0.1:7077", {}, false).ok());

@@ -85,7 +85,7 @@ class FreezingLink {
 };
 
 // The service says one word at once, and then nothing more.
-TEST(ChannelTest, APeerThatFallsSilentEndsAStreamOnWhichNothingIsDue) {
+TEST(ChannelTest, EndsAnIdleStreamWhenThePeerFallsSilent) {
   HealthService health;
   int port = 0;
   grpc::EnableDefaultHealthCheckService(false);  // another test may have left it on

@@ -80,7 +80,7 @@ class ConnectionBookTest : public ::testing::Test {
   std::vector<std::unique_ptr<Pair>> pairs_;
 };
 
-TEST_F(ConnectionBookTest, AnAddressHasFewStrangersAndTheOldestMakesRoom) {
+TEST_F(ConnectionBookTest, ClosesTheOldestUnknownConnectionOfAnAddress) {
   const Pair& first = Enter();
   const Pair& other = Enter("127.0.0.2");
   std::vector<const Pair*> later;
@@ -103,7 +103,7 @@ TEST_F(ConnectionBookTest, KnownConnectionsAreNeverClosedForStrangers) {
   EXPECT_EQ(counts.refused, 0u);
 }
 
-TEST_F(ConnectionBookTest, OfAFullBookTheAddressWithMostStrangersLosesOne) {
+TEST_F(ConnectionBookTest, ClosesAnUnknownConnectionOfTheBusiestAddress) {
   Pair& crowd = Enter("127.0.0.9");
   Enter("127.0.0.9");
   std::vector<const Pair*> single;
@@ -128,7 +128,7 @@ TEST_F(ConnectionBookTest, AProjectHasAShareAndTheLastOnesAreReserved) {
   EXPECT_TRUE(book_.Know(admin.peer(), "*", true).ok());  // its next call
 }
 
-TEST_F(ConnectionBookTest, WhatGrpcHasClosedCountsNoMore) {
+TEST_F(ConnectionBookTest, ForgetsConnectionsThatGrpcClosed) {
   std::vector<Pair*> old;
   for (int i = 0; i < 4; ++i) {
     old.push_back(&Enter());
@@ -157,7 +157,7 @@ TEST_F(ConnectionBookTest, ADescriptorOfTheSameNumberIsNotTheSameConnection) {
   ::close(number);
 }
 
-TEST_F(ConnectionBookTest, APeerThatIsNotInTheBookIsNobodysConcern) {
+TEST_F(ConnectionBookTest, AcceptsPeersThatItDoesNotKnow) {
   EXPECT_TRUE(book_.Know("unix:/run/baton", "a", false).ok());
 }
 

@@ -19,7 +19,7 @@ TEST(ErrorTest, ReasonAndViolationsSurviveTheWire) {
   EXPECT_EQ(ErrorViolations(got)[0].field(), "spec.rollout.n");
 }
 
-TEST(ErrorTest, AStrangersStatusKeepsItsCodeAndMessage) {
+TEST(ErrorTest, AForeignStatusKeepsItsCodeAndMessage) {
   const absl::Status got = FromGrpc(grpc::Status(grpc::StatusCode::UNAVAILABLE, "no route"));
   EXPECT_EQ(got.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(got.message(), "no route");

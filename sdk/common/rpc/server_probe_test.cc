@@ -38,25 +38,25 @@ class ServerProbeTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST_F(ServerProbeTest, AServerThatWorks) {
+TEST_F(ServerProbeTest, ReportsAReadyServer) {
   HealthService health;
   EXPECT_EQ(Look(Serve(&health)).what, What::kReady);
 }
 
-TEST_F(ServerProbeTest, AServerThatLivesAndCannotWork) {
+TEST_F(ServerProbeTest, ReportsAServerThatIsNotReady) {
   HealthService health([] { return absl::UnavailableError("the disk is full: 0 bytes … left"); });
   const ServerSeen seen = Look(Serve(&health));
   EXPECT_EQ(seen.what, What::kNotReady);
   EXPECT_EQ(seen.detail, "the disk is full: 0 bytes … left");
 }
 
-TEST_F(ServerProbeTest, AnotherServer) {
+TEST_F(ServerProbeTest, ReportsAForeignServer) {
   grpc::Service nothing;
   EXPECT_EQ(Look(Serve(&nothing)).what, What::kOther);
 }
 
 // As a stopped process is: the kernel accepts, and nobody says a word.
-TEST_F(ServerProbeTest, WhatListensAndIsSilent) {
+TEST_F(ServerProbeTest, ReportsAServerThatDoesNotAnswer) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -73,7 +73,7 @@ TEST_F(ServerProbeTest, WhatListensAndIsSilent) {
   EXPECT_EQ(Look(place).what, What::kNothingListens);
 }
 
-TEST_F(ServerProbeTest, AMachineThatIsNotThere) {
+TEST_F(ServerProbeTest, ReportsAnUnreachableHost) {
   EXPECT_EQ(Look("host.invalid:7077").what, What::kAway);
   EXPECT_EQ(Look("nonsense").what, What::kAway);
 }

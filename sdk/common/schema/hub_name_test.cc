@@ -17,7 +17,7 @@ TEST(HubName, SaysHowToGetTheFolder) {
   EXPECT_THAT(HubNameHint("mistralai/Mistral-7B-v0.1"), HasSubstr("mistralai/Mistral-7B-v0.1"));
 }
 
-TEST(HubName, PathsAreNone) {
+TEST(HubName, PathsAreNoHubNames) {
   for (const char* path : {"", "model", "/models/x", "./models/x", "../x", "models/x/", "a/b/c",
                            "models//x", "my model/x", "job:first", "a/.hidden", "/x"}) {
     EXPECT_EQ(HubNameHint(path), "") << path;

@@ -130,7 +130,7 @@ TEST(ModelConfig, ReadsRopeParametersOfTransformers5) {
   EXPECT_EQ(config->rope_scaling.type, RopeScaling::Type::kNone);
 }
 
-TEST(ModelConfig, WhatIsNotComputedExactlyIsRefused) {
+TEST(ModelConfig, RefusesUnsupportedModelFeatures) {
   struct Case {
     const char *from, *to, *message;
   };
@@ -184,7 +184,7 @@ TEST(ModelConfig, MalformedValuesNameTheirKey) {
   }
 }
 
-TEST(ModelConfig, ASketchTakesWhatItFinds) {
+TEST(ModelConfig, SketchReadsTheFieldsItFinds) {
   const auto qwen = ModelConfig::Sketch(kQwen25);
   ASSERT_TRUE(qwen.ok()) << qwen.status();
   const auto whole = ModelConfig::FromJson(kQwen25);

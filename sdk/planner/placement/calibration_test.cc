@@ -34,14 +34,14 @@ TEST(Calibrate, ScalesToTheMedianOfWhatWasRecorded) {
   EXPECT_DOUBLE_EQ(TrainingSeconds(plain, r.actor, r.training), 3 * training);
 }
 
-TEST(Calibrate, WhatWasNotRecordedStays) {
+TEST(Calibrate, LeavesUnrecordedFactorsAtOne) {
   const Calibration c = Calibrate(*FindDevice("h100"), MakeRecording());
   EXPECT_DOUBLE_EQ(c.training, 1);
   EXPECT_DOUBLE_EQ(c.scoring, 1);
   EXPECT_DOUBLE_EQ(c.generation, 1);
 }
 
-TEST(Median, IsTheMiddle) {
+TEST(Median, TakesTheLowerMiddleValue) {
   EXPECT_EQ(Median({}), 0);
   EXPECT_EQ(Median({5, 1, 9}), 5);
   EXPECT_EQ(Median({4, 1, 9, 5}), 4);

@@ -377,7 +377,7 @@ TEST(Search, SaysHowMuchIsMissing) {
               HasSubstr("on 8 they lack 275.2 GB a device"));
 }
 
-TEST(Search, RefusesWhatMakesNoSense) {
+TEST(Search, RefusesInvalidProblems) {
   Problem p = Ppo("llama-7b", 0);
   EXPECT_THAT(std::string(Search(p).status().message()), HasSubstr("devices: 0 is not in"));
   p.devices = 8;
@@ -406,7 +406,7 @@ TEST(PoolSizes, ArePowersOfTwoThenNodes) {
   EXPECT_EQ(PoolSizes(1024, 8).size(), 3 + 16 + 8 + 8 + 8);
 }
 
-TEST(AllPartitions, AreBellsNumbers) {
+TEST(AllPartitions, CountsAreBellNumbers) {
   EXPECT_EQ(AllPartitions(1).size(), 1);
   EXPECT_EQ(AllPartitions(4).size(), 15);
   EXPECT_EQ(AllPartitions(5).size(), 52);
@@ -414,7 +414,7 @@ TEST(AllPartitions, AreBellsNumbers) {
   EXPECT_THAT(AllPartitions(3).back(), ElementsAre(ElementsAre(0), ElementsAre(1), ElementsAre(2)));
 }
 
-TEST(NamedPartition, HasThree) {
+TEST(NamedPartition, KnowsColocateSplitAndStandalone) {
   const std::vector<Role> roles = Ppo("llama-7b", 1).roles;
   EXPECT_THAT(*NamedPartition("colocate", roles), ElementsAre(ElementsAre(0, 1, 2, 3)));
   EXPECT_THAT(*NamedPartition("split", roles), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
@@ -422,7 +422,7 @@ TEST(NamedPartition, HasThree) {
   EXPECT_EQ(NamedPartition("both", roles).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST(Search, StopsWhereItMayWeighNoMore) {
+TEST(Search, StopsAtItsWorkLimit) {
   Problem problem = Ppo("llama-7b", 16);
   const auto free = Search(problem);
   ASSERT_TRUE(free.ok()) << free.status();

@@ -35,7 +35,7 @@ constexpr double kParameters = 6738415616;
 constexpr double kForward = 28162100559872;  // model_cost_test.cc: 2048 tokens
 constexpr double kHead = 536870912000;
 
-TEST(TrainingMemory, OfOneLayout) {
+TEST(TrainingMemory, MatchesTheFormulaForOneLayout) {
   const Memory m = TrainingMemory(RoundSetting(), Llama7b(), Layout(2, 4, 2));
   EXPECT_DOUBLE_EQ(m.weights, 1684603904);    // 2 bytes x P / 8
   EXPECT_DOUBLE_EQ(m.gradients, 3369207808);  // 4 bytes x P / 8
@@ -119,7 +119,7 @@ TEST(TrainingSeconds, TheSlowestRankCountsAndEpochsRepeat) {
               22 * (34 * 4 * kForward / 100e12 + exchange), 1e-9);
 }
 
-TEST(ScoringSeconds, OneForwardOfAShare) {
+TEST(ScoringSeconds, CountsOneForwardPassOfAShare) {
   EXPECT_NEAR(ScoringSeconds(RoundSetting(), Llama7b(), Layout(1, 1, 16)), 64 * kForward / 100e12,
               1e-9);
 }
@@ -139,7 +139,7 @@ TEST(Generation, DecodingIsBoundByMemory) {
   EXPECT_DOUBLE_EQ(g.kv_bytes, 64 * 2048 * 524288.0);
 }
 
-TEST(Generation, WhatDoesNotFitIsGeneratedInWaves) {
+TEST(Generation, GeneratesInWavesIfNotAllSequencesFit) {
   Setting s = RoundSetting();
   s.workload.generated = 64;
   const double sequence = 2048 * 524288.0;

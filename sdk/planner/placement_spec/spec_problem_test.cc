@@ -29,7 +29,7 @@ v1::JobSpec Ppo() {
   return spec;
 }
 
-TEST(SpecProblem, RolesAndWork) {
+TEST(SpecProblem, TakesRolesAndWorkloadFromTheSpec) {
   const auto made = ProblemOf(Ppo(), Llama);
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_THAT(made->notes, IsEmpty());
@@ -47,7 +47,7 @@ TEST(SpecProblem, RolesAndWork) {
   EXPECT_EQ(roles[0].max_tensor, 0);
 }
 
-TEST(SpecProblem, ACriticOfCosts) {
+TEST(SpecProblem, IncludesTheCostCritic) {
   v1::JobSpec spec = Ppo();
   spec.mutable_algorithm()->set_preset("safe_rlhf");
   EXPECT_THAT(ModelRoles(spec), ElementsAre("actor", "critic", "reference", "cost"));

@@ -246,7 +246,7 @@ class CachedAttentionTreeTest : public ::testing::TestWithParam<Case> {
   }();
 };
 
-TEST_P(CachedAttentionTreeTest, EachPathAttendsAsIfItLayInPlace) {
+TEST_P(CachedAttentionTreeTest, EachPathEqualsASequenceWithoutBranches) {
   const Case& c = GetParam();
   // The place where the tree begins: at the response's first token, in a block, at its end, behind
   // it.
@@ -279,7 +279,7 @@ TEST_P(CachedAttentionTreeTest, EachPathAttendsAsIfItLayInPlace) {
 }
 
 // A wrong guess may be a token of NaN. Nodes off its path know nothing of it.
-TEST_P(CachedAttentionTreeTest, ABadNodeSpoilsItsDescendantsAlone) {
+TEST_P(CachedAttentionTreeTest, ANanNodeAffectsOnlyItsDescendants) {
   const Case& c = GetParam();
   Fixture fixture(c.shape, c.dtype);
   Sequence tree = fixture.MakeSequence(10, 13 + static_cast<int64_t>(parents_.size()), 1);

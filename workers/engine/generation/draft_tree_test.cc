@@ -73,7 +73,7 @@ TEST(DraftTreeTest, KeepsTheLimits) {
   EXPECT_THAT(Pruned(tree, {100, 100, 2}).tokens, ElementsAre(1, 2));
 }
 
-TEST(DraftTreeTest, WhateverComesInATreeGoesOut) {
+TEST(DraftTreeTest, PrunesAnyInputToAValidTree) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);
     DraftTree tree;

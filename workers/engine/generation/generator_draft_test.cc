@@ -230,7 +230,7 @@ TEST(GeneratorDraftTest, SamplesOfOnePromptHaveDraftsOfTheirOwn) {
 }
 
 // Drafts wait for prompts and resumed tokens, and never the other way round.
-TEST(GeneratorDraftTest, DraftsTakeWhatTheChunkLeaves) {
+TEST(GeneratorDraftTest, DraftsUseOnlyTheRestOfThePrefillChunk) {
   const auto model = MakeModel();
   std::mt19937 random(5);
   std::vector<GenerateRequest> requests = {Request(1, RandomTokens(4, random), 60),

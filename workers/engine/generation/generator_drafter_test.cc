@@ -82,7 +82,7 @@ TEST(GeneratorDrafterTest, IsNotAskedForDraftsThatItDoesNotWant) {
   EXPECT_THAT(drafter.Heard(), ::testing::Contains(HasSubstr("draft 1,2")));
 }
 
-TEST(GeneratorDrafterTest, HearsOfRequestsFromTheirBeginningToTheirEnd) {
+TEST(GeneratorDrafterTest, NotifiesTheDrafterOfEachRequestUntilItsEnd) {
   const auto model = MakeModel();
   const auto generator = MakeGenerator(model.get());
   ASSERT_TRUE(generator->Add(Request(9, {7}, 5)).ok());  // before there is a drafter
@@ -119,7 +119,7 @@ TEST(GeneratorDrafterTest, HearsOfRequestsFromTheirBeginningToTheirEnd) {
   EXPECT_THAT(drafter.Heard(), ElementsAre());
 }
 
-TEST(GeneratorDrafterTest, ARequestWithADraftOfItsOwnIsAskedForOnceThatFailed) {
+TEST(GeneratorDrafterTest, AsksForDraftsOnceARequestsOwnDraftFailed) {
   const auto model = MakeModel();
   GenerateRequest request = Request(1, {3, 4}, 20);
   const std::vector<int32_t> tokens = RunAlone(model.get(), request, {}).tokens;
@@ -140,7 +140,7 @@ TEST(GeneratorDrafterTest, ARequestWithADraftOfItsOwnIsAskedForOnceThatFailed) {
                           "draft 1 nodes 32", "append 1 tokens 1"));
 }
 
-TEST(GeneratorDrafterTest, TheBudgetIsForAll) {
+TEST(GeneratorDrafterTest, SharesTheNodeBudgetAmongAllRequests) {
   const auto model = MakeModel();
   std::mt19937 random(1);
   std::vector<GenerateRequest> requests;
@@ -176,7 +176,7 @@ TEST(GeneratorDrafterTest, TheBudgetIsForAll) {
 
 // Two requests of 2 blocks each fit the cache, or one of 4. A third one waits, and so memory may
 // become short, until one of them has ended, however it did.
-TEST(GeneratorDrafterTest, IsAskedWhereLiveRequestsFit) {
+TEST(GeneratorDrafterTest, AsksForDraftsIfLiveRequestsFitTheCache) {
   const auto model = MakeModel();
   const auto generator = MakeGenerator(model.get(), WithBlocks(model.get(), 4));
   OracleDrafter drafter(
@@ -213,7 +213,7 @@ TEST(GeneratorDrafterTest, IsAskedWhereLiveRequestsFit) {
 }
 
 // Any number of requests may wait where those that run at once fit.
-TEST(GeneratorDrafterTest, IsAskedWhereThoseThatRunAtOnceFit) {
+TEST(GeneratorDrafterTest, AsksForDraftsIfConcurrentRequestsFitTheCache) {
   const auto model = MakeModel();
   for (const int64_t running : {2, 3}) {
     GeneratorOptions options = WithBlocks(model.get(), 4);
@@ -276,7 +276,7 @@ TEST(GeneratorDrafterTest, CountsByHand) {
 }
 
 // Nodes are told by their places in the tree that was proposed, whatever was pruned from it.
-TEST(GeneratorDrafterTest, ADrafterHearsOfItsOwnNodes) {
+TEST(GeneratorDrafterTest, ReportsNodesByTheirPlaceInTheProposedTree) {
   const auto model = MakeModel();
   const GenerateRequest request = Request(1, {3, 4}, 20);
   const std::vector<int32_t> tokens = RunAlone(model.get(), request, {}).tokens;

@@ -428,7 +428,7 @@ TEST(GeneratorTest, CancelDuringThePromptHandsItToTheOthers) {
   EXPECT_EQ(stats.cached_blocks, 3) << "only the first prompt";
 }
 
-TEST(GeneratorTest, NothingLeftToGenerate) {
+TEST(GeneratorTest, EndsRequestsWithNothingLeftToGenerateAtOnce) {
   const auto model = MakeModel();
   const auto generator = MakeGenerator(model.get());
   GenerateRequest none = Request(1, {1, 2}, 0);

@@ -74,7 +74,7 @@ TEST(StopCheckerTest, SeveralStopStringsOfDifferentLengths) {
   EXPECT_EQ(StopsAfter(params, {5, 4}), 2);
 }
 
-TEST(StopCheckerTest, NothingStopsBeforeTheMinimum) {
+TEST(StopCheckerTest, NeverStopsBeforeTheMinimum) {
   SamplingParams params;
   params.stop_strings = {"ab", "a long one that keeps the tail"};
   params.stop_token_ids = {5};

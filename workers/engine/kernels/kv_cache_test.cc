@@ -139,7 +139,7 @@ TEST_F(PromptCacheTest, SharesEqualPromptsOnly) {
   EXPECT_EQ(prompt->users, 2);
 }
 
-TEST_F(PromptCacheTest, AnUnfinishedPromptLeavesWithItsLastUser) {
+TEST_F(PromptCacheTest, FreesAnUnfinishedPromptWithItsLastUser) {
   CachedPrompt* prompt = prompts_.Insert({1, 2, 3}, Blocks(1));
   prompt->computed = 2;
   prompts_.Acquire({1, 2, 3});

@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(Blocks, RowProductsTest,
                          ::testing::Values(std::make_tuple(1367, 5, 96),
                                            std::make_tuple(69, 3, 2500)));
 
-TEST(RowProductsEdgesTest, NothingToDo) {
+TEST(RowProductsEdgesTest, HandlesEmptyInputs) {
   float out = 3;
   RowProducts(nullptr, nullptr, &out, 0, 1, 4, false);
   RowProducts(nullptr, nullptr, &out, 1, 0, 4, false);

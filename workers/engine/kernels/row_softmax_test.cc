@@ -31,7 +31,7 @@ TEST(RowSoftmaxTest, LogProbsAreThoseOfTheSlowDefinition) {
   }
 }
 
-TEST(RowSoftmaxTest, LogitsThatAreNoNumbersGiveNone) {
+TEST(RowSoftmaxTest, InvalidLogitsGiveNanLogProbs) {
   std::vector<float> scratch;
   for (const float bad : {std::nanf(""), kInfinity}) {
     EXPECT_TRUE(std::isnan(LogProb({1, bad, 0}, 0, 1, &scratch))) << bad;

@@ -92,7 +92,7 @@ TEST(AggregationTest, WeightsByHand) {
               ::testing::ElementsAre(0.125, 0.125, 0));
 }
 
-TEST(AggregationTest, NothingUnmaskedWeighsNothing) {
+TEST(AggregationTest, GivesFullyMaskedSequencesNoWeight) {
   const std::vector<int64_t> counts = {0, 0};
   EXPECT_THAT(TokenWeights(LossAggregation::kTokenMean, counts, 1), ::testing::ElementsAre(0, 0));
 }

@@ -39,7 +39,7 @@ TEST(PlanMicroBatchesTest, NoLimitIsOneMicroBatch) {
   EXPECT_THAT(*plan, ElementsAre(ElementsAre(1, 3, 0)));
 }
 
-TEST(PlanMicroBatchesTest, NothingToDo) {
+TEST(PlanMicroBatchesTest, MakesNoMicroBatchesWithoutTokens) {
   auto plan = PlanMicroBatches(std::vector<int64_t>{0, 0}, 10);
   ASSERT_TRUE(plan.ok());
   EXPECT_TRUE(plan->empty());

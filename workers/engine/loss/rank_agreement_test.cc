@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(RankAgreementTest, AloneDecidesAlone) {
+TEST(RankAgreementTest, ASingleRankDecidesAlone) {
   RankAgreement ranks(nullptr, nullptr, torch::kCPU);
   EXPECT_TRUE(ranks.alone());
   EXPECT_TRUE(ranks.CheckSame(3, "batches").ok());
@@ -90,7 +90,7 @@ TEST(RankAgreementTest, AllRanksGiveTheFirstError) {
 }
 
 // Two tensor ranks of one data rank fail differently: the first one's error is everyone's, whole.
-TEST(RankAgreementTest, OneRankSpeaks) {
+TEST(RankAgreementTest, AllRanksReportTheFirstTensorRanksError) {
   testing::RunGrid(2, 2, [](Communicator& tensor, Communicator& data) {
     RankAgreement ranks(&tensor, &data, torch::kCPU);
     const absl::Status mine = tensor.rank() == 0 ? absl::CancelledError("the lease has ended")
@@ -113,7 +113,7 @@ TEST(RankAgreementTest, ARankWithoutItsShareSaysWhy) {
   });
 }
 
-TEST(RankAgreementTest, HeadersAreWhatEveryRankKnows) {
+TEST(RankAgreementTest, HeaderDigestsCoverWhatEveryRankKnows) {
   TrainSequence s;
   s.tokens = {1, 2, 3};
   s.prompt_length = 1;

@@ -73,7 +73,7 @@ void ExpectNear(const std::vector<double>& got, const std::vector<double>& want)
   for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-6) << i;
 }
 
-TEST(RolloutCorrectionTest, NothingIsDoneWhereNothingIsOn) {
+TEST(RolloutCorrectionTest, DoesNothingIfNoCorrectionIsOn) {
   const RolloutCorrection correction = Correct({WithRatios({3})}, Loss(""));
   EXPECT_THAT(correction.sequences, IsEmpty());
   EXPECT_THAT(correction.counts, IsEmpty());
@@ -192,7 +192,7 @@ TEST(RolloutCorrectionTest, CountsAndFractionsByHand) {
 }
 
 // Over tokens, before anything is rejected.
-TEST(RolloutCorrectionTest, WhatIsComparedWithTheBoundsByHand) {
+TEST(RolloutCorrectionTest, RatiosComparedWithTheBoundsByHand) {
   const std::vector<TrainSequence> batch = {WithRatios({2, -100, 3, 1}), WithRatios({0.5})};
   const auto k3 = [](double ratio) { return ratio - 1 - std::log(ratio); };
   struct Case {

@@ -13,7 +13,7 @@ namespace {
 // Between 1 and 2 the numbers of bfloat16 are 2^-7 apart, those of float16 2^-10; below 1 half of
 // that. A change of less than half of the distance is rounded away; of exactly half of it too,
 // since ties go to the even neighbour, which 1 is.
-TEST(KeptUpdateTest, CountsWhatRoundingLeaves) {
+TEST(KeptUpdateTest, CountsChangesThatSurviveRounding) {
   const TestFolder folder;
   const auto write = [&](const std::string& name, const torch::Tensor& weights,
                          const std::string& other) {

@@ -155,7 +155,7 @@ TEST(TensorParallelTest, GathersLogitsWithoutGradients) {
   });
 }
 
-TEST(TensorParallelTest, AGroupOfOneIsNone) {
+TEST(TensorParallelTest, AGroupOfOneMeansNoTensorParallelism) {
   testing::RunRanks(1, [&](Communicator& group) {
     const auto model = testing::MakeSharedModel(testing::SharedConfig(false), &group);
     EXPECT_EQ(model->tensor_group(), nullptr);

@@ -101,7 +101,7 @@ TEST(Preferences, GradientsAgreeWithFiniteDifferences) {
   });
 }
 
-TEST(Preferences, AHeadOfZerosTellsNothing) {
+TEST(Preferences, AZeroHeadHasNoPreference) {
   const auto actor = testing::MakeModel(testing::TinyConfig(), torch::kFloat32);
   const auto model = ScalarModel::FromCausalLM(*actor, torch::kFloat32, torch::kCPU).value();
   const auto report = EvaluatePreferences(*model, RandomPairs(3, 5)).value();
@@ -110,7 +110,7 @@ TEST(Preferences, AHeadOfZerosTellsNothing) {
   EXPECT_EQ(report.margin, 0);
 }
 
-TEST(Preferences, AreLearnt) {
+TEST(Preferences, LearnsFromPairs) {
   // People like responses with a 7 in them.
   std::mt19937 rng(4);
   const auto draw = [&](int count) {

@@ -206,7 +206,7 @@ TEST(ParallelTrainerTest, ARankNeedsItsShareAlone) {
   }
 }
 
-TEST(ParallelTrainerTest, WhatOneRankFindsWrongInItsShareAllRanksSay) {
+TEST(ParallelTrainerTest, AllRanksReportAnErrorInOneRanksShare) {
   const ModelConfig config = testing::SharedConfig(false);
   const auto batch = testing::RandomBatch(4, 8, config.vocab_size);
   const LossSpec loss = Ppo("token-mean");

@@ -301,7 +301,7 @@ TEST(TrainerCorrectionTest, AMiniBatchThatIsRejectedWholeMakesNoStep) {
   EXPECT_EQ(got->at("actor/skipped_steps"), 0);
 }
 
-TEST(TrainerCorrectionTest, ABatchThatIsRejectedWholeTeachesNothing) {
+TEST(TrainerCorrectionTest, AFullyRejectedBatchChangesNoWeights) {
   const auto model = MakeModel(TinyConfig(), torch::kFloat64);
   OptimizerSpec spec;
   spec.lr = 0.01;
@@ -386,7 +386,7 @@ TEST(TrainerCorrectionTest, TextMakesNoStepBesideAPolicyThatIsMaskedWhole) {
   EXPECT_EQ(got->at("actor/optimizer_steps"), 1);
 }
 
-TEST(TrainerCorrectionTest, WhatIsComparedMustBeThere) {
+TEST(TrainerCorrectionTest, RefusesABatchWithoutTheLogProbsToCompare) {
   const auto model = MakeModel(TinyConfig(), torch::kFloat64);
   const auto trainer = MakeTrainer(*model, Measuring());
   const auto batch = testing::RandomBatch(2, 6, 11);  // without old_log_probs

@@ -218,7 +218,7 @@ TEST(TrainerTest, APositiveAdvantageRaisesTheProbability) {
   EXPECT_LT(after[1][0], before[1][0]);
 }
 
-TEST(TrainerTest, MaskedTokensHaveNoSay) {
+TEST(TrainerTest, MaskedTokensDoNotAffectTheUpdate) {
   std::vector<TrainSequence> batch = RandomBatch(4, 8, 11);
   auto model = MakeModel(TinyConfig(), torch::kFloat32);
   auto trainer = MakeTrainer(*model, Measuring());
@@ -266,7 +266,7 @@ TEST(TrainerTest, LogProbsAndLossDoNotDependOnMicroBatches) {
 }
 
 // A token is the likeliest if no other in its place has a higher log-prob: each is tried.
-TEST(TrainerTest, AccuracyCountsTheTokensThanWhichNoneIsLikelier) {
+TEST(TrainerTest, AccuracyCountsTheLikeliestTokens) {
   auto model = MakeModel(TinyConfig(), torch::kFloat64);
   auto trainer = MakeTrainer(*model, Measuring());
   std::vector<TrainSequence> batch = RandomBatch(5, 12, 11);
@@ -337,7 +337,7 @@ TEST(TrainerTest, TrainsAModelThatGeneratedBefore) {
 
 // --- What must never poison the weights ----------------------------------------------------------
 
-TEST(TrainerTest, APoisonedModelIsRefusedByNameAndLeftAlone) {
+TEST(TrainerTest, RefusesToUpdateAModelWithNanWeights) {
   const std::vector<TrainSequence> batch = RandomBatch(7, 8, 11);
   auto model = MakeModel(TinyConfig(), torch::kFloat32);
   auto trainer = MakeTrainer(*model, Learning());
@@ -437,7 +437,7 @@ TEST(TrainerTest, AGradientThatOverflowsIsRefusedWithItsParameter) {
 }
 
 // libtorch fails (as it does when memory is short) in the backward pass of the nth step.
-TEST(TrainerTest, AFailureHalfWayLeavesATrainerThatTrainsNoMore) {
+TEST(TrainerTest, RefusesUpdatesAfterAFailureBetweenSteps) {
   const std::vector<TrainSequence> batch = RandomBatch(8, 12, 11);
   LossSpec loss = Ppo();
   loss.use_kl_loss = false;

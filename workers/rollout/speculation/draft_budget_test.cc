@@ -64,14 +64,14 @@ TEST(PassCostTest, RemembersARowWhileAllPassesAreEqual) {
   EXPECT_NEAR(cost.per_row(), 2 * 1e-3, 1e-4);
 }
 
-TEST(PassCostTest, AStoppedProcessIsNoSlowMachine) {
+TEST(PassCostTest, IgnoresThePauseOfAStoppedProcess) {
   PassCost cost = Known();
   cost.Note(5, 60);  // seconds
   EXPECT_LT(cost.fixed() + 5 * cost.per_row(), 30e-3);
 }
 
 // By chance or by caches, more rows may be measured as cheaper.
-TEST(PassCostTest, NoRowIsFreeOfSign) {
+TEST(PassCostTest, FittedCostsAreNeverNegative) {
   PassCost cost;
   for (int64_t rows = 1; rows <= 20; ++rows) cost.Note(rows, 1.0 / static_cast<double>(rows));
   EXPECT_GE(cost.per_row(), 0);
@@ -126,12 +126,12 @@ int PassesUntilRest(double lucky, int most) {
   return most;
 }
 
-TEST(GainGuardTest, BadLuckIsNoLoss) {
+TEST(GainGuardTest, DoesNotRestIfPassesGainOnAverage) {
   EXPECT_EQ(PassesUntilRest(60, 5000), 5000) << "nine passes of ten lose, and all together gain";
   EXPECT_LT(PassesUntilRest(4, 5000), 100) << "they lose all together";
 }
 
-TEST(GainGuardTest, ALossThatNobodyNoticesIsNone) {
+TEST(GainGuardTest, ToleratesANegligibleLoss) {
   GainGuard guard;
   const auto rests_after = [&](double tokens) {
     for (int i = 0; i < 1000 && !guard.Rests(); ++i) guard.NotePass(tokens, 100);
@@ -173,14 +173,14 @@ TEST(GainGuardTest, ChanceDoesNotShortenRests) {
   EXPECT_THAT(rests, ElementsAre(64, 128, 256, 512));
 }
 
-TEST(FollowingOfTest, APassPaysForItsOwnTokens) {
+TEST(FollowingOfTest, ChargesAPassOnlyForItsOwnTokens) {
   EXPECT_EQ(FollowingOf(8, 8, 3e-6), 3e-6);
   EXPECT_DOUBLE_EQ(FollowingOf(8, 8000, 3e-3), 3e-6) << "the others had waited";
   EXPECT_EQ(FollowingOf(8, 4, 3e-6), 3e-6);
   EXPECT_EQ(FollowingOf(0, 0, 1e-6), 1e-6) << "to look took time";
 }
 
-TEST(AcceptanceTest, BelievesTheShareUntilItIsTried) {
+TEST(AcceptanceTest, UsesTheNodesShareUntilItIsMeasured) {
   Acceptance acceptance;
   const NodeEvidence node = {0.6f, 2, 3};
   EXPECT_NEAR(acceptance.Of(node), 0.6, 1e-6);
@@ -194,7 +194,7 @@ TEST(AcceptanceTest, BelievesTheShareUntilItIsTried) {
 }
 
 // The unit of counts grows for a million passes, and begins anew.
-TEST(AcceptanceTest, FadesForEver) {
+TEST(AcceptanceTest, KeepsFadingOverMillionsOfPasses) {
   Acceptance acceptance;
   const NodeEvidence node = {0.9f, 2, 3};
   for (int i = 0; i < 2000000; ++i) {
@@ -206,7 +206,7 @@ TEST(AcceptanceTest, FadesForEver) {
   EXPECT_NEAR(acceptance.Best(), 0.5, 0.01);
 }
 
-TEST(AcceptanceTest, TheBestIsOneUntilEnoughWasTried) {
+TEST(AcceptanceTest, TheBestRateIsOneUntilEnoughIsMeasured) {
   Acceptance acceptance;
   const auto best = [&] {
     for (int i = 0; i < 64; ++i) acceptance.Fade();  // The best is kept for 64 passes.
@@ -221,7 +221,7 @@ TEST(AcceptanceTest, TheBestIsOneUntilEnoughWasTried) {
   EXPECT_NEAR(best(), 0.8, 0.01) << "one node says little";
 }
 
-TEST(AcceptanceTest, AnyNodeHasAClass) {
+TEST(AcceptanceTest, StaysWithinZeroAndOneForAnyNode) {
   Acceptance acceptance;
   for (const float number : {-1.0f, 0.0f, 1e-30f, 1.0f, 7.0f, 1e30f, HUGE_VALF}) {
     for (const int matched : {-5, 0, 1, 64, 1 << 30}) {
@@ -236,7 +236,7 @@ TEST(AcceptanceTest, AnyNodeHasAClass) {
 }
 
 // Two roots of three that were seen; behind the first one of two, and all that followed that.
-TEST(EvidenceTest, IsOfANodeBehindItsParent) {
+TEST(EvidenceTest, SharesAreRelativeToTheParent) {
   Draft draft;
   draft.tree = {{3, 4, 5, 6}, {-1, -1, 0, 2}};
   draft.scores = {2.0f / 3, 1.0f / 3, 1.0f / 3, 1.0f / 3};
@@ -307,7 +307,7 @@ TEST(ChooseNodesTest, TheLikeliestComeFirstAndParentsBeforeTheirChildren) {
                                  Pair(1u, 0u), Pair(0u, 0u)));
 }
 
-TEST(ChooseNodesTest, FewResponsesGetMuchAndAFullBatchGetsNothing) {
+TEST(ChooseNodesTest, GivesNodesToFewResponsesAndNoneToAFullBatch) {
   const std::vector<NodeProbabilities> one = {NodeProbabilities(40, 0.5)};
   EXPECT_EQ(ChooseNodes(one, 1, 100, Known()).size(), 40u);
   EXPECT_EQ(ChooseNodes(one, 1, 8, Known()).size(), 8u);
@@ -317,7 +317,7 @@ TEST(ChooseNodesTest, FewResponsesGetMuchAndAFullBatchGetsNothing) {
 }
 
 // 65 rows were faster than 64, so far.
-TEST(ChooseNodesTest, ALargerPassIsNotBelievedToBeCheaper) {
+TEST(ChooseNodesTest, NeverAssumesThatALargerPassIsCheaper) {
   PassCost cost = Known();
   for (int i = 0; i < 100; ++i) {
     cost.Note(64, 80e-3);
@@ -327,7 +327,7 @@ TEST(ChooseNodesTest, ALargerPassIsNotBelievedToBeCheaper) {
   EXPECT_EQ(ChooseNodes({NodeProbabilities{0.5}}, 64, 100, cost).size(), 0u);
 }
 
-TEST(MayPayTest, OnlyWhereThePassLeavesRoom) {
+TEST(MayPayTest, PaysOnlyIfThePassLeavesRoom) {
   const PassCost fixed_dominates = Known(10e-3, 0.1e-3), rows_dominate = Known(1e-3, 1e-3);
   EXPECT_TRUE(MayPay(1, 16, 0.8, 0, fixed_dominates));
   EXPECT_TRUE(MayPay(1, 16, 0.8, 0, rows_dominate));
@@ -339,7 +339,7 @@ TEST(MayPayTest, OnlyWhereThePassLeavesRoom) {
   EXPECT_TRUE(MayPay(64, 16, 0.8, 0, PassCost())) << "nothing is known";
 }
 
-TEST(ChooseNodesTest, WhileNothingIsKnownAFewAreTried) {
+TEST(ChooseNodesTest, TriesAFewNodesWithoutMeasurements) {
   const std::vector<NodeProbabilities> drafts(8, NodeProbabilities(20, 0.9));
   EXPECT_EQ(ChooseNodes(drafts, 8, 100, PassCost()).size(), 4u);
 }

@@ -115,7 +115,7 @@ TEST_F(HistoryFetcherTest, EachPromptIsAskedForOnceAndSeveralAtATime) {
   EXPECT_EQ(fetcher_->TakeTokens(), 12) << "all that came before";
 }
 
-TEST_F(HistoryFetcherTest, WhatIsKnownIsNotAskedFor) {
+TEST_F(HistoryFetcherTest, DoesNotFetchKnownPrompts) {
   ASSERT_TRUE(drafter_.AddEarlier(PromptOf(10), std::vector<int32_t>{1, 2}, 1).ok());
   Start();
   Ask(10);
@@ -158,7 +158,7 @@ TEST_F(HistoryFetcherTest, ResponsesToAnotherPromptAreDropped) {
   EXPECT_EQ(fetcher_->TakeTokens(), 0);
 }
 
-TEST_F(HistoryFetcherTest, WhatFailsIsTriedAgainAFewTimes) {
+TEST_F(HistoryFetcherTest, RetriesAFailedFetchAFewTimes) {
   options_.most_tries = 3;
   int failures = 2;
   const auto whole = log_->answer;
@@ -199,7 +199,7 @@ TEST_F(HistoryFetcherTest, ABusyControllerIsAskedUntilItAnswers) {
 }
 
 // The rest after an error has no end here, so a fetcher that does not rest would fetch again.
-TEST_F(HistoryFetcherTest, ItRestsAfterAnErrorAndStopsAtOnce) {
+TEST_F(HistoryFetcherTest, RestsAfterAnErrorAndStopsAtOnce) {
   options_.rest = options_.longest_rest = absl::InfiniteDuration();
   log_->answer = [](absl::Span<const HistoryPrompt>) -> Fetched {
     return absl::UnavailableError("away");

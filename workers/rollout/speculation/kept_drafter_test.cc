@@ -49,7 +49,7 @@ TEST(KeptDrafterTest, AnotherJobOrOtherOptionsDropIt) {
   EXPECT_FALSE(kept.TakeOrMake("a", smaller).ok());
 }
 
-TEST(KeptDrafterTest, ItIsDroppedInTime) {
+TEST(KeptDrafterTest, DropsTheDrafterAfterItsTime) {
   KeptDrafter kept(absl::Milliseconds(1));
   kept.Keep("a", {}, kept.TakeOrMake("a", {}).value());
   const absl::Time deadline = absl::Now() + absl::Seconds(20);

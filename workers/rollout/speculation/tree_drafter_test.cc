@@ -53,7 +53,7 @@ class TreeDrafterTest : public ::testing::Test {
   TreeDrafter drafter_{TreeCache::Create({}).value()};
 };
 
-TEST_F(TreeDrafterTest, WhatThePromptSaidBeforeIsADraft) {
+TEST_F(TreeDrafterTest, DraftsFromEarlierResponsesToThePrompt) {
   LetDraftsPay();
   Remember(Count(100, 30));
   drafter_.Begin(1, kPrompt, {});
@@ -78,7 +78,7 @@ TEST_F(TreeDrafterTest, ResumedTokensCountAndAnotherPromptDoesNot) {
   EXPECT_TRUE(trees[2].tokens.empty()) << "there is no such response";
 }
 
-TEST_F(TreeDrafterTest, SiblingsProfitWhileTheyRun) {
+TEST_F(TreeDrafterTest, DraftsFromResponsesThatStillRun) {
   LetDraftsPay();
   drafter_.Begin(1, kPrompt, {});
   drafter_.Begin(2, kPrompt, {});
@@ -90,7 +90,7 @@ TEST_F(TreeDrafterTest, SiblingsProfitWhileTheyRun) {
 }
 
 // The plain speed that drafts are compared with is measured again, however well drafts do.
-TEST_F(TreeDrafterTest, OnePassOfManyIsPlain) {
+TEST_F(TreeDrafterTest, RunsOnePassOfManyWithoutDrafts) {
   LetDraftsPay();
   Remember(Count(100, 6000));
   drafter_.Begin(1, kPrompt, {});
@@ -128,7 +128,7 @@ TEST_F(TreeDrafterTest, CountsWhatCameOfIt) {
 
 // The history says that the first token is followed by any of ten, and each of these by its own
 // tokens. The first guess is never right, so nothing is learned of what follows it.
-TEST_F(TreeDrafterTest, WhatWasNotReachedIsNotJudged) {
+TEST_F(TreeDrafterTest, DoesNotJudgeNodesThatWereNotReached) {
   LetDraftsPay();
   for (int32_t i = 0; i < 10; ++i) Remember({50, 60 + i, 70 + i, 80 + i, 90 + i, 100 + i});
   const auto nodes_after = [&](int32_t token) {
@@ -152,7 +152,7 @@ TEST_F(TreeDrafterTest, WhatWasNotReachedIsNotJudged) {
 }
 
 // History that is always wrong is believed less and less, until it costs nothing.
-TEST_F(TreeDrafterTest, HistoryThatMisleadsIsLeftAlone) {
+TEST_F(TreeDrafterTest, DraftsLessFromMisleadingHistory) {
   LetDraftsPay();
   Remember(Count(100, 2000));
   drafter_.Begin(1, kPrompt, {});
@@ -196,7 +196,7 @@ TEST_F(TreeDrafterTest, LongResponsesDoNotWaitForEver) {
 }
 
 // Two million tokens of one prompt.
-TEST_F(TreeDrafterTest, OfOnePromptTheNewestAreKept) {
+TEST_F(TreeDrafterTest, KeepsTheNewestResponsesOfAPrompt) {
   for (int32_t i = 0; i < 20000; ++i) Remember(Count(i, 100));
   while (drafter_.CatchUp(1 << 16)) {
   }
@@ -213,7 +213,7 @@ TEST_F(TreeDrafterTest, OfOnePromptTheNewestAreKept) {
 }
 
 // Two million tokens of 20,000 prompts, one after the other.
-TEST_F(TreeDrafterTest, OfManyThatEndedTheOldestAreForgotten) {
+TEST_F(TreeDrafterTest, ForgetsTheOldestOfManyEndedResponses) {
   constexpr int32_t kPrompts = 20000;
   for (int32_t i = 0; i < kPrompts; ++i) {
     drafter_.Begin(2, std::vector<int32_t>{i}, {});
@@ -231,7 +231,7 @@ TEST_F(TreeDrafterTest, OfManyThatEndedTheOldestAreForgotten) {
 }
 
 // A cursor would hold the tree in memory.
-TEST_F(TreeDrafterTest, WhatWasDraftedIsFollowedWhenItEnds) {
+TEST_F(TreeDrafterTest, AddsADraftedResponseToTheTreeWhenItEnds) {
   LetDraftsPay();
   drafter_.Begin(1, kPrompt, {});
   Append(1, Count(100, 5));
@@ -262,7 +262,7 @@ TEST_F(TreeDrafterTest, APassFollowsOnlySomeOfWhatEnded) {
 }
 
 // As many rows in each pass: what one costs does not show.
-TEST_F(TreeDrafterTest, WhereNothingCanBeLearnedItIsTriedLessAndLess) {
+TEST_F(TreeDrafterTest, TriesDraftsLessOftenIfNothingCanBeLearned) {
   int drafted = 0, late = 0;
   for (int pass = 0; pass < 20000; ++pass) {
     const bool wants = drafter_.WantsToDraft(256);
@@ -277,7 +277,7 @@ TEST_F(TreeDrafterTest, WhereNothingCanBeLearnedItIsTriedLessAndLess) {
 
 // The drafter makes a draft for one of twelve responses in a pass. The drafts of the others come
 // from the controller.
-TEST_F(TreeDrafterTest, APassWithDraftsOfOthersSaysNothing) {
+TEST_F(TreeDrafterTest, IgnoresPassesWithDraftsOfOthers) {
   LetDraftsPay();
   Remember(Count(100, 300));
   drafter_.Begin(1, kPrompt, Count(100, 5));
@@ -312,7 +312,7 @@ TEST_F(TreeDrafterTest, TheFirstDraftsAreSmall) {
 }
 
 // Eight of 64 responses try whether drafts pay. Once that is known, all get them.
-TEST_F(TreeDrafterTest, AFewOfAFullBatchTryFirst) {
+TEST_F(TreeDrafterTest, DraftsForAFewResponsesOfAFullBatchFirst) {
   const auto seconds = [](int64_t rows) { return 1e-3 + 1e-6 * static_cast<double>(rows); };
   for (int64_t rows = 1; rows <= 100; ++rows) PassOf(rows, seconds(rows));
   Remember(Count(100, 2000));
@@ -350,7 +350,7 @@ TEST_F(TreeDrafterTest, AFewOfAFullBatchTryFirst) {
 }
 
 // After a loss beside many responses, one response alone is drafted nevertheless.
-TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
+TEST_F(TreeDrafterTest, ALossInALargeBatchDoesNotStopDraftsForOneResponse) {
   LetDraftsPay();
   Remember(Count(100, 30));
   drafter_.Begin(1, kPrompt, {});
@@ -375,7 +375,7 @@ TEST_F(TreeDrafterTest, ALossOfManyDoesNotSilenceTheLastOne) {
 }
 
 // The same losses say nothing while all responses are run ahead, for prompts that were never asked.
-TEST_F(TreeDrafterTest, WhatIsRunAheadSilencesNothing) {
+TEST_F(TreeDrafterTest, RunAheadLossesDoNotStopDrafts) {
   LetDraftsPay();
   Remember(Count(100, 30));
   drafter_.Begin(1, kPrompt, {});

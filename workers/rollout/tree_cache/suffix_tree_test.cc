@@ -213,7 +213,7 @@ TEST(SuffixTreeTest, InterleavedResponsesAgreeWithTheSlowTree) {
 }
 
 // Trees that lose their oldest texts now and then, while others grow. Some need several pages.
-TEST(SuffixTreeTest, WhatIsLeftOfATrimmedTreeAgreesWithTheSlowTree) {
+TEST(SuffixTreeTest, ATrimmedTreeAgreesWithTheSlowTree) {
   int64_t forgotten = 0;
   for (uint32_t seed = 0; seed < 60; ++seed) {
     std::mt19937 rng(seed);
@@ -251,7 +251,7 @@ TEST(SuffixTreeTest, WhatIsLeftOfATrimmedTreeAgreesWithTheSlowTree) {
 }
 
 // A copy overtakes the response that it copies, and the other way round.
-TEST(SuffixTreeTest, EqualResponsesThatOvertakeEachOther) {
+TEST(SuffixTreeTest, HandlesEqualResponsesThatOvertakeEachOther) {
   for (const int depth : {4, 9, 64}) {
     std::mt19937 rng(5);
     const Tokens tokens = RandomTokens(rng, 120, 50);
@@ -332,7 +332,7 @@ TEST(SuffixTreeTest, LongTexts) {
   }
 }
 
-TEST(SuffixTreeTest, WhatIsOneTokenBehindIsKnownAtOnce) {
+TEST(SuffixTreeTest, DraftsFromATextThatStillGrows) {
   SuffixTree tree(16);
   GrowingText one, two;
   tree.Start(&one);

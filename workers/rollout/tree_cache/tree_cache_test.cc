@@ -89,7 +89,7 @@ TEST(TreeCacheTest, ARunningResponseIsKnownToOthersAtOnce) {
   EXPECT_EQ(cache->stats().running_responses, 2);
 }
 
-TEST(TreeCacheTest, BeginningsAreGuessedToo) {
+TEST(TreeCacheTest, DraftsTheFirstTokensOfAResponse) {
   const auto cache = MakeCache();
   EXPECT_TRUE(DraftAfter(*cache, {1}, {}).tree.tokens.empty());
   for (const Tokens& tokens : {Tokens{4, 5}, Tokens{4, 6}, Tokens{7, 4, 4}}) {
@@ -100,7 +100,7 @@ TEST(TreeCacheTest, BeginningsAreGuessedToo) {
   EXPECT_EQ(draft.tree.parents, Tokens({-1, -1, 0, 0, 1, 4}));
 }
 
-TEST(TreeCacheTest, ATokenThatIsNoneIsRefusedWithItsCall) {
+TEST(TreeCacheTest, RefusesACallWithAnInvalidToken) {
   const auto cache = MakeCache();
   const auto cursor = cache->Begin({1}, 0);
   for (const int32_t token : {-1, kStartToken, kEndToken}) {
@@ -128,7 +128,7 @@ TEST(TreeCacheTest, CountsFade) {
   EXPECT_FLOAT_EQ(DraftAfter(*cache, {1}, {5, 6}, 8, 12).scores[2], 1.0F / 13);
 }
 
-TEST(TreeCacheTest, WithoutAHalfLifeNothingFades) {
+TEST(TreeCacheTest, CountsDoNotFadeWithoutAHalfLife) {
   TreeCacheOptions options;
   options.half_life_updates = 0;
   const auto cache = MakeCache(options);
@@ -138,7 +138,7 @@ TEST(TreeCacheTest, WithoutAHalfLifeNothingFades) {
 }
 
 // A response of a thousand half-lives ago is still a guess where there is no other.
-TEST(TreeCacheTest, AgesThatNoNumberHolds) {
+TEST(TreeCacheTest, HandlesAgesBeyondTheRangeOfFloats) {
   TreeCacheOptions options;
   options.half_life_updates = 1;
   const auto cache = MakeCache(options);

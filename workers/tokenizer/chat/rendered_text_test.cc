@@ -78,7 +78,7 @@ TEST(RenderedTextTest, SlicesKnowTheirOrigin) {
   EXPECT_EQ(text.Slice(2, 2).text(), "");
 }
 
-TEST(RenderedTextTest, TrimsBoth) {
+TEST(RenderedTextTest, TrimsTemplateTextAndContent) {
   RenderedText text("  \n");
   text.AddTemplate(" a ");
   text.AddContent(" b ");

@@ -59,7 +59,7 @@ std::string MostIsSpent() {
   return "{% set spent = 'a' * 16000000 %}" + Times(95, "{% set z = spent.startswith('b') %}");
 }
 
-TEST(JinjaBudget, EveryWalkOverSharedListsEnds) {
+TEST(JinjaBudget, BoundsEveryWalkOverSharedLists) {
   const std::string lists = Doubled("[n.v, n.v]", "[n.w, n.w]");
   const std::string tuples = Doubled("(n.v, n.v)", "(n.w, n.w)");
   for (const char* made : {"n.v == n.w",
@@ -231,7 +231,7 @@ TEST(JinjaBudget, NamesAndParametersSpend) {
       HasSubstr("'" + std::string(64, 'y') + "…' is undefined"));
 }
 
-TEST(JinjaBudget, WhatIsHeldIsBounded) {
+TEST(JinjaBudget, BoundsTheMemoryOfATemplate) {
   for (const std::string& source : {
            // Lists, dicts and their keys, texts.
            "{% set n = namespace(v=[]) %}{% set l = [1] * 200000 %}" +

@@ -74,7 +74,7 @@ TEST(BpeTest, RandomWordsEqualTheNaiveEncoder) {
 }
 
 // (b, c) comes first and takes b away from the pair (a, b), which was queued before.
-TEST(BpeTest, APairThatIsGoneIsNotJoined) {
+TEST(BpeTest, SkipsAPairConsumedByAnEarlierMerge) {
   const Bpe::Vocab vocab = {{"a", 0}, {"b", 1}, {"c", 2}, {"bc", 3}, {"ab", 4}, {"abc", 5}};
   const auto bpe = Bpe::Create(vocab, {{"b", "c"}, {"a", "b"}, {"a", "bc"}}, BpeOptions());
   ASSERT_TRUE(bpe.ok()) << bpe.status();

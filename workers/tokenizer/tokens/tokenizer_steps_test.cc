@@ -29,7 +29,7 @@ void ExpectRefused(const json& tokenizer, const std::string& text) {
 }
 
 // As in `tokenizers`, which prepends at the place 0 of the original text alone.
-TEST(TokenizerStepsTest, NothingIsPrependedWhereTheStartWasRemoved) {
+TEST(TokenizerStepsTest, DoesNotPrependIfTheStartWasRemoved) {
   json source = WithoutSteps();
   source["pre_tokenizer"] = json::parse(R"({"type": "Sequence", "pretokenizers": [
       {"type": "Split", "pattern": {"String": " "}, "behavior": "Removed"},

@@ -123,7 +123,7 @@ TEST(TokenizerVocabularyTest, IdsWithGapsBeyondMeasureAreRefusedByName) {
                           "added_tokens[0].id");
 }
 
-TEST(TokenizerVocabularyTest, WhichTokenAnErrorNamesIsTheSameInAnyOrder) {
+TEST(TokenizerVocabularyTest, NamesTheSameTokenInAnyFileOrder) {
   Entries vocabulary = LargeVocabulary(2000);
   vocabulary.emplace_back("one", 1000);
   vocabulary.emplace_back("two", 1000);
