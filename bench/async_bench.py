@@ -12,7 +12,7 @@ variant runs in mode sync and then in mode async, with the same seed and the sam
                        milliseconds for a response, the controller and the reward worker need a sixth of
                        the two cores
     begin_order        what schedule.begin_order gains: few prompts that come again, and max_staleness 0,
-                       so that each batch waits for its longest response; as_drawn beside longest_first
+                       so that each batch waits for its longest response; data_order beside longest_first
 
 Rows of a variant V:
     V/steps_per_second/{sync,async}   steps over the seconds of all steps but the first two
@@ -41,9 +41,9 @@ Rows of a variant V:
     V/refreshed_responses             share of the trained responses that were stopped for that
     V/stale_dropped_tokens            share of the generated tokens that were too old; aim: <= 0.01
 Rows of begin_order:
-    begin_order/tokens_per_second/{as_drawn,longest_first}   trained tokens over the seconds of all steps
+    begin_order/tokens_per_second/{data_order,longest_first}   trained tokens over the seconds of all steps
                                       after the first epoch, for lengths are not known before
-    begin_order/speedup               longest_first over as_drawn
+    begin_order/speedup               longest_first over data_order
 """
 import argparse
 import os
@@ -61,7 +61,7 @@ VARIANTS = {"generation_bound": (SMALL, GENERATION_BOUND),
             "training_bound": (SMALL, TRAINING_BOUND),
             "large/generation_bound": (LARGE, [*GENERATION_BOUND, "rollout.max_num_seqs=2"]),
             "large/training_bound": (LARGE, TRAINING_BOUND)}
-ORDERS = ("as_drawn", "longest_first")
+ORDERS = ("data_order", "longest_first")
 GROUPS, SAMPLES = 16, 8  # of a batch
 PROMPTS = 64  # of variant begin_order: an epoch has 4 steps
 SKIPPED = 2  # first steps: roles are taken on, and the buffer fills
@@ -134,7 +134,7 @@ def begin_order_rows(cluster, arguments):
         later = {s: v for s, v in metrics.items() if s > PROMPTS // GROUPS}
         speed[order] = total(later, "perf/total_num_tokens") / total(later, "timing_s/step")
     rows = [(f"tokens_per_second/{order}", speed[order], "tokens/s") for order in ORDERS]
-    rows.append(("speedup", speed["longest_first"] / speed["as_drawn"], "x"))
+    rows.append(("speedup", speed["longest_first"] / speed["data_order"], "x"))
     return [{"name": f"begin_order/{name}", "value": value, "unit": unit}
             for name, value, unit in rows]
 

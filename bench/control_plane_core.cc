@@ -123,9 +123,9 @@ class World : private TurnObserver, private WorkerOutbox, private WorkerQueue {
   }
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
-  void SetAside(const std::string& /*job*/) override {}
+  void Quarantine(const std::string& /*job*/) override {}
 
-  bool Promises(const std::string& /*worker*/, const std::string& /*feature*/) const override {
+  bool HasFeature(const std::string& /*worker*/, const std::string& /*feature*/) const override {
     return true;
   }
   std::string GroupStoreOf(const std::string& /*worker*/) const override { return ""; }

@@ -123,7 +123,7 @@ TaskAnswer Nothing(const v1::Task&, TaskContext&) { return v1::TaskResult(); }
 // Lengths are spread as those of real responses: few long ones among many short.
 TaskAnswer Generate(const v1::Task& task, TaskContext&) {
   const v1::Generate& ask = task.generate();
-  const int64_t shape = (ask.draw() * 7 + ask.sample_index() * 13) % 16 + 1;
+  const int64_t shape = (ask.prompt_index() * 7 + ask.sample_index() * 13) % 16 + 1;
   const int64_t tokens = kLongestResponse / shape;
   v1::TaskResult result;
   AddColumn(result, "prompt_tokens", v1::DATA_TYPE_INT32, kPromptTokens);

@@ -67,7 +67,7 @@ EpochRun::EpochRun(engine::CausalLM& model, const EpochLoad& load, const EpochOp
     request.params = load.params;
     request.key.job_seed = 1;
     request.key.prompt_id = i / static_cast<size_t>(load.samples);
-    request.key.draw = options.epoch;
+    request.key.prompt_index = options.epoch;
     request.key.sample = static_cast<uint32_t>(i % static_cast<size_t>(load.samples));
     CheckRun(generator_->Add(std::move(request)));
   }

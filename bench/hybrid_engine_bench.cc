@@ -309,7 +309,7 @@ absl::Status RunRank(parallel::GroupAddress address, bool quick, int repeats) {
                          CausalLM::Create(Model(quick), torch::kFloat32, torch::kCPU));
   whole->InitializeRandom(1);
   for (const RankLayout& layout : Layouts(quick)) {
-    ++address.generation;
+    ++address.group_epoch;
     address.tp = layout.tensor;
     address.dp = layout.data;
     BATON_ASSIGN_OR_RETURN(const auto rank, Rank::Join(address, layout, whole.get()));

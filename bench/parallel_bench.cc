@@ -211,7 +211,7 @@ using Ranks = std::vector<std::unique_ptr<ChildProcess>>;
 
 /// The ranks of a layout, once all have ended; empty: one failed (said on standard error).
 Ranks RunRanks(const Layout& layout, const std::string& work, bool quick, const Place& place,
-               int generation, const std::vector<std::string>& more = {}) {
+               int group_epoch, const std::vector<std::string>& more = {}) {
   Ranks ranks;
   const int group_size = layout.tp * layout.dp;
   for (int process = 0; process < layout.processes(); ++process) {
@@ -224,14 +224,14 @@ Ranks RunRanks(const Layout& layout, const std::string& work, bool quick, const 
                                           absl::StrCat(layout.dp),
                                           "--store",
                                           place.store,
-                                          "--generation",
-                                          absl::StrCat(generation),
+                                          "--group-epoch",
+                                          absl::StrCat(group_epoch),
                                           "--work",
                                           work};
     if (quick) arguments.push_back("--quick");
     arguments.insert(arguments.end(), more.begin(), more.end());
     ranks.push_back(std::make_unique<ChildProcess>(
-        arguments, absl::StrCat(place.folder, "/", generation, "_", process)));
+        arguments, absl::StrCat(place.folder, "/", group_epoch, "_", process)));
   }
   for (const auto& rank : ranks) {
     if (rank->Wait(absl::Minutes(5)) != 0) {
@@ -248,8 +248,8 @@ double Said(const ChildProcess& rank, const char* name) {
 
 /// The measurements of rank 0 of each group, speeds added up; empty: a rank failed.
 std::map<std::string, double> RunLayout(const Layout& layout, const std::string& work, bool quick,
-                                        const Place& place, int generation) {
-  const Ranks ranks = RunRanks(layout, work, quick, place, generation);
+                                        const Place& place, int group_epoch) {
+  const Ranks ranks = RunRanks(layout, work, quick, place, group_epoch);
   if (ranks.empty()) return {};
   std::map<std::string, double> measured;
   for (const char* name : kMeasured) measured[name] = Said(*ranks[0], name);
@@ -261,13 +261,13 @@ std::map<std::string, double> RunLayout(const Layout& layout, const std::string&
 }
 
 /// The memory of the rank that holds most. False: a rank failed.
-bool AddMemoryRows(const std::string& work, bool quick, const Place& place, int generation,
+bool AddMemoryRows(const std::string& work, bool quick, const Place& place, int group_epoch,
                    Report& report) {
   const Layout layout = {2, 2};
   const ChildProcess relay({"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", place.folder},
-                           absl::StrCat(place.folder, "/relay_", generation));
+                           absl::StrCat(place.folder, "/relay_", group_epoch));
   const std::string address = relay.WaitForLog("listening on ", absl::Seconds(30));
-  const Ranks ranks = RunRanks(layout, work, quick, place, generation, {"--publish-to", address});
+  const Ranks ranks = RunRanks(layout, work, quick, place, group_epoch, {"--publish-to", address});
   if (ranks.empty()) return false;
   const std::string prefix = absl::StrCat(work, "/", layout.Name(), "/");
   for (const char* name :
@@ -321,19 +321,19 @@ int RunBench(const std::string& json, bool quick) {
   const Place place = {(*server)->address(), folder.path()};
   const std::vector<Layout> layouts = {{1, 1}, {1, 1, 2}, {1, 2}, {2, 1}};
   Report report("parallel");
-  int generation = 0;
+  int group_epoch = 0;
   bool failed = false;
   for (const std::string work : {"small", "medium"}) {
     Values values;
     for (int repeat = 0; repeat < (quick ? 1 : 5); ++repeat) {
       for (const Layout& layout : layouts) {
-        const auto measured = RunLayout(layout, work, quick, place, ++generation);
+        const auto measured = RunLayout(layout, work, quick, place, ++group_epoch);
         failed = failed || measured.empty();
         for (const auto& [name, value] : measured) values[layout.Name()][name].push_back(value);
       }
     }
     if (!failed) AddRows(work, layouts, values, report);
-    failed = failed || !AddMemoryRows(work, quick, place, ++generation, report);
+    failed = failed || !AddMemoryRows(work, quick, place, ++group_epoch, report);
   }
   report.Print();
   return failed || (!json.empty() && !report.WriteJson(json)) ? 1 : 0;
@@ -355,7 +355,7 @@ int main(int argc, char** argv) {
   app.add_option("--tp", address.tp)->group("");
   app.add_option("--dp", address.dp)->group("");
   app.add_option("--store", address.store)->group("");
-  app.add_option("--generation", address.generation)->group("");
+  app.add_option("--group-epoch", address.group_epoch)->group("");
   app.add_option("--work", work)->group("");
   app.add_option("--publish-to", publish_to)->group("");
   CLI11_PARSE(app, argc, argv);

@@ -39,7 +39,7 @@
 //   entropy/epoch_{E}             mean token entropy, estimated from the tokens drawn
 //   ngram_overlap/epoch_{E}       share of its 4-grams that an earlier response to the prompt had
 //   replay/{way}/{nodes}/accepted_per_draft   recorded responses: the last of --epochs is replayed,
-//                                 those before it are the history (draft_ways.h)
+//                                 those before it are the history (draft_methods.h)
 //
 // It exits with 1 if a run with drafts gave anything else than the run without.
 #include <ATen/Parallel.h>
@@ -58,7 +58,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "bench/draft_ways.h"
+#include "bench/draft_methods.h"
 #include "bench/epoch_run.h"
 #include "bench/report.h"
 #include "bench/speculation_drafters.h"
@@ -194,15 +194,15 @@ class SpeculationBench {
     std::vector<Measured> measured;
     bool same = true;
     for (double left = options_.seconds; left > 0 || measured.empty();) {
-      std::vector<Way> ways = AllWays(running);
+      std::vector<Way> methods = AllWays(running);
       std::vector<EpochRun*> runs;
-      for (Way& way : ways) runs.push_back(way.run.get());
+      for (Way& method : methods) runs.push_back(method.run.get());
       left =
           TakeTurns(runs, {std::max(options_.turn_tokens, options_.turn_passes * running), left});
-      measured.resize(ways.size());
-      for (size_t i = 0; i < ways.size(); ++i) {
-        same = same && IsPartOf(ways[i].run->epoch(), recorded_[1]);
-        measured[i].Add(ways[i].name, *ways[i].run);
+      measured.resize(methods.size());
+      for (size_t i = 0; i < methods.size(); ++i) {
+        same = same && IsPartOf(methods[i].run->epoch(), recorded_[1]);
+        measured[i].Add(methods[i].name, *methods[i].run);
       }
     }
     AddRows(running, measured);
@@ -212,9 +212,9 @@ class SpeculationBench {
 
   void Replay() {
     for (const int64_t nodes : {8, 32}) {
-      for (const NamedWay& named : AllDraftWays()) {
+      for (const NamedDraftMethod& named : AllDraftMethods()) {
         Add(absl::StrCat("replay/", named.name, "/", nodes, "/accepted_per_draft"),
-            AcceptedPerDraft(*named.way, load_, recorded_, nodes), "tokens");
+            AcceptedPerDraft(*named.method, load_, recorded_, nodes), "tokens");
       }
     }
   }
@@ -245,8 +245,8 @@ class SpeculationBench {
     int64_t draft_passes = 0, draft_tokens = 0, accepted = 0;
     double draft_seconds = 0;
 
-    void Add(const std::string& way, const EpochRun& run) {
-      name = way;
+    void Add(const std::string& method, const EpochRun& run) {
+      name = method;
       turns.insert(turns.end(), run.turns().begin(), run.turns().end());
       const engine::DraftStats drafts = run.drafts();
       draft_passes += drafts.passes;
@@ -282,17 +282,19 @@ class SpeculationBench {
     Add(absl::StrCat("tokens_per_second_off/", running),
         static_cast<double>(SumOf(off).tokens) / SumOf(off).cpu_seconds, "tokens/s");
     for (size_t i = 1; i < measured.size(); ++i) {
-      const Measured& way = measured[i];
-      AddSpeedup(way.name, running, SpeedupOf(way.turns, off));
-      if (way.name != kAuto) continue;
+      const Measured& method = measured[i];
+      AddSpeedup(method.name, running, SpeedupOf(method.turns, off));
+      if (method.name != kAuto) continue;
       Add(absl::StrCat("accepted_per_step/", running),
-          static_cast<double>(way.accepted) /
-              static_cast<double>(std::max<int64_t>(1, way.draft_passes)),
+          static_cast<double>(method.accepted) /
+              static_cast<double>(std::max<int64_t>(1, method.draft_passes)),
           "tokens");
       Add(absl::StrCat("drafted_per_token/", running),
-          static_cast<double>(way.draft_tokens) / static_cast<double>(SumOf(way.turns).tokens), "");
-      Add(absl::StrCat("drafting/", running), way.draft_seconds / SumOf(way.turns).wall_seconds,
-          "share");
+          static_cast<double>(method.draft_tokens) /
+              static_cast<double>(SumOf(method.turns).tokens),
+          "");
+      Add(absl::StrCat("drafting/", running),
+          method.draft_seconds / SumOf(method.turns).wall_seconds, "share");
     }
   }
 
@@ -304,23 +306,23 @@ class SpeculationBench {
     return options;
   }
   Way MakeWay(const std::string& name, int64_t running, std::unique_ptr<engine::Drafter> drafter) {
-    Way way;
-    way.name = name;
-    way.drafter = std::move(drafter);
-    engine::Drafter* heard = way.drafter.get();
+    Way method;
+    method.name = name;
+    method.drafter = std::move(drafter);
+    engine::Drafter* heard = method.drafter.get();
     if (heard != nullptr && options_.cpu_clock) {
-      way.timed = std::make_unique<CpuClockDrafter>(heard);
-      heard = way.timed.get();
+      method.timed = std::make_unique<CpuClockDrafter>(heard);
+      heard = method.timed.get();
     }
-    way.run = std::make_unique<EpochRun>(model_, load_, OptionsOf(1, running, heard), heard);
-    return way;
+    method.run = std::make_unique<EpochRun>(model_, load_, OptionsOf(1, running, heard), heard);
+    return method;
   }
 
   // The first is without drafts.
   std::vector<Way> AllWays(int64_t running) {
-    std::vector<Way> ways;
+    std::vector<Way> methods;
     const auto add = [&](const std::string& name, std::unique_ptr<engine::Drafter> drafter) {
-      ways.push_back(MakeWay(name, running, std::move(drafter)));
+      methods.push_back(MakeWay(name, running, std::move(drafter)));
     };
     add("off", nullptr);
     add("noise", nullptr);
@@ -328,7 +330,7 @@ class SpeculationBench {
     add(kNewJob, DrafterWith(load_, {}));
     add("history_only_speedup", IsolatedDrafterWith(load_, ResponsesOf(recorded_[0])));
     add("ceiling", std::make_unique<OracleDrafter>(&recorded_[1], 64));
-    if (options_.skip_worst) return ways;
+    if (options_.skip_worst) return methods;
     constexpr size_t kStretch = 4;
     const auto misled = [&](size_t random) {
       return DrafterWith(load_, MisleadingHistory(recorded_[1], {kStretch, random}, vocab_size_));
@@ -336,7 +338,7 @@ class SpeculationBench {
     add("auto_over_off/cold_cache", IsolatedDrafterWith(load_, {}));
     add("auto_over_off/hostile_prefix", misled(SIZE_MAX));
     add("auto_over_off/hostile_stretches", misled(kStretch));
-    return ways;
+    return methods;
   }
 
   // A rollout's drafter that has generated epoch 1. If that takes long, it only hears of the rest.

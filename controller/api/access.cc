@@ -48,18 +48,18 @@ absl::Status Refusal(const Asked& asked, const Granted& granted) {
 
 }  // namespace
 
-Access Access::WithBooks(std::vector<std::shared_ptr<ConnectionBook>> books) const {
+Access Access::WithConnectionTables(std::vector<std::shared_ptr<ConnectionTable>> tables) const {
   Access with = *this;
-  with.books_ = std::move(books);
+  with.tables_ = std::move(tables);
   return with;
 }
 
 absl::Status Access::Know(const grpc::ServerContextBase& context,
                           const access::Caller& caller) const {
-  if (books_.empty()) return absl::OkStatus();
+  if (tables_.empty()) return absl::OkStatus();
   const std::string peer = context.peer();
-  for (const auto& book : books_) {
-    BATON_RETURN_IF_ERROR(book->Know(peer, caller.project, caller.May(access::Scope::kWorker)));
+  for (const auto& table : tables_) {
+    BATON_RETURN_IF_ERROR(table->Know(peer, caller.project, caller.May(access::Scope::kWorker)));
   }
   return absl::OkStatus();
 }

@@ -12,10 +12,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "controller/access/audit_log.h"
-#include "controller/access/token_book.h"
+#include "controller/access/token_table.h"
 #include "controller/api/open_streams.h"
 #include "grpcpp/server_context.h"
-#include "sdk/common/rpc/connection_book.h"
+#include "sdk/common/rpc/connection_table.h"
 
 namespace baton::api {
 
@@ -44,9 +44,9 @@ struct Granted {
 class Access {
  public:
   /// Allows every call to every caller: only for a server that listens on loopback.
-  Access() : Access(std::make_shared<access::TokenBook>()) {}
+  Access() : Access(std::make_shared<access::TokenTable>()) {}
   /// `audit` may be null.
-  explicit Access(std::shared_ptr<access::TokenBook> tokens,
+  explicit Access(std::shared_ptr<access::TokenTable> tokens,
                   std::shared_ptr<access::AuditLog> audit = nullptr)
       : tokens_(std::move(tokens)),
         audit_(std::move(audit)),
@@ -54,7 +54,7 @@ class Access {
 
   /// The same, for a server with these books: each check tells them which caller a connection
   /// belongs to.
-  Access WithBooks(std::vector<std::shared_ptr<ConnectionBook>> books) const;
+  Access WithConnectionTables(std::vector<std::shared_ptr<ConnectionTable>> tables) const;
 
   /// UNAUTHENTICATED (TOKEN, TOKEN_EXPIRED) unless the call carries `authorization: Bearer TOKEN`;
   /// PERMISSION_DENIED (SCOPE, PROJECT); INVALID_ARGUMENT (NAME_INVALID) for a project or job that
@@ -79,17 +79,17 @@ class Access {
   }
 
   bool open() const { return tokens_->open(); }
-  access::TokenBook& tokens() const { return *tokens_; }
+  access::TokenTable& tokens() const { return *tokens_; }
   /// Calls that stay open register here, so that they end with their caller's token.
   OpenStreams& streams() const { return *streams_; }
 
  private:
   absl::Status Know(const grpc::ServerContextBase& context, const access::Caller& caller) const;
 
-  std::shared_ptr<access::TokenBook> tokens_;
+  std::shared_ptr<access::TokenTable> tokens_;
   std::shared_ptr<access::AuditLog> audit_;
   std::shared_ptr<OpenStreams> streams_;
-  std::vector<std::shared_ptr<ConnectionBook>> books_;
+  std::vector<std::shared_ptr<ConnectionTable>> tables_;
 };
 
 }  // namespace baton::api

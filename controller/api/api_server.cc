@@ -114,11 +114,11 @@ class ApiServerImpl : public ApiServer {
 
   int port() const override { return users_listener_.port(); }
   int worker_port() const override { return workers_listener_.port(); }
-  ConnectionBook::Counts connections() const override {
-    ConnectionBook::Counts all;
+  ConnectionTable::Counts connections() const override {
+    ConnectionTable::Counts all;
     for (const Listener* listener : {&users_listener_, &workers_listener_}) {
       if (listener->acceptor == nullptr) continue;
-      const ConnectionBook::Counts counts = listener->acceptor->book()->counts();
+      const ConnectionTable::Counts counts = listener->acceptor->table()->counts();
       all.open += counts.open;
       all.strangers_closed += counts.strangers_closed;
       all.refused += counts.refused;
@@ -170,15 +170,15 @@ absl::StatusOr<std::unique_ptr<ApiServer>> ApiServer::Start(
   }
   const int connections = options.connections.connections;
   BATON_ASSIGN_OR_RETURN(auto users, ListenAt(address, "--listen", connections));
-  std::vector<std::shared_ptr<ConnectionBook>> books = {users->book()};
+  std::vector<std::shared_ptr<ConnectionTable>> tables = {users->table()};
   std::unique_ptr<ConnectionAcceptor> workers;
   if (!options.worker_address.empty()) {
     BATON_ASSIGN_OR_RETURN(workers,
                            ListenAt(options.worker_address, "--worker-listen", connections));
-    books.push_back(workers->book());
+    tables.push_back(workers->table());
   }
-  auto server = std::make_unique<ApiServerImpl>(controller, access.WithBooks(std::move(books)),
-                                                options.uploads);
+  auto server = std::make_unique<ApiServerImpl>(
+      controller, access.WithConnectionTables(std::move(tables)), options.uploads);
   BATON_RETURN_IF_ERROR(server->Serve(std::move(users), std::move(workers), options));
   return server;
 }

@@ -9,8 +9,8 @@
 #include "controller/api/access.h"
 #include "controller/api/upload_places.h"
 #include "controller/runtime/controller/controller_interface.h"
-#include "sdk/common/rpc/connection_book.h"
 #include "sdk/common/rpc/connection_limits.h"
+#include "sdk/common/rpc/connection_table.h"
 #include "sdk/common/rpc/tls_files.h"
 
 namespace baton::api {
@@ -40,7 +40,7 @@ class ApiServer {
   /// The port of the workers' address; 0: there is no separate one.
   virtual int worker_port() const = 0;
   /// Counts of both addresses together.
-  virtual ConnectionBook::Counts connections() const = 0;
+  virtual ConnectionTable::Counts connections() const = 0;
 };
 
 }  // namespace baton::api

@@ -24,7 +24,7 @@ namespace baton::api {
 namespace {
 
 Access WithTokens() {
-  return Access(std::make_shared<access::TokenBook>(std::set<std::string>{"secret"}));
+  return Access(std::make_shared<access::TokenTable>(std::set<std::string>{"secret"}));
 }
 
 using ::testing::_;

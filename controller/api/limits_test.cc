@@ -12,7 +12,7 @@
 #include "baton/v1/worker_service.grpc.pb.h"
 #include "google/protobuf/descriptor.h"
 #include "tests/support/controller/api_server.h"
-#include "tests/support/controller/token_book.h"
+#include "tests/support/controller/token_table.h"
 
 namespace baton::api {
 namespace {
@@ -51,7 +51,7 @@ class LimitsTest : public ApiServerTest {
   void StartWith(const ConnectionLimits& limits) {
     ApiOptions options;
     options.connections = limits;
-    Start(Access(tokens_.book()), options);
+    Start(Access(tokens_.table()), options);
   }
 
   // Not a message of any method.

@@ -28,7 +28,7 @@ class Canceller {
 
 }  // namespace
 
-OpenStreams::OpenStreams(std::shared_ptr<const access::TokenBook> tokens, absl::Duration period)
+OpenStreams::OpenStreams(std::shared_ptr<const access::TokenTable> tokens, absl::Duration period)
     : tokens_(std::move(tokens)), period_(period) {}
 
 OpenStreams::~OpenStreams() {

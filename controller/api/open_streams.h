@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "controller/access/token_book.h"
+#include "controller/access/token_table.h"
 #include "grpcpp/server_context.h"
 
 namespace baton::api {
@@ -27,7 +27,7 @@ class OpenStreams {
   /// OpenStreams.
   using Place = std::shared_ptr<const void>;
 
-  explicit OpenStreams(std::shared_ptr<const access::TokenBook> tokens,
+  explicit OpenStreams(std::shared_ptr<const access::TokenTable> tokens,
                        absl::Duration period = absl::Milliseconds(500));
   ~OpenStreams();
 
@@ -50,7 +50,7 @@ class OpenStreams {
   };
   void Watch();
 
-  const std::shared_ptr<const access::TokenBook> tokens_;
+  const std::shared_ptr<const access::TokenTable> tokens_;
   const absl::Duration period_;
   const std::shared_ptr<State> state_ = std::make_shared<State>();
   absl::Mutex thread_mu_;

@@ -37,7 +37,7 @@ TEST_F(ApiServerTest, ServesHealthAndReflection) {
 }
 
 TEST_F(ApiServerTest, ReflectionAsksForATokenAsTheRest) {
-  Start(Access(std::make_shared<access::TokenBook>(std::set<std::string>{"secret"})));
+  Start(Access(std::make_shared<access::TokenTable>(std::set<std::string>{"secret"})));
   const auto ask = [&](const std::string& authorization) {
     grpc::GenericStub stub(channel_);
     grpc::CompletionQueue queue;

@@ -8,7 +8,7 @@
 #include "baton/v1/experience_service.grpc.pb.h"
 #include "baton/v1/worker_service.grpc.pb.h"
 #include "tests/support/controller/api_server.h"
-#include "tests/support/controller/token_book.h"
+#include "tests/support/controller/token_table.h"
 
 namespace baton::api {
 namespace {
@@ -32,7 +32,7 @@ class RefusalsTest : public ApiServerTest {
     auto audit = access::AuditLog::Open({audit_path_, files_ + "/refusals.log"});
     ASSERT_TRUE(audit.ok());
     audit_ = *std::move(audit);
-    Start(Access(tokens_.book(), audit_));
+    Start(Access(tokens_.table(), audit_));
     ON_CALL(controller_, GetJob(_, _)).WillByDefault([](v1::GetJobRequest request, auto done) {
       v1::Job job;
       job.set_name(request.name());
@@ -102,9 +102,9 @@ class RefusalsTest : public ApiServerTest {
     return ErrorReason(FromGrpc(stream->Finish()));
   }
   void RevokeAll() {
-    const v1::ListTokensResponse all = tokens_.book()->List({}).value();
+    const v1::ListTokensResponse all = tokens_.table()->List({}).value();
     for (const v1::Token& token : all.tokens()) {
-      tokens_.book()->Revoke(token.token_id(), [](const auto& done) { EXPECT_TRUE(done.ok()); });
+      tokens_.table()->Revoke(token.token_id(), [](const auto& done) { EXPECT_TRUE(done.ok()); });
     }
   }
   std::string Audit(const char* name = "/audit.log") const {

@@ -17,7 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/controller/api_server.h"
-#include "tests/support/controller/token_book.h"
+#include "tests/support/controller/token_table.h"
 
 namespace baton::api {
 namespace {
@@ -153,7 +153,7 @@ class OpenUploadsTest : public UploadTest {
   void StartWith(const UploadLimits& limits) {
     ApiOptions options;
     options.uploads = limits;
-    Start(Access(tokens_.book()), options);
+    Start(Access(tokens_.table()), options);
   }
   /// An upload with one piece.
   std::unique_ptr<Call> Begin(const std::string& token) {

@@ -84,7 +84,7 @@ TEST_F(ClusterCoreTest, ABrokenStreamKeepsTheWorkerUntilItsLeaseEnds) {
   held->set_job("j");
   held->set_role("actor");
   const auto effects = core_.OnHello(2, back, now_ + absl::Seconds(9));
-  EXPECT_EQ(Of<ClusterBack>(effects).size(), 1u);
+  EXPECT_EQ(Of<ClusterReconnected>(effects).size(), 1u);
   EXPECT_TRUE(Of<ClusterLost>(effects).empty());
   core_.OnClosed(2, now_ + absl::Seconds(9));
   const auto lost = Of<ClusterLost>(core_.OnTick(now_ + absl::Seconds(30)));
@@ -99,7 +99,7 @@ TEST_F(ClusterCoreTest, AnotherProcessOfTheSameNameIsALoss) {
   const auto effects = core_.OnHello(2, HelloOf("a", "actor", "second"), now_);
   ASSERT_EQ(Of<ClusterLost>(effects).size(), 1u);
   EXPECT_EQ(Of<ClusterLost>(effects)[0].reason, "its process was restarted");
-  EXPECT_TRUE(Of<ClusterBack>(effects).empty());
+  EXPECT_TRUE(Of<ClusterReconnected>(effects).empty());
 }
 
 TEST_F(ClusterCoreTest, RefusesAWorkerIdThatALiveWorkerHolds) {
@@ -145,7 +145,7 @@ TEST_F(ClusterCoreTest, AfterARestartHeldWorkersAreExpectedForOneLease) {
   auto* held = back.add_roles_held();
   held->set_job("j");
   held->set_role("actor");
-  EXPECT_EQ(Of<ClusterBack>(core_.OnHello(1, back, now_)).size(), 1u);
+  EXPECT_EQ(Of<ClusterReconnected>(core_.OnHello(1, back, now_)).size(), 1u);
   core_.Expect("k", "b", "actor", now_);
   EXPECT_EQ(Of<ClusterLost>(core_.OnTick(now_ + absl::Seconds(11))).size(), 2u);
 }
@@ -350,7 +350,7 @@ TEST_F(ClusterCoreTest, AWorkerSlotGoesToAWorkerThatPlaysAllItsRoles) {
   ASSERT_EQ(Of<ClusterWelcome>(effects).size(), 1u);
   ASSERT_EQ(Of<ClusterWelcome>(effects)[0].release.size(), 1u);
   EXPECT_EQ(Of<ClusterWelcome>(effects)[0].release[0].role(), "reward");
-  EXPECT_EQ(Of<ClusterBack>(effects).size(), 1u);
+  EXPECT_EQ(Of<ClusterReconnected>(effects).size(), 1u);
 }
 
 // A worker that plays only one of the roles is left for the worker slot that asks for no more.

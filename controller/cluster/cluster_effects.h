@@ -33,7 +33,7 @@ struct ClusterLost {
   std::string job, worker, reason;
   bool moves = false;  ///< The worker lives, and gets another worker slot of the job next.
 };
-struct ClusterBack {
+struct ClusterReconnected {
   std::string job, worker;
   v1::Hello hello;
 };
@@ -41,7 +41,7 @@ struct ClusterYield {  ///< The job gives all its workers back, and asks for the
   std::string job, reason;
 };
 using ClusterEffect = std::variant<ClusterWelcome, ClusterRefuse, ClusterGrant, ClusterLost,
-                                   ClusterBack, ClusterYield>;
+                                   ClusterReconnected, ClusterYield>;
 using ClusterEffects = std::vector<ClusterEffect>;
 
 }  // namespace baton::controller

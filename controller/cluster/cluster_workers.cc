@@ -86,13 +86,13 @@ bool MayWorkFor(const ClusterWorker& worker, const std::string& project) {
   return worker.project == "*" || worker.project == project;
 }
 
-std::pair<std::string, MissingOffer> MissingIn(const ClusterWorker& worker,
-                                               const std::vector<std::string>& roles,
-                                               const RoleNeeds& needs) {
+std::pair<std::string, MissingSupport> MissingIn(const ClusterWorker& worker,
+                                                 const std::vector<std::string>& roles,
+                                                 const RoleNeeds& needs) {
   for (const std::string& role : roles) {
     const auto need = needs.find(role);
     if (need == needs.end()) continue;
-    MissingOffer missing = MissingFrom(worker.hello, role, need->second);
+    MissingSupport missing = MissingFrom(worker.hello, role, need->second);
     if (!missing.none()) return {role, std::move(missing)};
   }
   return {};
@@ -185,7 +185,7 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
   }
   effects.push_back(std::move(welcome));
   if (!worker.job.empty()) {
-    effects.push_back(ClusterBack{worker.job, name, hello});
+    effects.push_back(ClusterReconnected{worker.job, name, hello});
   }
   return true;
 }

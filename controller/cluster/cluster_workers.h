@@ -54,9 +54,9 @@ struct ClusterWorker {
 bool PlaysAll(const ClusterWorker& worker, const std::vector<std::string>& roles);
 bool MayWorkFor(const ClusterWorker& worker, const std::string& project);
 /// The first thing that the worker does not offer for a worker slot of `roles`, and in which role.
-std::pair<std::string, MissingOffer> MissingIn(const ClusterWorker& worker,
-                                               const std::vector<std::string>& roles,
-                                               const RoleNeeds& needs);
+std::pair<std::string, MissingSupport> MissingIn(const ClusterWorker& worker,
+                                                 const std::vector<std::string>& roles,
+                                                 const RoleNeeds& needs);
 /// True if the worker may be granted to a job of `project` for a worker slot of `roles`.
 bool Fits(const ClusterWorker& worker, const std::string& project,
           const std::vector<std::string>& roles, const RoleNeeds& needs);

@@ -111,12 +111,12 @@ TEST_F(ClusterWorkersTest, AfterARestartAnotherProjectDoesNotTakeAWorkersPlace) 
   hello.mutable_roles_held(0)->set_role("rollout");
   ClusterEffects effects = core_.OnHello(1, hello, now_, "a");
   EXPECT_THAT(EffectsOf<ClusterLost>(effects), IsEmpty());
-  EXPECT_THAT(EffectsOf<ClusterBack>(effects), IsEmpty());
+  EXPECT_THAT(EffectsOf<ClusterReconnected>(effects), IsEmpty());
   EXPECT_THAT(EffectsOf<ClusterWelcome>(effects)[0].release, SizeIs(1));
   effects = core_.OnHello(2, hello, now_, "b");
   EXPECT_THAT(EffectsOf<ClusterLost>(effects), IsEmpty());
-  ASSERT_THAT(EffectsOf<ClusterBack>(effects), SizeIs(1));
-  EXPECT_EQ(EffectsOf<ClusterBack>(effects)[0].worker, "b/r");
+  ASSERT_THAT(EffectsOf<ClusterReconnected>(effects), SizeIs(1));
+  EXPECT_EQ(EffectsOf<ClusterReconnected>(effects)[0].worker, "b/r");
 }
 
 // The worker's next job would wait for tasks that the last job left running.

@@ -52,7 +52,7 @@ struct WorkerCounts {
   int elsewhere = 0;                // with other projects, or bound to them …
   int offered_elsewhere = 0;        // … and fit to take the worker slot
   std::map<std::string, int> held;  // by job of the project
-  std::map<std::pair<std::string, MissingOffer>, int> missing;  // by role and what is not offered
+  std::map<std::pair<std::string, MissingSupport>, int> missing;  // by role and what is not offered
 
   /// No attached worker offers what the worker slot needs.
   bool NobodyOffers() const {
@@ -70,7 +70,7 @@ std::string WorkerCounts::Text() const {
   }
   if (NobodyOffers()) {
     const auto& [role, offer] = missing.begin()->first;
-    return absl::StrCat("no attached worker of role ", role, " ", OfferText(offer));
+    return absl::StrCat("no attached worker of role ", role, " ", SupportText(offer));
   }
   std::vector<std::string> parts;
   const auto are = [](int count) { return absl::StrCat(count, count == 1 ? " is" : " are"); };
@@ -86,7 +86,7 @@ std::string WorkerCounts::Text() const {
                                  "not end by itself)"));
   }
   for (const auto& [what, count] : missing) {
-    parts.push_back(absl::StrCat(count, " ", NotOfferedText(what.second, count)));
+    parts.push_back(absl::StrCat(count, " ", MissingSupportText(what.second, count)));
   }
   return absl::StrCat(attached, attached == 1 ? " worker" : " workers", " of ", RolesPhrase(roles),
                       attached == 1 ? " is" : " are", " attached: ", absl::StrJoin(parts, ", "));
@@ -131,7 +131,7 @@ std::string Remedy(const std::vector<WorkerCounts>& lacking,
     const UpWorkers* kind = UpKindFor(attendance.roles);
     if (attendance.NobodyOffers()) {
       const auto& [role, offer] = attendance.missing.begin()->first;
-      remedies.push_back(OfferRemedy(role, offer));
+      remedies.push_back(MissingSupportRemedy(role, offer));
     } else if (kind == nullptr) {
       remedies.push_back(
           absl::StrCat("start the worker that plays ", RolesPhrase(attendance.roles)));

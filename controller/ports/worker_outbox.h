@@ -18,7 +18,7 @@ class WorkerOutbox {
   /// runs, and missing tasks are sent again.
   virtual void Send(const std::string& worker, v1::ControllerMessage message) = 0;
   /// True when the worker named the feature (Hello.features).
-  virtual bool Promises(const std::string& worker, const std::string& feature) const = 0;
+  virtual bool HasFeature(const std::string& worker, const std::string& feature) const = 0;
   /// The address where ranks meet when this worker is their first; empty: it never named one.
   virtual std::string GroupStoreOf(const std::string& worker) const = 0;
 };

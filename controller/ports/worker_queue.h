@@ -18,10 +18,10 @@ class WorkerQueue {
   virtual void Return(const std::string& job, const ReturnWorker& worker) = 0;
   /// The job ended or is paused. The queue forgets its need.
   virtual void Leave(const std::string& job) = 0;
-  /// The job is set aside, perhaps while it holds workers: they are taken from it without a
+  /// The job is quarantined, perhaps while it holds workers: they are taken from it without a
   /// release. Their streams are closed, and when they attach anew, they are told to give up the
   /// job's roles.
-  virtual void SetAside(const std::string& job) = 0;
+  virtual void Quarantine(const std::string& job) = 0;
 };
 
 }  // namespace baton::controller

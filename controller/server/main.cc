@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "controller/access/audit_log.h"
-#include "controller/access/token_book.h"
+#include "controller/access/token_table.h"
 #include "controller/api/api_server.h"
 #include "controller/runtime/controller/controller.h"
 #include "controller/runtime/controller/delete_job.h"
@@ -71,7 +71,7 @@ struct Flags {
 };
 
 std::vector<baton::controller::GaugeSample> ConnectionGauges(
-    const baton::ConnectionBook::Counts& counts) {
+    const baton::ConnectionTable::Counts& counts) {
   const auto sample = [](const char* state, auto value) {
     return baton::controller::GaugeSample{
         "baton_connections", {{"state", state}}, static_cast<double>(value)};
@@ -176,7 +176,7 @@ int Run(const Flags& flags) {
   const int files = RaiseFileLimit();
   std::set<std::string> admin_tokens;
   if (!flags.token_file.empty()) {
-    auto read = access::TokenBook::ReadFile(flags.token_file);
+    auto read = access::TokenTable::ReadFile(flags.token_file);
     if (!read.ok()) return Fail(read.status());
     admin_tokens = *std::move(read);
   }
@@ -186,7 +186,7 @@ int Run(const Flags& flags) {
   if (flags.survive_power_cut) sqlite.sync = store::SqliteOptions::Sync::kAll;
   auto store = store::SqliteStore::Open(flags.data_root + "/baton.db", sqlite);
   if (!store.ok()) return Fail(store.status());
-  const auto tokens = std::make_shared<access::TokenBook>(admin_tokens);
+  const auto tokens = std::make_shared<access::TokenTable>(admin_tokens);
   if (const absl::Status loaded = tokens->Load(store->get()); !loaded.ok()) return Fail(loaded);
   auto audit =
       access::AuditLog::Open({flags.data_root + "/audit.log", flags.data_root + "/refusals.log"});
@@ -358,10 +358,11 @@ int main(int argc, char** argv) {
                  "Set this job aside: it becomes FAILED (QUARANTINED), and its rows and files are "
                  "kept but not read; may be repeated");
   app.add_option("--unquarantine", flags.unquarantine,
-                 "Restore this job, which was set aside; may be repeated");
-  app.add_option("--delete-job", flags.delete_jobs,
-                 "Delete this job, which has ended or is set aside, with its files, and end: while "
-                 "no controller uses the data root; may be repeated");
+                 "Restore this job, which was quarantined; may be repeated");
+  app.add_option(
+      "--delete-job", flags.delete_jobs,
+      "Delete this job, which has ended or is quarantined, with its files, and end: while "
+      "no controller uses the data root; may be repeated");
   app.add_flag("--survive-power-cut", flags.survive_power_cut,
                "Sync every row and every trajectory to the disk (slower). Without it, a power cut "
                "may lose trajectories of the step, which are generated again, and nothing else");

@@ -21,7 +21,7 @@
 #include "boost/beast/http/message.hpp"
 #include "boost/beast/http/parser.hpp"
 #include "boost/beast/http/string_body.hpp"
-#include "controller/access/token_book.h"
+#include "controller/access/token_table.h"
 #include "controller/status/status_router.h"
 
 namespace baton::status {
@@ -44,7 +44,7 @@ class HttpSession;
 class HttpShared {
  public:
   HttpShared(boost::asio::io_context* io, controller::ControllerInterface* controller,
-             std::shared_ptr<const access::TokenBook> tokens, bool loopback,
+             std::shared_ptr<const access::TokenTable> tokens, bool loopback,
              const HttpLimits& limits, MoreGauges gauges)
       : router(controller, std::move(gauges)),
         tokens(std::move(tokens)),
@@ -57,7 +57,7 @@ class HttpShared {
   void Stop();
 
   const StatusRouter router;
-  const std::shared_ptr<const access::TokenBook> tokens;
+  const std::shared_ptr<const access::TokenTable> tokens;
   const bool loopback;
   const HttpLimits limits;
   // On the server's thread.

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "controller/access/token_book.h"
+#include "controller/access/token_table.h"
 #include "controller/runtime/controller/controller_interface.h"
 #include "controller/status/http_session.h"
 
@@ -15,7 +15,7 @@ namespace baton::status {
 struct StatusOptions {
   /// Callers need a token with the scope `read` (Bearer, or as the password of Basic); the probes
   /// need none. With an open book, every caller may read, and the address must be loopback.
-  std::shared_ptr<const access::TokenBook> tokens = std::make_shared<access::TokenBook>();
+  std::shared_ptr<const access::TokenTable> tokens = std::make_shared<access::TokenTable>();
   HttpLimits limits;
   /// Samples for /metrics beside those of the controller, taken on the
   /// server's thread. Null: none.

@@ -19,7 +19,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/common/rpc/error.h"
 #include "tests/support/controller/mock_controller.h"
-#include "tests/support/controller/token_book.h"
+#include "tests/support/controller/token_table.h"
 
 namespace baton::status {
 namespace {
@@ -438,7 +438,7 @@ TEST_F(StatusServerTest, AnotherSitesPageCannotReadLoopback) {
 
 TEST_F(StatusServerTest, TokensAreAskedForButNotByProbes) {
   StatusOptions options;
-  options.tokens = std::make_shared<access::TokenBook>(std::set<std::string>{"secret"});
+  options.tokens = std::make_shared<access::TokenTable>(std::set<std::string>{"secret"});
   Start(options);
   auto refused = Get("/api/v1/jobs/add");
   EXPECT_EQ(refused.result_int(), 401u);
@@ -460,7 +460,7 @@ TEST_F(StatusServerTest, TokensAreAskedForButNotByProbes) {
 TEST_F(StatusServerTest, AProjectsTokenReadsThatProjectAlone) {
   access::TestTokens tokens;
   StatusOptions options;
-  options.tokens = tokens.book();
+  options.tokens = tokens.table();
   Start(options);
   EXPECT_CALL(controller_, GetJob(_, _)).WillOnce([](v1::GetJobRequest r, auto done) {
     EXPECT_EQ(r.name(), "projects/a/jobs/add");
@@ -488,7 +488,7 @@ TEST_F(StatusServerTest, RefusesAddressesItMustNotOrCannotServe) {
   EXPECT_EQ(open.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(open.status().message()), HasSubstr("--token-file"));
   StatusOptions options;
-  options.tokens = std::make_shared<access::TokenBook>(std::set<std::string>{"root"});
+  options.tokens = std::make_shared<access::TokenTable>(std::set<std::string>{"root"});
   auto clear = StatusServer::Start("0.0.0.0:0", &controller_, options);
   EXPECT_EQ(clear.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(clear.status().message()), HasSubstr("--insecure"));

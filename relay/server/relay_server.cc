@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<RelayServer>> RelayServer::Start(RelayServerOptio
                                                "; choose another address with --listen"));
   }
   server->acceptor_ = *std::move(acceptor);
-  server->service_.KnowConnections(server->acceptor_->book());
+  server->service_.KnowConnections(server->acceptor_->table());
   server->acceptor_->AddTo(builder, grpc::InsecureServerCredentials());
   builder.SetMaxReceiveMessageSize(-1);  // Each method has its own limit.
   KeepConnectionsAlive(builder);

@@ -65,7 +65,7 @@ absl::Status RelayServiceImpl::Authenticate(const grpc::ServerContextBase& conte
   if (token_.empty() ||
       (it != metadata.end() && SameSecret({it->second.data(), it->second.size()}, expected))) {
     // One token opens all of a relay: there are no projects to tell apart.
-    if (book_ != nullptr) return book_->Know(context.peer(), "*", /*reserved=*/true);
+    if (table_ != nullptr) return table_->Know(context.peer(), "*", /*reserved=*/true);
     return absl::OkStatus();
   }
   return MakeError(absl::StatusCode::kUnauthenticated, "TOKEN_INVALID",

@@ -11,7 +11,7 @@
 #include "baton/v1/relay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "relay/server/relay.h"
-#include "sdk/common/rpc/connection_book.h"
+#include "sdk/common/rpc/connection_table.h"
 #include "sdk/common/rpc/guarded_service.h"
 
 namespace baton::relay {
@@ -46,7 +46,7 @@ class RelayServiceImpl final : public GuardedService<v1::RelayService::CallbackS
 
   /// Tells the book which connections are of callers that Authenticate lets in. Call it before the
   /// server starts.
-  void KnowConnections(std::shared_ptr<ConnectionBook> book) { book_ = std::move(book); }
+  void KnowConnections(std::shared_ptr<ConnectionTable> table) { table_ = std::move(table); }
 
   /// OK, or UNAUTHENTICATED (TOKEN_INVALID).
   absl::Status Authenticate(const grpc::ServerContextBase& context) const;
@@ -59,7 +59,7 @@ class RelayServiceImpl final : public GuardedService<v1::RelayService::CallbackS
 
   Relay* const relay_;
   const std::string token_;
-  std::shared_ptr<ConnectionBook> book_;  // may be null
+  std::shared_ptr<ConnectionTable> table_;  // may be null
 };
 
 }  // namespace baton::relay

@@ -197,7 +197,7 @@ absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& co
       held.set_job(task.job());
       held.set_role(task.role());
       held.set_pool(task.order().pool());
-      held.set_generation(task.order().generation());
+      held.set_group_epoch(task.order().group_epoch());
       held.set_policy_version(task.assign_role().policy_version());
       TellLogs();
       return result;

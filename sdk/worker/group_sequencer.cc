@@ -10,10 +10,10 @@ namespace baton {
 namespace {
 
 absl::Status Stale(absl::string_view reason, const v1::Task& task, absl::string_view what) {
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition, reason,
-      absl::StrCat(task.role(), ".", task.method(), " (pool ", task.order().pool(), ", generation ",
-                   task.order().generation(), ", sequence ", task.order().sequence(), ") ", what));
+  return MakeError(absl::StatusCode::kFailedPrecondition, reason,
+                   absl::StrCat(task.role(), ".", task.method(), " (pool ", task.order().pool(),
+                                ", group epoch ", task.order().group_epoch(), ", sequence ",
+                                task.order().sequence(), ") ", what));
 }
 
 }  // namespace
@@ -49,17 +49,17 @@ GroupSequencer::Decision GroupSequencer::Offer(const std::shared_ptr<TaskContext
   const auto [it, is_new] = groups_.try_emplace(KeyOf(task));
   Group& group = it->second;
   Decision replaced;
-  if (is_new || task.order().generation() > group.group_epoch) {
-    Refuse(group, Stale("STALE_GENERATION", task, "belongs to a newer generation of the group"),
+  if (is_new || task.order().group_epoch() > group.group_epoch) {
+    Refuse(group, Stale("STALE_GROUP_EPOCH", task, "belongs to a newer epoch of the group"),
            replaced);
     group = Group();
-    group.group_epoch = task.order().generation();
+    group.group_epoch = task.order().group_epoch();
     group.next = sequence;
   }
-  if (task.order().generation() < group.group_epoch) {
+  if (task.order().group_epoch() < group.group_epoch) {
     replaced.refused.emplace_back(
-        command, Stale("STALE_GENERATION", task,
-                       absl::StrCat("is stale: the group has generation ", group.group_epoch)));
+        command, Stale("STALE_GROUP_EPOCH", task,
+                       absl::StrCat("is stale: the group has epoch ", group.group_epoch)));
     return replaced;
   }
   auto& slot = group.held[sequence];

@@ -15,12 +15,12 @@
 
 namespace baton {
 
-/// Pure bookkeeping, for one thread at a time. Commands are tasks with an order {pool, generation,
+/// Pure bookkeeping, for one thread at a time. Commands are tasks with an order {pool, group epoch,
 /// sequence}. A pool belongs to one job.
 ///
-/// Within a generation, the first command that arrives sets the start. A command runs when all
+/// Within a group epoch, the first command that arrives sets the start. A command runs when all
 /// earlier ones are done; a command that arrives early is held. The last command may come again as
-/// a new attempt (another token) and runs again; earlier commands are refused. A newer generation
+/// a new attempt (another token) and runs again; earlier commands are refused. A newer group epoch
 /// replaces the older one, and held commands of the older one are refused.
 class GroupSequencer {
  public:

@@ -13,7 +13,7 @@ std::shared_ptr<TaskContext> Command(uint64_t group_epoch, uint64_t sequence,
   task.set_job(job);
   task.set_task_token(token);
   task.mutable_order()->set_pool("p");
-  task.mutable_order()->set_generation(group_epoch);
+  task.mutable_order()->set_group_epoch(group_epoch);
   task.mutable_order()->set_sequence(sequence);
   return std::make_shared<TaskContext>(task, std::weak_ptr<TaskSink>());
 }
@@ -79,7 +79,7 @@ TEST(GroupSequencer, ANewGenerationReplacesTheOld) {
   EXPECT_EQ(sequencer.Done(one->task()).run, nullptr);  // The old one changes nothing.
   const auto stale = sequencer.Offer(Command(1, 3, "d"));
   ASSERT_EQ(stale.refused.size(), 1u);
-  EXPECT_EQ(ErrorReason(stale.refused[0].second), "STALE_GENERATION");
+  EXPECT_EQ(ErrorReason(stale.refused[0].second), "STALE_GROUP_EPOCH");
 }
 
 TEST(GroupSequencer, KeepsPoolsOfDifferentJobsApart) {

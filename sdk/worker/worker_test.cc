@@ -168,7 +168,7 @@ TEST(Worker, GroupCommandsRunInTheirOrder) {
   auto ordered = [](const std::string& token, const std::string& method, uint64_t sequence) {
     v1::Task task = MakeTask(token, "actor", method);
     task.mutable_order()->set_pool("p");
-    task.mutable_order()->set_generation(1);
+    task.mutable_order()->set_group_epoch(1);
     task.mutable_order()->set_sequence(sequence);
     return task;
   };
@@ -185,14 +185,14 @@ TEST(Worker, AReleasedPoolStartsAnew) {
   RunningWorker worker(controller);
   worker->RegisterRole("actor", {}).IgnoreError();
   worker.Start();
-  const auto assign = [&](const std::string& token, uint64_t generation) {
+  const auto assign = [&](const std::string& token, uint64_t group_epoch) {
     v1::Task task = MakeTask(token, "actor", "assign_role");
     task.mutable_order()->set_pool("p");
-    task.mutable_order()->set_generation(generation);
+    task.mutable_order()->set_group_epoch(group_epoch);
     return controller.RunTask(task).value_or(v1::TaskResult()).status();
   };
   EXPECT_EQ(assign("a", 3).code(), 0);
-  EXPECT_EQ(ErrorReason(FromProto(assign("b", 2))), "STALE_GENERATION");
+  EXPECT_EQ(ErrorReason(FromProto(assign("b", 2))), "STALE_GROUP_EPOCH");
   ASSERT_TRUE(controller.RunTask(MakeTask("c", "actor", "release_role")).has_value());
   EXPECT_EQ(assign("d", 1).code(), 0);  // Another life of a job of this name.
 }
@@ -430,7 +430,7 @@ TEST(Worker, APoolKeepsItsSequenceWhileOneOfItsRolesIsHeld) {
   for (const char* role : {"actor", "rollout"}) {
     v1::Task task = MakeTask(role, role, "assign_role");
     task.mutable_order()->set_pool("p");
-    task.mutable_order()->set_generation(1);
+    task.mutable_order()->set_group_epoch(1);
     task.mutable_order()->set_sequence(++sequence);
     ASSERT_TRUE(controller.RunTask(task).has_value());
   }

@@ -230,7 +230,7 @@ TEST(GroupsTest, ALostRankChangesNothing) {
 }
 
 // Two ranks hold each model together. When a rank of the reference is lost, its scores are asked
-// again of its next generation, and no role goes back to a checkpoint.
+// again of its next group epoch, and no role goes back to a checkpoint.
 TEST(GroupsTest, ALostRankOfARoleThatScoresCostsNoStep) {
   std::map<std::string, std::string> ends;
   for (const std::string lost : {"nobody", "reference-0", "reference-1"}) {

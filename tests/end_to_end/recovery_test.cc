@@ -118,7 +118,7 @@ TEST_F(ControllerRestartTest, PayloadsThatAreLostAreGeneratedAgain) {
   const auto events = cluster_.Events("rl");
   EXPECT_TRUE(std::any_of(events.begin(), events.end(), [](const v1::JobEvent& event) {
     return event.type() == "warning" &&
-           absl::StrContains(event.message(), "generated again with the same draw");
+           absl::StrContains(event.message(), "generated again with the same sampling key");
   }));
 }
 

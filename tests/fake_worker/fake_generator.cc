@@ -24,7 +24,7 @@ uint64_t StreamKey(uint64_t weights, const v1::Generate& request) {
   uint64_t key = Mix(weights, request.seed());
   key = Mix(key, static_cast<uint64_t>(request.purpose()));
   key = Mix(key, request.prompt_id());
-  key = Mix(key, request.draw());
+  key = Mix(key, request.prompt_index());
   return Mix(key, request.sample_index());
 }
 

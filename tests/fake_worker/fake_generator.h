@@ -17,7 +17,7 @@
 
 namespace baton::fake {
 
-/// A whole response; a pure function of (weights, seed, purpose, prompt, draw, sample).
+/// A whole response; a pure function of (weights, seed, purpose, prompt, prompt index, sample).
 struct FakeResponse {
   std::vector<int32_t> tokens;  ///< One per character: its code.
   std::vector<float> log_probs;

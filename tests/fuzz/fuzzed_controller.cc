@@ -151,9 +151,9 @@ void FuzzedController::Start() {
   Require(restored.ok(), "jobs are restored");
   for (const auto& job : *restored) {
     const v1::Job brief = job->Brief();
-    const bool set_aside = ErrorReason(FromProto(brief.error())) == "QUARANTINED";
-    if (set_aside) std::fprintf(stderr, "%s\n", brief.error().message().c_str());
-    Require(!set_aside || tampered_, "a core writes rows that a core can go on from");
+    const bool quarantined = ErrorReason(FromProto(brief.error())) == "QUARANTINED";
+    if (quarantined) std::fprintf(stderr, "%s\n", brief.error().message().c_str());
+    Require(!quarantined || tampered_, "a core writes rows that a core can go on from");
     cluster_->Expect(*job);
     job->Start({}, nullptr);
   }
@@ -572,7 +572,7 @@ TaskRef FuzzedController::SomeRef() {
         break;
       case 4:
         ref.incarnation = input_->ConsumeIntegral<uint64_t>();
-        ref.birth = input_->ConsumeIntegral<uint64_t>();
+        ref.trajectory_uid = input_->ConsumeIntegral<uint64_t>();
         break;
       case 5:
         ref.kind = static_cast<TaskKind>(input_->ConsumeIntegralInRange(1, 10));
@@ -587,7 +587,8 @@ TaskRef FuzzedController::SomeRef() {
   if (input_->ConsumeBool()) ref.subject |= uint64_t{1} << 56;
   ref.target = input_->ConsumeIntegralInRange<uint32_t>(0, 2);
   ref.attempt = FirstAttempt(context_.epoch) + input_->ConsumeIntegralInRange<uint64_t>(0, 2);
-  if (IsTrajectoryTask(ref.kind)) ref.birth = input_->ConsumeIntegralInRange<uint64_t>(0, 40);
+  if (IsTrajectoryTask(ref.kind))
+    ref.trajectory_uid = input_->ConsumeIntegralInRange<uint64_t>(0, 40);
   ref.step = input_->ConsumeIntegralInRange(0, 4);
   ref.incarnation = input_->ConsumeIntegralInRange<uint64_t>(0, 3);
   return ref;

@@ -43,7 +43,7 @@ class FuzzedController : private TurnObserver {
   void Restart();
 
   store::MemoryStore& store() { return store_; }
-  /// Rows were changed from outside: a job may be set aside now.
+  /// Rows were changed from outside: a job may be quarantined now.
   void SetTampered() { tampered_ = true; }
 
  private:

@@ -172,8 +172,8 @@ std::string Talk(absl::string_view bytes, bool with_tokens) {
   boost::asio::io_context io(1);
   const auto shared = std::make_shared<status::HttpShared>(
       &io, &Fake(),
-      std::make_shared<access::TokenBook>(with_tokens ? std::set<std::string>{"t"}
-                                                      : std::set<std::string>()),
+      std::make_shared<access::TokenTable>(with_tokens ? std::set<std::string>{"t"}
+                                                       : std::set<std::string>()),
       /*loopback=*/true, status::HttpLimits(), nullptr);
   int ends[2];
   Require(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0, "a pair of sockets");

@@ -1,4 +1,4 @@
-// Any rows of a store: a job that is set aside with a reason, or one that goes on.
+// Any rows of a store: a job that is quarantined with a reason, or one that goes on.
 //
 // The rows of a job on its way are made first, and then changed: random bytes alone are rarely a
 // job.
@@ -47,7 +47,7 @@ bool IsSmall(store::MemoryStore& rows, const std::string& job) {
   const auto stored = rows.Get(kJobTable, job);
   if (!stored.ok() || !stored->has_value()) return false;
   const auto read = ReadStoredJob(rows, {job, **stored});
-  if (!read.ok()) return true;  // it is set aside
+  if (!read.ok()) return true;  // it is quarantined
   const auto& spec = read->row.job().effective_spec();
   const int groups = spec.data().train_batch_size();
   return groups * std::max(1, spec.rollout().n()) <= 256 && spec.rollout().val().n() <= 64;

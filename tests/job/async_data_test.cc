@@ -59,7 +59,8 @@ TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
     const int64_t undone = job.row().evaluation().step();
     job.Restart(0);
     job.LoseOneOf("actor");
-    while (Waits(job).count("data") > 0 && job.row().evaluation().births() > 0 && job.Step()) {
+    while (Waits(job).count("data") > 0 && job.row().evaluation().trajectory_count() > 0 &&
+           job.Step()) {
     }
     if (Waits(job).count("data") > 0) ++met;
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
@@ -79,7 +80,7 @@ TEST(AsyncDataTest, AnEvaluationThatCountsKeepsItsRows) {
     SimulatedJob job(Async(seed, 3));
     const auto ended_late = [&] {
       const store::v1::JobRow& row = job.row();
-      return row.evaluation().births() == 0 && row.evaluated_step() == row.saved_step() &&
+      return row.evaluation().trajectory_count() == 0 && row.evaluated_step() == row.saved_step() &&
              row.saved_step() >= 0 && row.job().step() > row.saved_step();
     };
     if (!StepUntil(job, ended_late)) continue;
@@ -120,7 +121,7 @@ TEST(AsyncDataTest, AnEvaluationOfPromptsThatAreGoneIsGivenUp) {
   int met = 0;
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob job(Async(seed, 3));
-    if (!StepUntil(job, [&] { return job.row().evaluation().births() == 4; })) continue;
+    if (!StepUntil(job, [&] { return job.row().evaluation().trajectory_count() == 4; })) continue;
     job.Restart(0);
     if (Waits(job).count("data") == 0) continue;
     ++met;
@@ -129,14 +130,15 @@ TEST(AsyncDataTest, AnEvaluationOfPromptsThatAreGoneIsGivenUp) {
     loaded.val_size = 2;
     loaded.val_sources.resize(2);
     job.Send(loaded);
-    EXPECT_NE(job.row().evaluation().births(), 4u) << "seed " << seed;
+    EXPECT_NE(job.row().evaluation().trajectory_count(), 4u) << "seed " << seed;
   }
   EXPECT_GT(met, 20 / static_cast<int>(kStride) / 2);
 }
 
 TEST(AsyncDataTest, ReportsPromptsRemovedWhileTheJobWasPaused) {
   SimulatedJob job(Async(7, 3));
-  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));
+  ASSERT_TRUE(
+      StepUntil(job, [&] { return job.core().step() == 2 && OpenPrompts(job).size() >= 6; }));
   job.Send(PauseRequested{});
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
   job.Restart(0);

@@ -29,7 +29,7 @@ std::map<uint64_t, std::set<uint32_t>> Consumed(const SimulatedJob& job) {
   std::map<uint64_t, std::set<uint32_t>> groups;
   for (const auto& [step, row] : job.batch_rows()) {
     for (const store::v1::BatchEntry& entry : row.entries()) {
-      groups[entry.trajectory().draw()].insert(entry.trajectory().sample());
+      groups[entry.trajectory().prompt_index()].insert(entry.trajectory().sample());
     }
   }
   return groups;
@@ -37,36 +37,38 @@ std::map<uint64_t, std::set<uint32_t>> Consumed(const SimulatedJob& job) {
 
 // The group that a batch consumed lacks what it had given up. A group that was begun anew meanwhile
 // has other trajectory uids, and is whole.
-void ExpectConsumedWithout(const SimulatedJob& job, uint64_t draw, uint64_t first_birth,
+void ExpectConsumedWithout(const SimulatedJob& job, uint64_t prompt_index, uint64_t first_uid,
                            const std::set<uint32_t>& given_up) {
   for (const auto& [step, row] : job.batch_rows()) {
     for (const store::v1::BatchEntry& entry : row.entries()) {
       const store::v1::TrajectoryRow& member = entry.trajectory();
-      const bool same = member.birth() >= first_birth && member.birth() < first_birth + 4;
-      if (member.draw() != draw || !same) continue;
-      EXPECT_THAT(given_up, Not(Contains(member.sample()))) << "draw " << draw;
-      EXPECT_EQ(Consumed(job).at(draw).size() + given_up.size(), 4u) << "draw " << draw;
+      const bool same =
+          member.trajectory_uid() >= first_uid && member.trajectory_uid() < first_uid + 4;
+      if (member.prompt_index() != prompt_index || !same) continue;
+      EXPECT_THAT(given_up, Not(Contains(member.sample()))) << "prompt index " << prompt_index;
+      EXPECT_EQ(Consumed(job).at(prompt_index).size() + given_up.size(), 4u)
+          << "prompt index " << prompt_index;
     }
   }
 }
 
 std::map<uint64_t, std::set<uint32_t>> GivenUp(const SimulatedJob& job) {
-  std::map<uint64_t, std::set<uint32_t>> draws;
-  for (const store::v1::OpenDraws& open : job.row().open_draws()) {
+  std::map<uint64_t, std::set<uint32_t>> prompt_indices;
+  for (const store::v1::OpenPrompts& open : job.row().open_prompts()) {
     if (open.given_up_size() == 0) continue;
     EXPECT_EQ(open.count(), 1u);
-    draws[open.draw()] = {open.given_up().begin(), open.given_up().end()};
+    prompt_indices[open.prompt_index()] = {open.given_up().begin(), open.given_up().end()};
   }
-  return draws;
+  return prompt_indices;
 }
 
 // By prompt index: how many of its responses are stored.
 std::map<uint64_t, size_t> Stored(SimulatedJob& job) {
-  std::map<uint64_t, size_t> draws;
+  std::map<uint64_t, size_t> prompt_indices;
   for (const auto& [serial, row] : job.rows()) {
-    if (row.purpose() == v1::PURPOSE_TRAIN) ++draws[row.draw()];
+    if (row.purpose() == v1::PURPOSE_TRAIN) ++prompt_indices[row.prompt_index()];
   }
-  return draws;
+  return prompt_indices;
 }
 
 // Time passes, and the controller looks at its deadlines every second.
@@ -82,8 +84,9 @@ void Pass(SimulatedJob& job, int seconds) {
 bool LoseStragglers(SimulatedJob& job, size_t least = 2, size_t most = 3) {
   const auto has_some = [&] {
     const auto stored = Stored(job);
-    return std::any_of(stored.begin(), stored.end(), [&](const auto& draw) {
-      return draw.second >= least && draw.second <= most && OpenDraws(job).count(draw.first) > 0;
+    return std::any_of(stored.begin(), stored.end(), [&](const auto& group) {
+      return group.second >= least && group.second <= most &&
+             OpenPrompts(job).count(group.first) > 0;
     });
   };
   if (!StepUntil(job, has_some)) return false;
@@ -103,20 +106,20 @@ TEST(AsyncStragglersTest, AGroupContinuesWithoutItsStragglers) {
     EXPECT_TRUE(GivenUp(job).empty()) << "not yet";
     Pass(job, 61);
     const auto given_up = GivenUp(job);
-    const auto open = OpenDraws(job);
-    for (const auto& [draw, samples] : given_up) {
+    const auto open = OpenPrompts(job);
+    for (const auto& [prompt_index, samples] : given_up) {
       ++gave_up;
-      ASSERT_EQ(stored.count(draw), 1u);
-      EXPECT_EQ(stored.at(draw) + samples.size(), 4u);
-      EXPECT_GE(stored.at(draw), 2u) << "the least that are compared with each other";
+      ASSERT_EQ(stored.count(prompt_index), 1u);
+      EXPECT_EQ(stored.at(prompt_index) + samples.size(), 4u);
+      EXPECT_GE(stored.at(prompt_index), 2u) << "the least that are compared with each other";
     }
     job.Wait(absl::Minutes(3));  // what is left of the lost responses is asked of others
     job.Send(Tick{});
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
-    for (const auto& [draw, samples] : given_up) {
-      ExpectConsumedWithout(job, draw, open.at(draw), samples);
+    for (const auto& [prompt_index, samples] : given_up) {
+      ExpectConsumedWithout(job, prompt_index, open.at(prompt_index), samples);
     }
-    for (const auto& [draw, samples] : Consumed(job)) EXPECT_THAT(samples.size(), Ge(2u));
+    for (const auto& [prompt_index, samples] : Consumed(job)) EXPECT_THAT(samples.size(), Ge(2u));
     if (HasFailure()) return;
   }
   EXPECT_GT(gave_up, 5 / kStride);
@@ -131,10 +134,11 @@ TEST(AsyncStragglersTest, AGroupWithOneResponseWaitsForItsStragglers) {
     const auto stored = Stored(job);
     Pass(job, 81);
     const auto given_up = GivenUp(job);
-    for (const auto& [draw, birth] : OpenDraws(job)) {
-      if (stored.count(draw) == 0 || stored.at(draw) != 1) continue;
+    for (const auto& [prompt_index, trajectory_uid] : OpenPrompts(job)) {
+      if (stored.count(prompt_index) == 0 || stored.at(prompt_index) != 1) continue;
       ++waited;
-      EXPECT_EQ(given_up.count(draw), 0u) << "seed " << seed << ", draw " << draw;
+      EXPECT_EQ(given_up.count(prompt_index), 0u)
+          << "seed " << seed << ", prompt index " << prompt_index;
     }
     if (HasFailure()) return;
   }
@@ -170,8 +174,8 @@ TEST(AsyncStragglersTest, TimeInWhichDataAreReadDoesNotCount) {
     StepUntil(job, [&] { return reads(); });
     if (!StepUntil(job, [&] { return !reads() || ready(); }) || !reads()) continue;
     const auto stored = Stored(job);
-    for (const auto& [draw, birth] : OpenDraws(job)) {
-      const auto found = stored.find(draw);
+    for (const auto& [prompt_index, trajectory_uid] : OpenPrompts(job)) {
+      const auto found = stored.find(prompt_index);
       if (found != stored.end() && (found->second == 2 || found->second == 3)) ++met;
     }
     Pass(job, 90);
@@ -212,24 +216,25 @@ TEST(AsyncStragglersTest, RemembersGivenUpResponsesAfterARestart) {
       job.Wait(absl::Minutes(3));
       job.Send(Tick{});
       StepUntil(job, [&] {
-        const auto& open = job.row().open_draws();
-        return std::any_of(open.begin(), open.end(), [](const store::v1::OpenDraws& draws) {
-          return draws.in_batch() && draws.given_up_size() > 0;
+        const auto& open = job.row().open_prompts();
+        return std::any_of(open.begin(), open.end(), [](const store::v1::OpenPrompts& prompts) {
+          return prompts.in_batch() && prompts.given_up_size() > 0;
         });
       });
     }
     const auto before = GivenUp(job);
-    const auto open = OpenDraws(job);
+    const auto open = OpenPrompts(job);
     job.Restart(static_cast<int>(seed % 2) * 50);
     for (int i = 0; i < 30; ++i) job.Step();
-    for (const auto& [draw, samples] : before) {
-      if (OpenDraws(job).count(draw) > 0) EXPECT_EQ(GivenUp(job)[draw], samples) << "seed " << seed;
+    for (const auto& [prompt_index, samples] : before) {
+      if (OpenPrompts(job).count(prompt_index) > 0)
+        EXPECT_EQ(GivenUp(job)[prompt_index], samples) << "seed " << seed;
     }
     job.Wait(absl::Minutes(3));
     job.Send(Tick{});
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
-    for (const auto& [draw, samples] : before) {
-      ExpectConsumedWithout(job, draw, open.at(draw), samples);
+    for (const auto& [prompt_index, samples] : before) {
+      ExpectConsumedWithout(job, prompt_index, open.at(prompt_index), samples);
     }
     ++checked;
     if (HasFailure()) return;
@@ -275,17 +280,18 @@ TEST(AsyncStragglersTest, TrainsOnEachGroupOnceDespiteFaults) {
         << what << "\n"
         << job.core().Explain(job.now()).DebugString() << job.core().Brief().DebugString();
     for (const auto& [id, times] : TimesConsumed(job)) EXPECT_EQ(times, 1) << what << ": " << id;
-    for (const auto& [draw, samples] : Consumed(job)) EXPECT_THAT(samples.size(), Ge(2u)) << what;
+    for (const auto& [prompt_index, samples] : Consumed(job))
+      EXPECT_THAT(samples.size(), Ge(2u)) << what;
     if (options.preset.empty()) EXPECT_EQ(job.FinalWeights(), WeightsOfRows(job)) << what;
     if (HasFailure()) return;
   }
   EXPECT_GT(given_up, 0);
 }
 
-TEST(AsyncStragglersTest, LongestFirstBeginsAndLearnsFromEachDrawOnce) {
+TEST(AsyncStragglersTest, LongestFirstBeginsAndLearnsFromEachPromptGroupOnce) {
   for (uint64_t seed = 0; seed < 100; seed += kStride) {
     Options options = Async(seed, static_cast<int>(seed % 4));
-    options.steps = 12;  // 36 draws of 10 prompts
+    options.steps = 12;  // 36 prompt groups of 10 prompts
     const auto edit = options.edit;
     options.edit = [edit](v1::JobSpec* spec) {
       edit(spec);

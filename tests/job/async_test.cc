@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-TEST(AsyncJobTest, StepsAreMadeAndEachDrawIsLearnedFromOnce) {
+TEST(AsyncJobTest, StepsAreMadeAndEachPromptGroupIsLearnedFromOnce) {
   for (uint64_t seed = 0; seed < 40; seed += kStride) {
     SimulatedJob job(Async(seed));
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
@@ -51,7 +51,7 @@ TEST(AsyncJobTest, RolloutsRunAheadOfAnUpdateUpToTheirBound) {
   while (job.Step()) {
   }
   // The update under way has one batch; two more are ahead of the trainer, and no more may be.
-  EXPECT_EQ(OpenDraws(job).size(), 3 * kBatch);
+  EXPECT_EQ(OpenPrompts(job).size(), 3 * kBatch);
   EXPECT_THAT(Waits(job), Contains("staleness"));
   EXPECT_EQ(job.core().Progress().phase(), "training");
 }
@@ -181,24 +181,25 @@ TEST(AsyncJobTest, RewardsThatFailAreAShareOfAllResponses) {
 
 TEST(AsyncJobTest, GeneratedResponsesSurviveAPause) {
   SimulatedJob job(Async(7, 3));
-  ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 2 && OpenDraws(job).size() >= 6; }));
+  ASSERT_TRUE(
+      StepUntil(job, [&] { return job.core().step() == 2 && OpenPrompts(job).size() >= 6; }));
   job.Send(PauseRequested{});
   ASSERT_TRUE(StepUntil(job, [&] { return job.core().state() == Job::STATE_PAUSED; }));
-  std::set<uint64_t> births;  // of responses that are there, and that no batch has
+  std::set<uint64_t> uids;  // of responses that are there, and that no batch has
   for (const auto& [serial, row] : job.rows()) {
     if (row.purpose() != v1::PURPOSE_TRAIN) continue;
-    if (OpenDraws(job).count(row.draw()) > 0) births.insert(row.birth());
+    if (OpenPrompts(job).count(row.prompt_index()) > 0) uids.insert(row.trajectory_uid());
   }
-  ASSERT_GE(births.size(), 2 * kBatch);
+  ASSERT_GE(uids.size(), 2 * kBatch);
   job.Send(ResumeRequested{});
   ExpectAGoodEnd(job, "paused");
   std::set<uint64_t> consumed;
   for (const auto& [step, row] : job.batch_rows()) {
     for (const store::v1::BatchEntry& entry : row.entries()) {
-      consumed.insert(entry.trajectory().birth());
+      consumed.insert(entry.trajectory().trajectory_uid());
     }
   }
-  EXPECT_THAT(consumed, IsSupersetOf(births));
+  EXPECT_THAT(consumed, IsSupersetOf(uids));
 }
 
 // Each worker of the pool has two roles, and may run something of either one when the job pauses.
@@ -231,14 +232,15 @@ TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob job(Async(seed, 3));
     ASSERT_TRUE(
-        StepUntil(job, [&] { return job.core().step() == 3 && OpenDraws(job).size() >= 6; }));
-    std::set<uint64_t> births;
-    for (const auto& [draw, birth] : OpenDraws(job)) births.insert(birth);
+        StepUntil(job, [&] { return job.core().step() == 3 && OpenPrompts(job).size() >= 6; }));
+    std::set<uint64_t> uids;
+    for (const auto& [prompt_index, trajectory_uid] : OpenPrompts(job)) uids.insert(trajectory_uid);
     job.LoseOneOf("actor");
     EXPECT_EQ(job.core().step(), 2) << "the checkpoint";
     std::set<uint64_t> after;
-    for (const auto& [draw, birth] : OpenDraws(job)) after.insert(birth);
-    EXPECT_THAT(after, IsSupersetOf(births)) << "what was open goes on";
+    for (const auto& [prompt_index, trajectory_uid] : OpenPrompts(job))
+      after.insert(trajectory_uid);
+    EXPECT_THAT(after, IsSupersetOf(uids)) << "what was open goes on";
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
     if (HasFailure()) return;
   }
@@ -252,23 +254,23 @@ TEST(AsyncJobTest, ARestartDoesNotRecallWhatAnUndoneStepConsumed) {
     SimulatedJob job(Async(seed, 3));
     std::set<std::pair<uint64_t, uint64_t>> made;  // ids and trajectory uids
     const auto look = [&] {
-      for (const auto& [serial, row] : job.rows()) made.insert({row.id(), row.birth()});
+      for (const auto& [serial, row] : job.rows()) made.insert({row.id(), row.trajectory_uid()});
     };
     ASSERT_TRUE(StepUntil(job, [&] {
       look();
-      return job.core().step() == 3 && OpenDraws(job).size() >= 6;
+      return job.core().step() == 3 && OpenPrompts(job).size() >= 6;
     }));
-    std::set<uint64_t> undone;  // draws
+    std::set<uint64_t> undone;  // prompt groups
     for (const store::v1::BatchEntry& entry : job.batch_rows().at(3).entries()) {
-      undone.insert(entry.trajectory().draw());
+      undone.insert(entry.trajectory().prompt_index());
     }
     job.LoseOneOf("actor");
     ASSERT_EQ(job.core().step(), 2);
     ASSERT_TRUE(StepUntil(job, [&] {
       look();
-      const auto open = OpenDraws(job);
+      const auto open = OpenPrompts(job);
       return std::any_of(open.begin(), open.end(),
-                         [&](const auto& draw) { return undone.count(draw.first) > 0; });
+                         [&](const auto& group) { return undone.count(group.first) > 0; });
     }));
     job.Restart(0);
     while (!job.ended() && job.Step()) look();
@@ -276,7 +278,7 @@ TEST(AsyncJobTest, ARestartDoesNotRecallWhatAnUndoneStepConsumed) {
     for (const auto& [step, row] : job.batch_rows()) {
       for (const store::v1::BatchEntry& entry : row.entries()) {
         const store::v1::TrajectoryRow& response = entry.trajectory();
-        EXPECT_EQ(made.count({response.id(), response.birth()}), 1u)
+        EXPECT_EQ(made.count({response.id(), response.trajectory_uid()}), 1u)
             << "seed " << seed << ", step " << step << ": " << response.id();
       }
     }
@@ -300,7 +302,7 @@ TEST(AsyncJobTest, ALostPayloadOfABatchIsGeneratedAgain) {
 
 // Decoupled PPO: the actor scores a response when a batch takes it, with the weights that learn
 // from it (SimulatedJob checks with which), and again if that batch is given up.
-TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheDraw) {
+TEST(AsyncJobTest, ProximalLogProbsAreMadeAtTheSelection) {
   for (uint64_t seed = 0; seed < 30; seed += kStride) {
     Options options = Async(seed, 3);
     options.recompute_log_prob = true;

@@ -81,14 +81,14 @@ inline void ExpectAGoodEnd(SimulatedJob& job, const std::string& what) {
 }
 
 // By prompt index: the first trajectory uid.
-inline std::map<uint64_t, uint64_t> OpenDraws(const SimulatedJob& job) {
-  std::map<uint64_t, uint64_t> draws;
-  for (const store::v1::OpenDraws& open : job.row().open_draws()) {
+inline std::map<uint64_t, uint64_t> OpenPrompts(const SimulatedJob& job) {
+  std::map<uint64_t, uint64_t> prompt_indices;
+  for (const store::v1::OpenPrompts& open : job.row().open_prompts()) {
     for (uint64_t i = 0; i < open.count(); ++i) {
-      draws[open.draw() + i] = open.first_birth() + i * open.per_draw();
+      prompt_indices[open.prompt_index() + i] = open.first_uid() + i * open.per_prompt();
     }
   }
-  return draws;
+  return prompt_indices;
 }
 
 template <typename Done>

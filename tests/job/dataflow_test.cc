@@ -183,7 +183,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& preset) { return preset.param; });
 
 // The prompt indexes of the batches that trained, in order, with the number of responses of each.
-std::map<int64_t, std::map<uint64_t, int>> TrainedDraws(const SimulatedJob& world) {
+std::map<int64_t, std::map<uint64_t, int>> TrainedPrompts(const SimulatedJob& world) {
   std::map<int64_t, std::map<uint64_t, int>> out;
   for (const auto& [step, ids] : world.trained()) {
     for (const uint64_t id : ids) ++out[step][(id & 0xffffff) / 2];
@@ -194,26 +194,26 @@ std::map<int64_t, std::map<uint64_t, int>> TrainedDraws(const SimulatedJob& worl
 // Worked out by hand from FailsForGood: a step takes 3 prompts. Both responses of prompt index 3
 // fail, and one of 1, 5 and 9.
 TEST(InfraFailures, AGroupWithTooFewRewardsIsReplacedByTheNextPrompt) {
-  using Draws = std::map<uint64_t, int>;
+  using Counts = std::map<uint64_t, int>;
   SimulatedJob grpo = World(1, "failing_grpo", 2);  // compares: 2 responses at least
   grpo.RunToEnd();
   ASSERT_EQ(grpo.core().state(), Job::STATE_SUCCEEDED);
-  EXPECT_EQ(TrainedDraws(grpo).at(1), (Draws{{0, 2}, {2, 2}, {4, 2}}));   // without 1 and 3
-  EXPECT_EQ(TrainedDraws(grpo).at(2), (Draws{{6, 2}, {8, 2}, {10, 2}}));  // 5, 7, 9 are lost
-  EXPECT_EQ(grpo.metrics().at("train/groups_drawn_anew"), 3);
+  EXPECT_EQ(TrainedPrompts(grpo).at(1), (Counts{{0, 2}, {2, 2}, {4, 2}}));   // without 1 and 3
+  EXPECT_EQ(TrainedPrompts(grpo).at(2), (Counts{{6, 2}, {8, 2}, {10, 2}}));  // 5, 7, 9 are lost
+  EXPECT_EQ(grpo.metrics().at("train/groups_replaced"), 3);
   EXPECT_EQ(grpo.metrics().at("reward/infra_failed"), 4);  // of 5, 7, 7, 9
   EXPECT_EQ(grpo.metrics().at("critic/score/mean"), 0.5) << "of the batch: 6, 8, 10";
 
   SimulatedJob ppo = World(1, "failing_ppo", 2);  // compares nothing: 1 is enough
   ppo.RunToEnd();
   ASSERT_EQ(ppo.core().state(), Job::STATE_SUCCEEDED);
-  EXPECT_EQ(TrainedDraws(ppo).at(1), (Draws{{0, 2}, {1, 1}, {2, 2}}));
-  EXPECT_EQ(TrainedDraws(ppo).at(2), (Draws{{4, 2}, {5, 1}, {6, 2}}));  // without 3
+  EXPECT_EQ(TrainedPrompts(ppo).at(1), (Counts{{0, 2}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(TrainedPrompts(ppo).at(2), (Counts{{4, 2}, {5, 1}, {6, 2}}));  // without 3
 
-  SimulatedJob remax = World(1, "failing_remax", 1);  // draw 2 has no baseline
+  SimulatedJob remax = World(1, "failing_remax", 1);  // prompt index 2 has no baseline
   remax.RunToEnd();
   ASSERT_EQ(remax.core().state(), Job::STATE_SUCCEEDED);
-  EXPECT_EQ(TrainedDraws(remax).at(1), (Draws{{0, 2}, {1, 1}, {4, 2}}));  // without 2 and 3
+  EXPECT_EQ(TrainedPrompts(remax).at(1), (Counts{{0, 2}, {1, 1}, {4, 2}}));  // without 2 and 3
 }
 
 TEST(InfraFailures, AreLeftOutOfAnEvaluation) {
@@ -233,7 +233,7 @@ TEST(InfraFailures, BecomeErrorRewardsIfConfigured) {
   SimulatedJob world(options);
   world.RunToEnd();
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
-  EXPECT_EQ(TrainedDraws(world).at(1), (std::map<uint64_t, int>{{0, 2}, {1, 2}, {2, 2}}));
+  EXPECT_EQ(TrainedPrompts(world).at(1), (std::map<uint64_t, int>{{0, 2}, {1, 2}, {2, 2}}));
   EXPECT_EQ(world.metrics().at("critic/score/min"), -1);
   EXPECT_EQ(world.metrics().at("reward/infra_failed"), 0);
   EXPECT_EQ(world.metrics().at("reward/errors"), 1);
@@ -429,8 +429,8 @@ TEST(DataflowJobTest, DynamicSamplingDrawsUntilThereIsEnough) {
   world.RunToEnd();
   ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
   using ::testing::ElementsAre;
-  const auto id = [](uint64_t draw, uint32_t sample) {
-    return TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, 2);
+  const auto id = [](uint64_t prompt_index, uint32_t sample) {
+    return TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, sample, 2);
   };
   EXPECT_THAT(world.trained().at(1),
               ElementsAre(id(1, 0), id(1, 1), id(2, 0), id(2, 1), id(4, 0), id(4, 1)));

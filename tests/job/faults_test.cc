@@ -294,7 +294,7 @@ TEST(JobFaultsTest, AWorkerThatFencedItselfComesBackWithoutItsRole) {
     SimulatedJob job(Seed(5));
     ASSERT_TRUE(
         StepUntil(job, [&] { return job.core().step() == 2 && !job.UnderWay(kind).empty(); }));
-    WorkerBack back;
+    WorkerReconnected back;
     back.worker = job.UnderWay(kind)[0].worker;
     job.Swallow(kind);  // it stopped everything
     job.Send(back);
@@ -307,7 +307,7 @@ TEST(JobFaultsTest, ARoleThatWasTakenAndForgottenIsAssignedAgain) {
   SimulatedJob job(Seed(5));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kAssignRole).empty(); }));
   const TaskDone taken = job.UnderWay(TaskKind::kAssignRole)[0];
-  WorkerBack back;  // its result was not acknowledged when it fenced itself
+  WorkerReconnected back;  // its result was not acknowledged when it fenced itself
   back.worker = taken.worker;
   back.unacked = {taken.ref};
   job.Send(back);

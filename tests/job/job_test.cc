@@ -52,7 +52,7 @@ TEST(JobTest, AStepIsDrawnAsRolloutsTakeIt) {
   for (uint64_t seed = 0; seed < 150; seed += kStride) {
     SimulatedJob::Options options;
     options.seed = seed;
-    options.drawn_ahead = 1;
+    options.max_queued_responses = 1;
     SimulatedJob world(options);
     std::mt19937 random(static_cast<unsigned>(seed));
     for (int i = 0; !world.ended() && i < 20000; ++i) {
@@ -142,7 +142,7 @@ TEST(JobTest, AStaleResultChangesNothing) {
   stale.worker = "rollout-1";
   stale.ref.kind = TaskKind::kGenerate;
   stale.ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 2);
-  stale.ref.birth = 99;
+  stale.ref.trajectory_uid = 99;
   world.Send(stale);
   EXPECT_EQ(world.core().Row().DebugString(), before);
 }

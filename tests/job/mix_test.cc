@@ -39,7 +39,7 @@ std::map<uint64_t, uint64_t> PromptsOfRows(const SimulatedJob& job) {
   std::map<uint64_t, uint64_t> prompts;
   for (const auto& [step, row] : job.batch_rows()) {
     for (const store::v1::BatchEntry& entry : row.entries()) {
-      prompts[entry.trajectory().draw()] = entry.trajectory().prompt_id();
+      prompts[entry.trajectory().prompt_index()] = entry.trajectory().prompt_id();
     }
   }
   return prompts;
@@ -75,8 +75,8 @@ TEST(JobMixTest, DrawsTheSamePromptsDespiteFaults) {
           << job.core().Explain(job.now()).DebugString();
       PromptMix mix(job.core().effective_spec().data(), {2, 5, 3});
       const std::map<uint64_t, uint64_t> prompts = PromptsOfRows(job);
-      for (const auto& [draw, prompt] : prompts) {
-        ASSERT_EQ(prompt, mix.At(draw)) << what << ", draw " << draw;
+      for (const auto& [prompt_index, prompt] : prompts) {
+        ASSERT_EQ(prompt, mix.At(prompt_index)) << what << ", prompt index " << prompt_index;
       }
       if (async) continue;  // it may have learned from later prompts before earlier ones
       EXPECT_EQ(prompts.size(), 18u) << what;

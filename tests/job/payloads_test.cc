@@ -156,7 +156,7 @@ TEST(PayloadLostTest, ADiskThatLosesEverythingFailsTheJobWithItsWords) {
   for (int i = 0; i < 5000 && !world.ended(); ++i) {
     const std::vector<uint64_t> serials = SerialsOf(world, world.core().step() + 1);
     const auto first = std::find_if(serials.begin(), serials.end(), [&](uint64_t serial) {
-      return world.rows().at(serial).draw() == 0 && world.rows().at(serial).sample() == 0;
+      return world.rows().at(serial).prompt_index() == 0 && world.rows().at(serial).sample() == 0;
     });
     if (first != serials.end() && world.core().state() == Job::STATE_RUNNING) {
       ++losses;

@@ -53,7 +53,7 @@ TEST(RunAheadTest, IdleRolloutsSampleWhatIsDrawnNext) {
     told += Told(job, "rollout/spec/ahead_tokens");
     for (const auto& [ref, start] : job.ahead()) {
       // Six steps draw 3 prompts each.
-      EXPECT_LT(start.response.draw, 18u) << "seed " << seed << ": no step draws it";
+      EXPECT_LT(start.response.prompt_index, 18u) << "seed " << seed << ": no step draws it";
       EXPECT_LT(start.response.sample, 2u);
     }
   }
@@ -67,12 +67,12 @@ TEST(RunAheadTest, SamplesEachResponseAheadOnceUnlessStopped) {
     job.RunToEnd();
     std::map<std::pair<uint64_t, uint32_t>, int> times;
     for (const auto& [ref, start] : job.ahead()) {
-      ++times[{start.response.draw, start.response.sample}];
+      ++times[{start.response.prompt_index, start.response.sample}];
     }
     for (const auto& [response, begun] : times) {
       const auto stopped = job.ahead_stopped().find(response);
       const int stops = stopped == job.ahead_stopped().end() ? 0 : stopped->second;
-      EXPECT_LE(begun, 1 + stops) << "seed " << seed << ", draw " << response.first;
+      EXPECT_LE(begun, 1 + stops) << "seed " << seed << ", prompt index " << response.first;
       most = std::max(most, begun);
     }
   }
@@ -85,7 +85,7 @@ TEST(RunAheadTest, AnAsyncJobRunsAheadWhileNothingMayBegin) {
     SimulatedJob job(Ahead(Async(seed, 1), seed));
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
     ahead += job.ahead().size();
-    for (const auto& [ref, start] : job.ahead()) EXPECT_LT(start.response.draw, 18u);
+    for (const auto& [ref, start] : job.ahead()) EXPECT_LT(start.response.prompt_index, 18u);
   }
   EXPECT_GT(ahead, 0u);
 }
@@ -105,12 +105,13 @@ TEST(RunAheadTest, TheResponseIsMadeWhereItWasSampledAhead) {
     SimulatedJob job(Ahead(Sync(), seed));
     std::set<uint64_t> seen;
     while (job.core().step() == 0 && job.Step()) {
-      std::map<uint64_t, std::string> homes;  // by draw
-      for (const auto& [ref, start] : job.ahead()) homes[start.response.draw] = start.worker;
+      std::map<uint64_t, std::string> homes;  // by prompt index
+      for (const auto& [ref, start] : job.ahead())
+        homes[start.response.prompt_index] = start.worker;
       for (const TaskDone& task : job.UnderWay(TaskKind::kGenerate)) {
         const TrajectoryInfo* const info = job.core().Find(task.ref.subject);
         if (info == nullptr || info->purpose != v1::PURPOSE_TRAIN) continue;
-        const auto home = homes.find(info->draw);
+        const auto home = homes.find(info->prompt_index);
         if (home == homes.end() || !seen.insert(task.ref.subject).second) continue;
         ++(home->second == task.worker ? same : other);
       }

@@ -72,7 +72,7 @@ bool SimulatedJob::Step() {
   } else {
     Event event = pending_[can[pick]];
     pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(can[pick]));
-    if (const auto* back = std::get_if<WorkerBack>(&event)) {
+    if (const auto* back = std::get_if<WorkerReconnected>(&event)) {
       ComeBack(back->worker);
     } else {
       if (auto* done = std::get_if<TaskDone>(&event)) {
@@ -105,11 +105,11 @@ void SimulatedJob::RunToEnd() {
 bool SimulatedJob::FailsForGood(const TrajectoryInfo& t) {
   switch (t.purpose) {
     case v1::PURPOSE_TRAIN:
-      return t.draw % 4 == 1 ? t.sample == 0 : t.draw % 4 == 3;
+      return t.prompt_index % 4 == 1 ? t.sample == 0 : t.prompt_index % 4 == 3;
     case v1::PURPOSE_EVAL:
-      return t.draw == 2;
+      return t.prompt_index == 2;
     default:
-      return t.draw % 4 == 2;
+      return t.prompt_index % 4 == 2;
   }
 }
 
@@ -166,7 +166,7 @@ void SimulatedJob::StopAhead(const std::string& worker) {
       continue;
     if (absl::IsCancelled(done->status)) continue;
     const AheadResponse& response = ahead_.at(done->ref).response;
-    ++ahead_stopped_[{response.draw, response.sample}];
+    ++ahead_stopped_[{response.prompt_index, response.sample}];
     done->status = absl::CancelledError("real work comes first");
     done->output.metrics[kAheadTokens] = 1;
   }
@@ -256,7 +256,7 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   if (!failing) EXPECT_EQ(scored.size(), node.over() == "group" ? 2u : 0u);
   for (uint32_t i = 0; i < scored.size(); ++i) {
     if (!failing) EXPECT_EQ(scored[i].sample, i);
-    EXPECT_EQ(scored[i].draw, t.draw);
+    EXPECT_EQ(scored[i].prompt_index, t.prompt_index);
     EXPECT_EQ(scored[i].failed, 0u);
   }
   if (node.over() == "group" && scored.size() < 2) done.output.error = "it takes two to compare";
@@ -275,7 +275,8 @@ void SimulatedJob::Score(const StartTask& start, TaskDone& done) {
   } else if (node.out() == "reward") {
     const bool judges = t.purpose == v1::PURPOSE_EVAL && options_.accuracy;
     // With dynamic sampling every third group is zero-advantage.
-    const bool alike = options_.filter_all || (options_.preset == "dapo" && t.draw % 3 == 0);
+    const bool alike =
+        options_.filter_all || (options_.preset == "dapo" && t.prompt_index % 3 == 0);
     const double reward = alike ? 1 : t.sample % 2;
     done.output.metrics["reward"] = judges ? options_.accuracy(core_->step()) : reward;
   } else if (node.method() == "compute_reward") {
@@ -376,7 +377,7 @@ void SimulatedJob::Forget(const std::string& worker) {
   pending_.erase(std::remove_if(pending_.begin(), pending_.end(),
                                 [&](const Event& e) {
                                   const auto* done = std::get_if<TaskDone>(&e);
-                                  const auto* back = std::get_if<WorkerBack>(&e);
+                                  const auto* back = std::get_if<WorkerReconnected>(&e);
                                   return (done != nullptr && done->worker == worker) ||
                                          (back != nullptr && back->worker == worker);
                                 }),
@@ -415,7 +416,7 @@ void SimulatedJob::LoseOneOf(const std::string& role) {
 
 void SimulatedJob::BreakStream(const std::string& worker) {
   if (!away_.insert(worker).second) return;
-  WorkerBack back;
+  WorkerReconnected back;
   back.worker = worker;
   pending_.push_back(back);
 }
@@ -427,7 +428,7 @@ void SimulatedJob::BreakSomeStream() {
 
 void SimulatedJob::ComeBack(const std::string& worker) {
   away_.erase(worker);
-  WorkerBack back;
+  WorkerReconnected back;
   back.worker = worker;
   for (const Event& event : pending_) {
     const auto* done = std::get_if<TaskDone>(&event);

@@ -59,7 +59,7 @@ class SimulatedJob : private TurnObserver,
     std::vector<std::vector<std::string>> pools;  ///< Roles that share workers.
     bool cost_critic = false;                     ///< As in preset safe_rlhf.
     bool recompute_log_prob = false;
-    size_t drawn_ahead = JobCoreOptions().drawn_ahead;
+    size_t max_queued_responses = JobCoreOptions().max_queued_responses;
     std::vector<std::string> val_sources = {"", "", "", ""};  ///< Sources of its held-out examples.
     std::map<std::string, double> more_metrics;               ///< Also in each score and update.
     /// Rewards that fail for good, for a reason of the infrastructure: of the trajectories that
@@ -172,12 +172,12 @@ class SimulatedJob : private TurnObserver,
   void OnEffect(const JobCore& core, const Effect& effect) override;
   void OnCluster(const ClusterEffects&) override {}
   void Send(const std::string& worker, v1::ControllerMessage message) override;
-  bool Promises(const std::string&, const std::string&) const override { return true; }
+  bool HasFeature(const std::string&, const std::string&) const override { return true; }
   std::string GroupStoreOf(const std::string& worker) const override { return worker; }
   void Need(const std::string&, const NeedWorkers& need) override { needs_ = need.missing; }
   void Return(const std::string&, const ReturnWorker& effect) override { Forget(effect.worker); }
   void Leave(const std::string&) override { needs_.clear(); }
-  void SetAside(const std::string&) override { needs_.clear(); }
+  void Quarantine(const std::string&) override { needs_.clear(); }
   void OnCommitted(int64_t step, uint64_t incarnation) override;
   void OnDeleted(int64_t step) override { disk_.erase(step); }
 
@@ -265,7 +265,7 @@ class SimulatedJob : private TurnObserver,
   std::map<std::string, std::string> alive_;  // worker -> roles, joined by "+"
   std::set<std::string> away_;
   std::map<std::pair<std::string, std::string>, Actor> actors_;  // by worker and role
-  // Tasks for which ranks meet, their generations, and who was in one: (role, generation).
+  // Tasks for which ranks meet, their epochs, and who was in one: (role, group epoch).
   std::map<std::pair<std::string, TaskRef>, std::pair<std::string, uint64_t>> meets_;
   std::map<std::pair<std::string, uint64_t>, std::set<std::string>> members_;
   std::map<std::string, uint64_t> versions_;                     // of rollouts

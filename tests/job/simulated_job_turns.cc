@@ -94,7 +94,7 @@ RuntimeContext SimulatedJob::MakeContext() {
   context.queue = this;
   context.observer = this;
   context.kept = {1000, 100, 100};
-  context.core.drawn_ahead = options_.drawn_ahead;
+  context.core.max_queued_responses = options_.max_queued_responses;
   return context;
 }
 
@@ -228,11 +228,13 @@ void SimulatedJob::CheckAhead(const StartAhead& start) const {
   const v1::JobSpec& spec = core_->effective_spec();
   const AheadResponse& response = start.response;
   const auto n = static_cast<uint32_t>(spec.rollout().n());
-  const uint64_t id = TrajectoryId(v1::PURPOSE_TRAIN, response.draw, response.sample, n);
-  EXPECT_EQ(core_->Find(id), nullptr) << "draw " << response.draw << " is made already";
+  const uint64_t id = TrajectoryId(v1::PURPOSE_TRAIN, response.prompt_index, response.sample, n);
+  EXPECT_EQ(core_->Find(id), nullptr)
+      << "prompt index " << response.prompt_index << " is made already";
   const store::v1::JobRow row = core_->BriefRow();
-  for (const store::v1::DrawRange& spent : row.spent()) {
-    EXPECT_FALSE(response.draw >= spent.first() && response.draw <= spent.last()) << "it is spent";
+  for (const store::v1::PromptIndexRange& spent : row.spent()) {
+    EXPECT_FALSE(response.prompt_index >= spent.first() && response.prompt_index <= spent.last())
+        << "it is spent";
   }
 }
 
@@ -267,7 +269,7 @@ void SimulatedJob::Send(const std::string& worker, v1::ControllerMessage message
     ASSERT_NE(ahead, ahead_.end()) << "no turn asked for it";
     const v1::Generate& response = message.task().run_ahead().response();
     EXPECT_EQ(message.task().method(), "run_ahead");
-    EXPECT_EQ(response.draw(), ahead->second.response.draw);
+    EXPECT_EQ(response.prompt_index(), ahead->second.response.prompt_index);
     EXPECT_EQ(response.sample_index(), ahead->second.response.sample);
     EXPECT_EQ(response.prompt_id(), ahead->second.response.prompt_id);
     EXPECT_EQ(response.purpose(), v1::PURPOSE_TRAIN);
@@ -335,22 +337,23 @@ void SimulatedJob::See(const DropBatches& effect) {
 void SimulatedJob::See(const BuildBatch& effect) {
   executors_.MakeNextDiskWorkSlow();
   std::vector<uint64_t> ids;
-  std::set<uint64_t> draws;
+  std::set<uint64_t> prompt_indices;
   for (const TrajectoryInfo& t : effect.trajectories) {
     EXPECT_EQ(t.purpose, v1::PURPOSE_TRAIN);
     EXPECT_EQ(t.state, TrajectoryState::kReady);
     EXPECT_EQ(t.failed, 0u) << "it has no reward";
     if (!options_.sft) EXPECT_EQ(t.scores.count("reward"), 1u);
-    draws.insert(t.draw);
+    prompt_indices.insert(t.prompt_index);
     ids.push_back(t.id);
   }
   const bool whole = core_->effective_spec().schedule().group_timeout_seconds() == 0;
   if (whole && (options_.failing_rewards == Options::Failing::kNone || options_.error_reward)) {
-    EXPECT_EQ(effect.trajectories.size(), draws.size() * (options_.sft ? 1 : options_.samples))
+    EXPECT_EQ(effect.trajectories.size(),
+              prompt_indices.size() * (options_.sft ? 1 : options_.samples))
         << "whole groups";
   }
-  if (!options_.sft) EXPECT_EQ(draws.size(), 3u) << "a full batch";
-  EXPECT_EQ(effect.baselines.size(), options_.preset == "remax" ? draws.size() : 0);
+  if (!options_.sft) EXPECT_EQ(prompt_indices.size(), 3u) << "a full batch";
+  EXPECT_EQ(effect.baselines.size(), options_.preset == "remax" ? prompt_indices.size() : 0);
   EXPECT_TRUE(std::adjacent_find(ids.begin(), ids.end(), std::greater_equal<>()) == ids.end())
       << "in order, none twice";
   if (!options_.sft) return;  // its row tells what is left after filters

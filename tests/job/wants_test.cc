@@ -54,7 +54,7 @@ TEST(JobWantsTest, BeforeAStepIsKnownAgainATaskThatItsWorkerToldOfIsWantedAlone)
   world.Restart(0);
   ASSERT_FALSE(world.core().knows_trajectories());
   EXPECT_FALSE(world.core().Wants(running.worker, running.ref)) << "its worker is not back yet";
-  world.Send(WorkerBack{running.worker, {{"rollout", version}}, {running.ref}, {}});
+  world.Send(WorkerReconnected{running.worker, {{"rollout", version}}, {running.ref}, {}});
   ASSERT_FALSE(world.core().knows_trajectories());
   EXPECT_TRUE(world.core().Wants(running.worker, running.ref));
   TaskRef other = running.ref;
@@ -73,7 +73,7 @@ TEST(JobWantsTest, AWorkerThatWasLostRunsNothingOfWhatItToldOf) {
   const TaskDone running = world.UnderWay(TaskKind::kGenerate)[0];
   const uint64_t version = world.core().Find(running.ref.subject)->policy_version;
   world.Restart(0);
-  world.Send(WorkerBack{running.worker, {{"rollout", version}}, {running.ref}, {}});
+  world.Send(WorkerReconnected{running.worker, {{"rollout", version}}, {running.ref}, {}});
   ASSERT_TRUE(world.core().Wants(running.worker, running.ref));
   world.Send(WorkerLost{running.worker, "its process was replaced"});
   world.Send(WorkerGranted{running.worker, "rollout", {{"rollout", 8}}});

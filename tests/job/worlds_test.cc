@@ -119,7 +119,7 @@ TEST(WorldsTest, AGenerationOfAnotherVersionIsNotTakenOver) {
     if (!same) --running.ref.version;
     world.Swallow(TaskKind::kGenerate);
     world.Restart(0);
-    world.Send(WorkerBack{running.worker, {{"rollout", version}}, {running.ref}, {}});
+    world.Send(WorkerReconnected{running.worker, {{"rollout", version}}, {running.ref}, {}});
     while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
     EXPECT_EQ(world.core().Wants(running.worker, running.ref), same);
     EXPECT_EQ(WasStopped(world, running.worker, running.ref), !same);
@@ -148,7 +148,7 @@ TEST(WorldsTest, AScoreOfALostResponseIsNotTakenOver) {
     }
     if (world.core().Find(id)->state == TrajectoryState::kReady) continue;
     ++seen;
-    world.Send(WorkerBack{scores.worker, {{"reward", 0}}, {scores.ref}, {}});
+    world.Send(WorkerReconnected{scores.worker, {{"reward", 0}}, {scores.ref}, {}});
     EXPECT_FALSE(world.core().Wants(scores.worker, scores.ref)) << seed;
     world.RunToEnd();
     EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
@@ -214,7 +214,7 @@ TEST(WorldsTest, AFailureThatAnEarlierControllerSawIsNotCountedAgain) {
   EXPECT_TRUE(WasStopped(world, stopped.worker, stopped.ref));
   world.Swallow(TaskKind::kScore);
   world.Restart(0);
-  world.Send(WorkerBack{stopped.worker, {{"reference", 0}}, {}, {stopped.ref}});
+  world.Send(WorkerReconnected{stopped.worker, {{"reference", 0}}, {}, {stopped.ref}});
   while (!world.core().knows_trajectories()) ASSERT_TRUE(world.Step());
   if (world.core().Wants(stopped.worker, stopped.ref)) world.Send(stopped);
   EXPECT_FALSE(WaitsForRegroup(world)) << world.core().Explain(world.now()).DebugString();
@@ -250,7 +250,7 @@ TEST(WorldsTest, NoRoleBeginsWhileAnotherOneOfItsPoolWasTakenOver) {
     uint32_t node = 0;
     for (const TaskDone& done : world.UnderWay(TaskKind::kScore)) {
       const TrajectoryInfo* scored = world.core().Find(done.ref.subject);
-      const bool current = scored != nullptr && scored->birth == done.ref.birth;
+      const bool current = scored != nullptr && scored->trajectory_uid == done.ref.trajectory_uid;
       if (world.core().RoleOf(done.ref) != "critic" || !current) continue;
       held.insert(done.ref.subject);
       node = done.ref.target;

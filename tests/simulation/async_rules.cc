@@ -25,12 +25,12 @@ bool MayLackRewards(const v1::JobSpec& spec, const JobHistory& history) {
   return history.scored_by_error || MayFailRewards(spec);
 }
 
-std::set<uint64_t> DrawsOf(const store::v1::BatchRow& batch) {
-  std::set<uint64_t> draws;
+std::set<uint64_t> PromptIndicesOf(const store::v1::BatchRow& batch) {
+  std::set<uint64_t> prompt_indices;
   for (const store::v1::BatchEntry& entry : batch.entries()) {
-    draws.insert(entry.trajectory().draw());
+    prompt_indices.insert(entry.trajectory().prompt_index());
   }
-  return draws;
+  return prompt_indices;
 }
 
 }  // namespace
@@ -44,19 +44,21 @@ std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history
   for (const controller::TrajectoryInfo& t : batch.trajectories) {
     const std::string name = TrajectoryName(t.id);
     if (t.state != controller::TrajectoryState::kReady) return absl::StrCat(name, " is not READY");
-    if (++groups[t.draw] > 0 && t.id <= last && last != 0) return "the batch is not in order";
+    if (++groups[t.prompt_index] > 0 && t.id <= last && last != 0)
+      return "the batch is not in order";
     last = t.id;
-    if (t.prompt_id != prompts.At(t.draw)) return absl::StrCat(name, " has another prompt");
-    if (t.id == controller::TrajectoryId(v1::PURPOSE_TRAIN, t.draw, t.sample, n)) continue;
-    return absl::StrCat(name, " is not sample ", t.sample, " of draw ", t.draw);
+    if (t.prompt_id != prompts.At(t.prompt_index)) return absl::StrCat(name, " has another prompt");
+    if (t.id == controller::TrajectoryId(v1::PURPOSE_TRAIN, t.prompt_index, t.sample, n)) continue;
+    return absl::StrCat(name, " is not sample ", t.sample, " of prompt index ", t.prompt_index);
   }
   size_t least = n;
   if (spec.schedule().has_group_timeout_seconds()) {
     least = static_cast<size_t>(spec.schedule().min_group_size());
   }
   if (MayLackRewards(spec, history)) least = LeastInGroup(spec);
-  for (const auto& [draw, count] : groups) {
-    if (count < least) return absl::StrCat("of draw ", draw, " only ", count, " are left");
+  for (const auto& [prompt_index, count] : groups) {
+    if (count < least)
+      return absl::StrCat("of prompt index ", prompt_index, " only ", count, " are left");
   }
   if (groups.size() == GroupsInBatch(spec)) return "";
   return absl::StrCat("the batch of step ", batch.step, " has ", groups.size(), " groups");
@@ -102,7 +104,7 @@ std::string OpenGroupsAreBounded(const v1::JobSpec& spec, const store::v1::JobRo
   if (schedule.in_order && row.incarnation() > 1) return "";
   const uint64_t most = (schedule.max_staleness + 1) * GroupsInBatch(spec);
   uint64_t open = 0;
-  for (const store::v1::OpenDraws& draws : row.open_draws()) open += draws.count();
+  for (const store::v1::OpenPrompts& prompts : row.open_prompts()) open += prompts.count();
   if (open <= most) return "";
   return absl::StrCat(open, " groups are open, and the bound allows ", most);
 }
@@ -122,31 +124,34 @@ std::string RescoredByTheTrainedWeights(const v1::JobSpec& spec, const JobHistor
 
 std::string BatchesAreInOrder(const JobHistory& history, const store::v1::BatchRow& batch) {
   if (!IsAsync(history.spec) || !ScheduleOf(history.spec).in_order) return "";
-  const std::set<uint64_t> draws = DrawsOf(batch);
+  const std::set<uint64_t> prompt_indices = PromptIndicesOf(batch);
   const auto before = history.batches.find(batch.step() - 1);
-  if (draws.empty() || before == history.batches.end()) return "";
-  const std::set<uint64_t> earlier = DrawsOf(before->second);
-  if (earlier.empty() || *earlier.rbegin() < *draws.begin()) return "";
-  return absl::StrCat("step ", batch.step(), " takes draw ", *draws.begin(), " after draw ",
-                      *earlier.rbegin());
+  if (prompt_indices.empty() || before == history.batches.end()) return "";
+  const std::set<uint64_t> earlier = PromptIndicesOf(before->second);
+  if (earlier.empty() || *earlier.rbegin() < *prompt_indices.begin()) return "";
+  return absl::StrCat("step ", batch.step(), " takes prompt index ", *prompt_indices.begin(),
+                      " after prompt index ", *earlier.rbegin());
 }
 
 std::string SpentIsWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
                                    int64_t step) {
   std::set<uint64_t> spent, consumed;
-  for (const store::v1::DrawRange& range : row.spent()) {
-    for (uint64_t draw = range.first(); draw <= range.last(); ++draw) spent.insert(draw);
+  for (const store::v1::PromptIndexRange& range : row.spent()) {
+    for (uint64_t prompt_index = range.first(); prompt_index <= range.last(); ++prompt_index)
+      spent.insert(prompt_index);
   }
   for (const auto& [of, batch] : history.batches) {
-    if (of <= step) consumed.merge(DrawsOf(batch));
+    if (of <= step) consumed.merge(PromptIndicesOf(batch));
   }
   if (row.job().effective_spec().kind() != v1::JOB_KIND_RL) return "";  // its batches have no rows
-  for (const uint64_t draw : consumed) {
-    if (spent.count(draw) == 0) return absl::StrCat("draw ", draw, " is consumed and not spent");
+  for (const uint64_t prompt_index : consumed) {
+    if (spent.count(prompt_index) == 0)
+      return absl::StrCat("prompt index ", prompt_index, " is consumed and not spent");
   }
   if (MayLackRewards(row.job().effective_spec(), history)) return "";
-  for (const uint64_t draw : spent) {
-    if (consumed.count(draw) == 0) return absl::StrCat("draw ", draw, " is spent for nothing");
+  for (const uint64_t prompt_index : spent) {
+    if (consumed.count(prompt_index) == 0)
+      return absl::StrCat("prompt index ", prompt_index, " is spent for nothing");
   }
   return "";
 }
@@ -171,13 +176,13 @@ std::string IdleRolloutsRunAhead(const controller::JobCore& core,
                         " ahead and has ", credits, " credits");
   }
   const v1::JobSpec& spec = core.effective_spec();
-  const uint64_t prompt = PromptsOf(spec).At(start.response.draw);
+  const uint64_t prompt = PromptsOf(spec).At(start.response.prompt_index);
   if (prompt != start.response.prompt_id) {
-    return absl::StrCat("draw ", start.response.draw, " is of prompt ", prompt, ", not of ",
-                        start.response.prompt_id);
+    return absl::StrCat("prompt index ", start.response.prompt_index, " is of prompt ", prompt,
+                        ", not of ", start.response.prompt_id);
   }
   if (start.response.sample < static_cast<uint32_t>(spec.rollout().n())) return "";
-  return absl::StrCat("no draw has a sample ", start.response.sample);
+  return absl::StrCat("no prompt has a sample ", start.response.sample);
 }
 
 }  // namespace baton::simulation

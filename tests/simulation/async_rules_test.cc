@@ -138,17 +138,18 @@ TEST(AsyncRulesTest, StalenessIsBounded) {
   EXPECT_NE(StalenessIsBounded(AsyncSpec(4), history, actor, {response}), "") << "of another job";
 }
 
-controller::BuildBatch BatchOfDraws(const v1::JobSpec& spec, const std::vector<uint64_t>& draws) {
+controller::BuildBatch BatchOfPrompts(const v1::JobSpec& spec,
+                                      const std::vector<uint64_t>& prompt_indices) {
   controller::PromptMix prompts = PromptsOf(spec);
   controller::BuildBatch batch;
   batch.step = 1;
-  for (const uint64_t draw : draws) {
+  for (const uint64_t prompt_index : prompt_indices) {
     for (uint32_t sample = 0; sample < 2; ++sample) {
       controller::TrajectoryInfo info;
-      info.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, 2);
-      info.draw = draw;
+      info.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, sample, 2);
+      info.prompt_index = prompt_index;
       info.sample = sample;
-      info.prompt_id = prompts.At(draw);
+      info.prompt_id = prompts.At(prompt_index);
       info.state = controller::TrajectoryState::kReady;
       batch.trajectories.push_back(info);
     }
@@ -159,10 +160,10 @@ controller::BuildBatch BatchOfDraws(const v1::JobSpec& spec, const std::vector<u
 TEST(AsyncRulesTest, ABatchHasWholeGroups) {
   v1::JobSpec spec = AsyncSpec(2);
   JobHistory history;
-  EXPECT_EQ(BatchIsWhole(spec, history, BatchOfDraws(spec, {3, 7})), "") << "any two";
-  EXPECT_NE(BatchIsWhole(spec, history, BatchOfDraws(spec, {3})), "");
-  EXPECT_NE(BatchIsWhole(spec, history, BatchOfDraws(spec, {7, 3})), "");
-  controller::BuildBatch part = BatchOfDraws(spec, {3, 7}), other = part, waits = part;
+  EXPECT_EQ(BatchIsWhole(spec, history, BatchOfPrompts(spec, {3, 7})), "") << "any two";
+  EXPECT_NE(BatchIsWhole(spec, history, BatchOfPrompts(spec, {3})), "");
+  EXPECT_NE(BatchIsWhole(spec, history, BatchOfPrompts(spec, {7, 3})), "");
+  controller::BuildBatch part = BatchOfPrompts(spec, {3, 7}), other = part, waits = part;
   part.trajectories.pop_back();
   EXPECT_NE(BatchIsWhole(spec, history, part), "");
   other.trajectories[1].prompt_id += 1;
@@ -175,23 +176,23 @@ TEST(AsyncRulesTest, ABatchHasWholeGroups) {
   EXPECT_EQ(BatchIsWhole(spec, history, part), "");
 }
 
-store::v1::BatchRow RowOfDraws(int64_t step, const std::vector<uint64_t>& draws) {
+store::v1::BatchRow RowOfPrompts(int64_t step, const std::vector<uint64_t>& prompt_indices) {
   store::v1::BatchRow batch;
   batch.set_step(step);
   batch.set_incarnation(1);
-  for (const uint64_t draw : draws) {
+  for (const uint64_t prompt_index : prompt_indices) {
     store::v1::TrajectoryRow& row = *batch.add_entries()->mutable_trajectory();
-    row.set_draw(draw);
-    row.set_id(draw);
-    row.set_birth(100 + draw);
+    row.set_prompt_index(prompt_index);
+    row.set_id(prompt_index);
+    row.set_trajectory_uid(100 + prompt_index);
   }
   return batch;
 }
 
 TEST(AsyncRulesTest, OpenGroupsAreBounded) {
   store::v1::JobRow row;
-  row.add_open_draws()->set_count(4);
-  row.add_open_draws()->set_count(2);
+  row.add_open_prompts()->set_count(4);
+  row.add_open_prompts()->set_count(2);
   EXPECT_EQ(OpenGroupsAreBounded(AsyncSpec(2), row), "");
   EXPECT_NE(OpenGroupsAreBounded(AsyncSpec(1), row), "");
   EXPECT_NE(OpenGroupsAreBounded(SpecOf(JobPlan()), row), "") << "a sync job";
@@ -217,17 +218,17 @@ TEST(AsyncRulesTest, TheTrainedWeightsScoreAgain) {
 TEST(AsyncRulesTest, BatchesAreInOrder) {
   JobHistory history;
   history.spec = AsyncSpec(2, /*in_order=*/true);
-  history.batches[1] = RowOfDraws(1, {0, 4});
-  EXPECT_EQ(BatchesAreInOrder(history, RowOfDraws(2, {5, 7})), "");
-  EXPECT_NE(BatchesAreInOrder(history, RowOfDraws(2, {3, 7})), "");
+  history.batches[1] = RowOfPrompts(1, {0, 4});
+  EXPECT_EQ(BatchesAreInOrder(history, RowOfPrompts(2, {5, 7})), "");
+  EXPECT_NE(BatchesAreInOrder(history, RowOfPrompts(2, {3, 7})), "");
   history.spec = AsyncSpec(2);
-  EXPECT_EQ(BatchesAreInOrder(history, RowOfDraws(2, {3, 7})), "");
+  EXPECT_EQ(BatchesAreInOrder(history, RowOfPrompts(2, {3, 7})), "");
 }
 
 TEST(AsyncRulesTest, ChecksThatSpentGroupsWereConsumed) {
   JobHistory history;
-  history.batches[1] = RowOfDraws(1, {0, 1});
-  history.batches[2] = RowOfDraws(2, {3, 5});
+  history.batches[1] = RowOfPrompts(1, {0, 1});
+  history.batches[2] = RowOfPrompts(2, {3, 5});
   store::v1::JobRow row;
   row.mutable_job()->mutable_effective_spec()->set_kind(v1::JOB_KIND_RL);
   const auto spend = [&](uint64_t first, uint64_t last) {
@@ -249,7 +250,7 @@ TEST(AsyncRulesTest, BatchesMakeTheWeights) {
   const uint64_t first = InitialWeights(history.spec, "actor");
   history.published[1] = first;
   EXPECT_FALSE(RecordedRun(history.spec, history, 1).possible);
-  store::v1::BatchRow batch = RowOfDraws(1, {4});
+  store::v1::BatchRow batch = RowOfPrompts(1, {4});
   store::v1::TrajectoryRow& row = *batch.mutable_entries(0)->mutable_trajectory();
   row.set_policy_version(1);
   row.set_purpose(v1::PURPOSE_TRAIN);
@@ -264,11 +265,11 @@ TEST(AsyncRulesTest, BatchesMakeTheWeights) {
 }
 
 TEST(AsyncRulesTest, AResponseOfABatchHasItsOwnRow) {
-  const store::v1::BatchRow batch = RowOfDraws(1, {4});
+  const store::v1::BatchRow batch = RowOfPrompts(1, {4});
   store::v1::TrajectoryRow row = batch.entries(0).trajectory();
   EXPECT_EQ(BatchedResponsesAreStored(batch, {row}), "");
   EXPECT_NE(BatchedResponsesAreStored(batch, {}), "");
-  row.set_birth(7);
+  row.set_trajectory_uid(7);
   EXPECT_NE(BatchedResponsesAreStored(batch, {row}), "") << "of an earlier time";
 }
 
@@ -292,8 +293,8 @@ TEST(AsyncRulesTest, ChecksThatGroupsBeginInOrder) {
   train.subject = controller::TrajectoryId(v1::PURPOSE_TRAIN, 4, 0, 1);
   eval.subject = controller::TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1);
   FirstTries tries;
-  const auto asked = [&](controller::TaskRef ref, uint64_t birth, uint64_t own) {
-    ref.birth = birth;
+  const auto asked = [&](controller::TaskRef ref, uint64_t trajectory_uid, uint64_t own) {
+    ref.trajectory_uid = trajectory_uid;
     return tries.AskedAhead(ref, own);
   };
   EXPECT_EQ(asked(train, 5, 1), "");
@@ -301,7 +302,7 @@ TEST(AsyncRulesTest, ChecksThatGroupsBeginInOrder) {
   EXPECT_EQ(asked(eval, 6, 1), "") << "evaluations go on beside the steps";
   EXPECT_EQ(asked(train, 5, 1), "") << "again";
   EXPECT_NE(asked(train, 7, 1), "");
-  EXPECT_EQ(asked(train, 4, 9), "") << "a controller after it goes by the draws that it found";
+  EXPECT_EQ(asked(train, 4, 9), "") << "a controller after it goes by the prompts that it found";
   EXPECT_EQ(asked(train, 9, 9), "");
   EXPECT_NE(asked(train, 3, 9), "") << "and begins what it found first";
 }

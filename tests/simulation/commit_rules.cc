@@ -82,7 +82,7 @@ void CheckRewardOf(World& world, const JobHistory& history, const store::v1::Tra
   const auto weights = history.published.find(row.policy_version());
   if (weights == history.published.end()) return;
   const Payload response =
-      Respond(weights->second, row.purpose(), row.prompt_id(), row.draw(), row.sample());
+      Respond(weights->second, row.purpose(), row.prompt_id(), row.prompt_index(), row.sample());
   world.Check(
       "EveryResponseHasItsReward",
       EveryResponseHasItsReward(history.spec, history, controller::FromRow(row, 0, 0), response));

@@ -60,13 +60,13 @@ void DrawRewards(Scenario& scenario) {
   }
 }
 
-// From numbers of their own, too. Scores are foretold for jobs whose rewards do not fail.
+// From numbers of their own, too. Scores are predicted for jobs whose rewards do not fail.
 void DrawEnds(Scenario& scenario) {
   Random random(Mix(scenario.seed, 0x656e6473));
   for (JobPlan& plan : scenario.jobs) {
-    const bool foretold = !plan.sft && plan.failing_rewards == 0;
-    plan.keep_best = random.Percent(30) && foretold;
-    plan.stops = random.Percent(15) && foretold;
+    const bool predicted = !plan.sft && plan.failing_rewards == 0;
+    plan.keep_best = random.Percent(30) && predicted;
+    plan.stops = random.Percent(15) && predicted;
     plan.revived = random.Percent(50);
   }
 }

@@ -29,7 +29,7 @@ struct JobHistory {
   std::map<uint64_t, uint64_t> published;   ///< Version -> weights, ever.
   std::map<uint64_t, Consumption> made_by;  ///< Weights -> how they came to be.
   /// Trajectory uid -> incarnation and id of the trajectory whose task had it first.
-  std::map<uint64_t, std::pair<uint64_t, uint64_t>> births;
+  std::map<uint64_t, std::pair<uint64_t, uint64_t>> trajectory_uids;
   std::map<std::string, std::string> current;  ///< Subject -> token and worker, sent last.
   /// Subjects whose attempts died with the controller: it adopts the one that a worker tells of,
   /// which need not be the last (its message may have been lost).

@@ -46,9 +46,10 @@ std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
     // The responses that are left out depend on the weights, and the weights on every reward
     // before: they may be any, as long as enough are left of each group.
     std::map<uint64_t, size_t> left;
-    for (const auto& t : batch.trajectories) ++left[t.draw];
-    for (const auto& [draw, count] : left) {
-      if (count < LeastInGroup(spec)) return absl::StrCat("of draw ", draw, " too few are left");
+    for (const auto& t : batch.trajectories) ++left[t.prompt_index];
+    for (const auto& [prompt_index, count] : left) {
+      if (count < LeastInGroup(spec))
+        return absl::StrCat("of prompt index ", prompt_index, " too few are left");
     }
     return std::is_sorted(found.begin(), found.end()) ? "" : "the batch is not in order";
   }
@@ -150,7 +151,7 @@ std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
                            const controller::StartTask& task) {
   if (task.ref.kind != TaskKind::kGenerate) return "";
   for (const auto& row : rows) {
-    if (row.id() == task.ref.subject && row.birth() == task.ref.birth) {
+    if (row.id() == task.ref.subject && row.trajectory_uid() == task.ref.trajectory_uid) {
       return absl::StrCat(TrajectoryName(row.id()), " is stored and generated again");
     }
   }
@@ -159,7 +160,7 @@ std::string ReadyIsNotLost(const std::vector<store::v1::TrajectoryRow>& rows,
 
 bool CommandIsAnswered(const store::v1::GroupRow& group, const controller::TaskRef& ref) {
   return !group.has_command() || group.command().sequence() != ref.subject ||
-         group.command().wide_attempt() > ref.attempt;
+         group.command().attempt() > ref.attempt;
 }
 
 std::string AckedIsCommitted(bool committed, const controller::TaskRef& ref) {
@@ -227,8 +228,8 @@ std::string CommandIsCommitted(const store::v1::JobRow& row, const controller::S
   if (!IsGroupCommand(task.ref.kind)) return "";
   for (const store::v1::GroupRow& group : row.groups()) {
     const bool newer =
-        group.generation() > task.args.group_epoch ||
-        (group.generation() == task.args.group_epoch && group.sequence() >= task.args.sequence);
+        group.group_epoch() > task.args.group_epoch ||
+        (group.group_epoch() == task.args.group_epoch && group.sequence() >= task.args.sequence);
     if (group.role() == task.args.role && newer) return "";
   }
   return absl::StrCat(MethodName(task.ref.kind), " ", task.args.group_epoch, ".",
@@ -287,18 +288,18 @@ std::string CheckpointBelongsTogether(const CheckpointFolder& folder, const JobH
   const std::string wrong = SpentIsWhatWasConsumed(folder.row, history, step);
   if (!wrong.empty()) return absl::StrCat("in the checkpoint of step ", step, " ", wrong);
   uint64_t spent = 0;
-  for (const store::v1::DrawRange& range : folder.row.spent()) {
+  for (const store::v1::PromptIndexRange& range : folder.row.spent()) {
     spent += range.last() - range.first() + 1;
   }
   if (actor.weights == expected.weights && folder.row.job().step() == step &&
-      (IsAsync(spec) || spent == expected.draws) &&
+      (IsAsync(spec) || spent == expected.prompts) &&
       actor.version == folder.row.job().policy_version()) {
     return "";
   }
   return absl::StrCat("in the checkpoint of step ", step, " the weights are of step ", actor.step,
                       ", version ", actor.version, "; the controller's of step ",
                       folder.row.job().step(), ", version ", folder.row.job().policy_version(),
-                      ", ", spent, " draws spent",
+                      ", ", spent, " prompts spent",
                       actor.weights == expected.weights ? "" : "; the weights are wrong");
 }
 

@@ -119,8 +119,8 @@ std::string BatchesFollowTheSteps(const store::v1::JobRow& row, const std::set<i
 std::string BatchIsCommittedWithItsUpdate(const store::v1::JobRow& row,
                                           const store::v1::BatchRow& batch);
 /// For a trajectory's task that is given out in that incarnation.
-std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
-                                    const controller::TaskRef& ref);
+std::string UidNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
+                                  const controller::TaskRef& ref);
 /// A response of a batch has a row of its own, under the number of the tasks that made it. `rows`:
 /// all trajectories of the job.
 std::string BatchedResponsesAreStored(const store::v1::BatchRow& batch,

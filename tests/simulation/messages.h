@@ -43,7 +43,7 @@ struct TaskMessage {
   bool hybrid = false;      ///< The actor's workers sample with the weights that they train.
   v1::JobSpec spec;
   // generate and score.
-  Payload trajectory;           ///< generate: id, purpose, draw; score: all of it.
+  Payload trajectory;           ///< generate: id, purpose, prompt index; score: all of it.
   uint64_t prompt = 0;          ///< generate.
   uint32_t sample = 0;          ///< generate.
   std::vector<int32_t> resume;  ///< generate: the tokens that are known already.

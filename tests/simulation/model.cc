@@ -18,12 +18,12 @@ constexpr char kFailingRewards[] = "failing-rewards";  // a label of the spec
 
 // The responses to one prompt that have a reward.
 std::vector<Payload> GroupOf(const v1::JobSpec& spec, uint64_t weights, uint64_t prompt,
-                             uint64_t draw) {
+                             uint64_t prompt_index) {
   std::vector<Payload> group;
   const auto n = static_cast<uint32_t>(spec.rollout().n());
   for (uint32_t sample = 0; sample < n; ++sample) {
-    Payload response = Respond(weights, v1::PURPOSE_TRAIN, prompt, draw, sample);
-    response.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, n);
+    Payload response = Respond(weights, v1::PURPOSE_TRAIN, prompt, prompt_index, sample);
+    response.id = controller::TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, sample, n);
     const std::optional<double> reward = RewardOf(spec, response);
     if (!reward.has_value()) continue;
     response.reward = *reward;
@@ -40,13 +40,14 @@ void DrawStep(const v1::JobSpec& spec, controller::PromptMix& prompts, uint64_t 
   uint64_t missing = groups, lost = 0;
   while (missing > 0) {
     for (uint64_t left = std::exchange(missing, 0); left > 0; --left) {
-      const uint64_t draw = run.draws++;
+      const uint64_t prompt_index = run.prompts++;
       if (spec.kind() == v1::JOB_KIND_SFT) {
-        run.batch.push_back(Example(draw, prompts.At(draw)));
-        run.batch.back().id = controller::TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
+        run.batch.push_back(Example(prompt_index, prompts.At(prompt_index)));
+        run.batch.back().id = controller::TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, 0, 1);
         continue;
       }
-      const std::vector<Payload> group = GroupOf(spec, weights, prompts.At(draw), draw);
+      const std::vector<Payload> group =
+          GroupOf(spec, weights, prompts.At(prompt_index), prompt_index);
       if (group.size() < LeastInGroup(spec)) {
         ++missing;
         ++lost;
@@ -151,13 +152,14 @@ uint64_t InitialWeights(const v1::JobSpec& spec, const std::string& role) {
   return Mix(role == "actor" ? 17 : 18, static_cast<uint64_t>(spec.data().seed()));
 }
 
-Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t draw,
+Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t prompt_index,
                 uint32_t sample) {
   Payload out;
   out.purpose = purpose;
-  out.draw = draw;
+  out.prompt_index = prompt_index;
   out.weights = weights;
-  out.content = Mix(Mix(Mix(Mix(weights, static_cast<uint64_t>(purpose)), prompt), draw), sample);
+  out.content =
+      Mix(Mix(Mix(Mix(weights, static_cast<uint64_t>(purpose)), prompt), prompt_index), sample);
   out.tokens = 2 + static_cast<uint32_t>(out.content % 7);
   out.reward = RewardIn(out.content);
   return out;
@@ -165,9 +167,9 @@ Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t
 
 double RewardIn(uint64_t content) { return static_cast<double>((content >> 8) % 2); }
 
-Payload Example(uint64_t draw, uint64_t prompt) {
+Payload Example(uint64_t prompt_index, uint64_t prompt) {
   Payload out;
-  out.draw = draw;
+  out.prompt_index = prompt_index;
   out.content = Mix(99, prompt);
   return out;
 }
@@ -175,10 +177,10 @@ Payload Example(uint64_t draw, uint64_t prompt) {
 std::vector<Payload> Filter(const v1::JobSpec& spec, const std::vector<Payload>& batch) {
   if (spec.kind() == v1::JOB_KIND_SFT || !spec.algorithm().filter_groups()) return batch;
   std::map<uint64_t, std::vector<double>> rewards;
-  for (const Payload& p : batch) rewards[p.draw].push_back(p.reward);
+  for (const Payload& p : batch) rewards[p.prompt_index].push_back(p.reward);
   std::vector<Payload> kept;
   for (const Payload& p : batch) {
-    const std::vector<double>& group = rewards[p.draw];
+    const std::vector<double>& group = rewards[p.prompt_index];
     const auto [low, high] = std::minmax_element(group.begin(), group.end());
     if (group.size() < 2 || *low != *high) kept.push_back(p);
   }

@@ -74,7 +74,7 @@ bool IsAsync(const v1::JobSpec& effective);
 struct Payload {
   uint64_t id = 0;  ///< Id of the trajectory.
   v1::Purpose purpose = v1::PURPOSE_TRAIN;
-  uint64_t draw = 0;
+  uint64_t prompt_index = 0;
   uint64_t weights = 0;  ///< Weights that sampled it; 0: an example.
   uint64_t version = 0;  ///< Version of those weights.
   uint64_t branch = 0;   ///< … and branch of the actor that made them (disk.h).
@@ -93,9 +93,9 @@ std::optional<double> RewardOf(const v1::JobSpec& spec, const Payload& response)
 /// The first weights of a role that trains.
 uint64_t InitialWeights(const v1::JobSpec& spec, const std::string& role);
 /// Samples; the same for every worker, attempt and place to resume from.
-Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t draw,
+Payload Respond(uint64_t weights, v1::Purpose purpose, uint64_t prompt, uint64_t prompt_index,
                 uint32_t sample);
-Payload Example(uint64_t draw, uint64_t prompt);
+Payload Example(uint64_t prompt_index, uint64_t prompt);
 /// The reward of a response, by its content.
 double RewardIn(uint64_t content);
 /// Drops groups whose rewards are all alike, if the job's spec wants that, in the order of ids. A
@@ -107,7 +107,7 @@ size_t LeastInGroup(const v1::JobSpec& spec);
 /// An undisturbed run after so many steps.
 struct ExpectedRun {
   uint64_t weights = 0;        ///< Weights of the role asked for.
-  uint64_t draws = 0;          ///< Prompts drawn.
+  uint64_t prompts = 0;        ///< Prompts drawn.
   std::vector<Payload> batch;  ///< The last step's, before its filters, with ids and rewards.
   bool possible = true;        ///< False: groups without rewards are drawn anew too often.
 };

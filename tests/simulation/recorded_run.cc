@@ -15,7 +15,7 @@ bool ReadBatch(const JobHistory& history, int64_t step, std::vector<Payload>* ba
     const auto weights = history.published.find(row.policy_version());
     if (weights == history.published.end()) return false;
     Payload response =
-        Respond(weights->second, row.purpose(), row.prompt_id(), row.draw(), row.sample());
+        Respond(weights->second, row.purpose(), row.prompt_id(), row.prompt_index(), row.sample());
     response.id = row.id();
     response.version = row.policy_version();
     const auto reward = row.scores().find("reward");

@@ -61,7 +61,7 @@ bool IsOfEvaluation(const store::v1::TrajectoryRow& row, int64_t step,
 
 std::optional<Tries> TriesOf(const controller::JobCore& core, const controller::TaskRef& ref) {
   const controller::TrajectoryInfo* info = core.Find(ref.subject);
-  if (info == nullptr || info->birth != ref.birth) return std::nullopt;
+  if (info == nullptr || info->trajectory_uid != ref.trajectory_uid) return std::nullopt;
   if (ref.kind == controller::TaskKind::kGenerate) return Tries{info->failures, info->losses};
   if ((info->scored >> ref.target & 1) != 0 || ref.target >= info->tries.size())
     return std::nullopt;
@@ -83,12 +83,11 @@ std::string FailuresAreCounted(const Tries& before, const Tries& after,
 }
 
 std::string FirstTries::Asked(const controller::TaskRef& ref, uint64_t incarnation) {
-  if (!asked_.insert(ref.birth).second) return "";
+  if (!asked_.insert(ref.trajectory_uid).second) return "";
   const std::string name = controller::TrajectoryName(ref.subject);
-  const uint64_t last_birth = std::exchange(last_birth_, std::max(last_birth_, ref.birth));
-  if (ref.birth < last_birth) {
-    return absl::StrCat(name, ", born as ", ref.birth, ", is begun after that born as ",
-                        last_birth);
+  const uint64_t last_uid = std::exchange(last_uid_, std::max(last_uid_, ref.trajectory_uid));
+  if (ref.trajectory_uid < last_uid) {
+    return absl::StrCat(name, ", uid ", ref.trajectory_uid, ", is begun after uid ", last_uid);
   }
   if (controller::PurposeOf(ref.subject) != v1::PURPOSE_TRAIN) return "";
   const auto [last, first] = last_id_.try_emplace(incarnation, ref.subject);
@@ -100,13 +99,13 @@ std::string FirstTries::Asked(const controller::TaskRef& ref, uint64_t incarnati
 }
 
 std::string FirstTries::AskedAhead(const controller::TaskRef& ref, uint64_t own) {
-  if (!asked_.insert(ref.birth).second) return "";
-  uint64_t& last = last_birth_of_[controller::PurposeOf(ref.subject)];
-  const uint64_t before = std::exchange(last, std::max(last, ref.birth));
+  if (!asked_.insert(ref.trajectory_uid).second) return "";
+  uint64_t& last = last_uid_of_[controller::PurposeOf(ref.subject)];
+  const uint64_t before = std::exchange(last, std::max(last, ref.trajectory_uid));
   // Some of the trajectories that were open when this controller began may have been begun before.
-  if (ref.birth > before || (ref.birth < own && before < own)) return "";
-  return absl::StrCat(controller::TrajectoryName(ref.subject), ", born as ", ref.birth,
-                      ", is begun after that born as ", before);
+  if (ref.trajectory_uid > before || (ref.trajectory_uid < own && before < own)) return "";
+  return absl::StrCat(controller::TrajectoryName(ref.subject), ", uid ", ref.trajectory_uid,
+                      ", is begun after uid ", before);
 }
 
 }  // namespace baton::simulation

@@ -56,10 +56,10 @@ class FirstTries {
 
  private:
   std::set<uint64_t> asked_;  // trajectory uids
-  uint64_t last_birth_ = 0;
+  uint64_t last_uid_ = 0;
   /// The last trajectory that trains, by incarnation. An evaluation's begin at 0 each time.
   std::map<uint64_t, uint64_t> last_id_;
-  std::map<v1::Purpose, uint64_t> last_birth_of_;
+  std::map<v1::Purpose, uint64_t> last_uid_of_;
 };
 
 }  // namespace baton::simulation

@@ -75,29 +75,30 @@ std::string BatchesAreWhatWasConsumed(const store::v1::JobRow& row, const JobHis
   return "";
 }
 
-std::string BirthNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
-                                    const controller::TaskRef& ref) {
-  if (ref.birth == 0) return "a trajectory's task has no birth number";
-  const auto born = history.births.find(ref.birth);
-  if (born == history.births.end() || born->second == std::make_pair(incarnation, ref.subject)) {
+std::string UidNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
+                                  const controller::TaskRef& ref) {
+  if (ref.trajectory_uid == 0) return "a trajectory's task has no trajectory uid";
+  const auto known = history.trajectory_uids.find(ref.trajectory_uid);
+  if (known == history.trajectory_uids.end() ||
+      known->second == std::make_pair(incarnation, ref.subject)) {
     return "";
   }
-  return absl::StrCat("birth number ", ref.birth, " names ",
+  return absl::StrCat("trajectory uid ", ref.trajectory_uid, " names ",
                       controller::TrajectoryName(ref.subject), " of incarnation ", incarnation,
-                      ", and named ", controller::TrajectoryName(born->second.second),
-                      " of incarnation ", born->second.first);
+                      ", and named ", controller::TrajectoryName(known->second.second),
+                      " of incarnation ", known->second.first);
 }
 
 std::string BatchedResponsesAreStored(const store::v1::BatchRow& batch,
                                       const std::vector<store::v1::TrajectoryRow>& rows) {
   std::map<uint64_t, const store::v1::TrajectoryRow*> stored;  // by trajectory uid
-  for (const store::v1::TrajectoryRow& row : rows) stored[row.birth()] = &row;
+  for (const store::v1::TrajectoryRow& row : rows) stored[row.trajectory_uid()] = &row;
   for (const store::v1::BatchEntry& entry : batch.entries()) {
     const store::v1::TrajectoryRow& response = entry.trajectory();
-    const auto row = stored.find(response.birth());
-    const std::string name =
-        absl::StrCat("the batch of step ", batch.step(), " has ",
-                     controller::TrajectoryName(response.id()), ", born as ", response.birth());
+    const auto row = stored.find(response.trajectory_uid());
+    const std::string name = absl::StrCat("the batch of step ", batch.step(), " has ",
+                                          controller::TrajectoryName(response.id()), ", uid ",
+                                          response.trajectory_uid());
     if (row == stored.end() || row->second->id() != response.id()) {
       return absl::StrCat(name, ", and there is no such row");
     }

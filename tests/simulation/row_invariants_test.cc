@@ -77,40 +77,41 @@ TEST(RowInvariantsTest, ChecksThatATrajectorysNumberIsUnique) {
   JobHistory history;
   controller::TaskRef ref;
   ref.subject = 30;
-  EXPECT_NE(BirthNamesOneTrajectory(history, 1, ref), "");
-  ref.birth = 5;
-  EXPECT_EQ(BirthNamesOneTrajectory(history, 1, ref), "");
-  history.births[5] = {1, 30};
-  EXPECT_EQ(BirthNamesOneTrajectory(history, 1, ref), "") << "another task of it";
-  EXPECT_NE(BirthNamesOneTrajectory(history, 2, ref), "") << "the draw was begun anew";
+  EXPECT_NE(UidNamesOneTrajectory(history, 1, ref), "");
+  ref.trajectory_uid = 5;
+  EXPECT_EQ(UidNamesOneTrajectory(history, 1, ref), "");
+  history.trajectory_uids[5] = {1, 30};
+  EXPECT_EQ(UidNamesOneTrajectory(history, 1, ref), "") << "another task of it";
+  EXPECT_NE(UidNamesOneTrajectory(history, 2, ref), "") << "the prompt was begun anew";
   ref.subject = 31;
-  EXPECT_NE(BirthNamesOneTrajectory(history, 1, ref), "");
+  EXPECT_NE(UidNamesOneTrajectory(history, 1, ref), "");
 }
 
 TEST(RowInvariantsTest, ChecksThatGroupsBeginInOrderAlsoAfterARollback) {
   FirstTries begun;
-  const auto asked = [&](v1::Purpose purpose, uint64_t draw, uint64_t birth, uint64_t incarnation) {
+  const auto asked = [&](v1::Purpose purpose, uint64_t prompt_index, uint64_t trajectory_uid,
+                         uint64_t incarnation) {
     controller::TaskRef ref;
-    ref.subject = controller::TrajectoryId(purpose, draw, 0, 1);
-    ref.birth = birth;
+    ref.subject = controller::TrajectoryId(purpose, prompt_index, 0, 1);
+    ref.trajectory_uid = trajectory_uid;
     return begun.Asked(ref, incarnation);
   };
-  for (uint64_t draw = 0; draw < 4; ++draw) {
-    EXPECT_EQ(asked(v1::PURPOSE_TRAIN, draw, 1 + draw, 1), "");
+  for (uint64_t prompt_index = 0; prompt_index < 4; ++prompt_index) {
+    EXPECT_EQ(asked(v1::PURPOSE_TRAIN, prompt_index, 1 + prompt_index, 1), "");
   }
   EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 0, 1, 1), "") << "it is tried again";
   // Each evaluation draws the same.
-  for (uint64_t birth : {5, 7}) {
-    EXPECT_EQ(asked(v1::PURPOSE_EVAL, 0, birth, 1), "");
-    EXPECT_EQ(asked(v1::PURPOSE_EVAL, 1, birth + 1, 1), "");
+  for (uint64_t trajectory_uid : {5, 7}) {
+    EXPECT_EQ(asked(v1::PURPOSE_EVAL, 0, trajectory_uid, 1), "");
+    EXPECT_EQ(asked(v1::PURPOSE_EVAL, 1, trajectory_uid + 1, 1), "");
   }
   // The rollback to prompt index 2.
   EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 2, 9, 2), "");
   EXPECT_EQ(asked(v1::PURPOSE_TRAIN, 4, 11, 2), "");
-  EXPECT_NE(asked(v1::PURPOSE_TRAIN, 3, 10, 2), "") << "a draw was passed over";
+  EXPECT_NE(asked(v1::PURPOSE_TRAIN, 3, 10, 2), "") << "a prompt was passed over";
   EXPECT_EQ(asked(v1::PURPOSE_EVAL, 1, 13, 2), "");
   EXPECT_NE(asked(v1::PURPOSE_EVAL, 0, 12, 2), "");
-  EXPECT_NE(asked(v1::PURPOSE_TRAIN, 3, 14, 2), "") << "its number is not that of its draw";
+  EXPECT_NE(asked(v1::PURPOSE_TRAIN, 3, 14, 2), "") << "its number is not that of its prompt";
 }
 
 TEST(RowInvariantsTest, VersionsCountTheirUpdates) {

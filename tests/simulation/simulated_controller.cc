@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/cluster/job_restorer.h"
-#include "controller/runtime/cluster/steering_checks.h"
+#include "controller/runtime/cluster/pause_checks.h"
 #include "controller/runtime/cluster/take_over.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/spec/job_spec/spec.h"

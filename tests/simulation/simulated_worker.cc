@@ -131,7 +131,7 @@ void SimulatedWorker::Connect() {
     v1::RoleHeld* entry = hello.add_roles_held();
     entry->set_job(held.job);
     entry->set_role(role);
-    entry->set_generation(held.group_epoch);
+    entry->set_group_epoch(held.group_epoch);
     entry->set_policy_version(held.state.version);
   }
   for (const auto& [token, context] : running_) hello.add_running()->set_task_token(token);
@@ -260,7 +260,7 @@ void SimulatedWorker::Offer(uint64_t context, const TaskMessage& task) {
   Group& group = groups_[{task.job, task.role}];
   auto refuse = [&](uint64_t refused) {
     Result result;
-    result.status = absl::FailedPreconditionError("STALE_GENERATION");
+    result.status = absl::FailedPreconditionError("STALE_GROUP_EPOCH");
     Finish(refused, result);
   };
   if (task.group_epoch < group.group_epoch) return refuse(context);

@@ -37,7 +37,7 @@ class SimulatedWorker {
   uint64_t stream() const { return stream_; }
   uint64_t epoch_seen() const { return epoch_; }
   bool Holds(const std::string& job) const;
-  /// … in that role, as a rank of that generation of its group.
+  /// … in that role, as a rank of that epoch of its group.
   bool HoldsRank(const std::string& job, const std::string& role, uint64_t group_epoch) const;
   absl::Time lease_end() const { return lease_end_; }
   /// Tokens of a job's tasks that have begun and not ended, with what they are.

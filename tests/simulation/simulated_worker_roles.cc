@@ -278,7 +278,7 @@ bool SimulatedWorker::Sample(uint64_t context) {
   world_.Check("LoadedAsPublished",
                LoadedAsPublished(world_.history().jobs[task.job], with->version, with->weights));
   Payload response = Respond(with->weights, task.trajectory.purpose, task.prompt,
-                             task.trajectory.draw, task.sample);
+                             task.trajectory.prompt_index, task.sample);
   response.id = task.trajectory.id;
   response.version = with->version;
   response.branch = with->branch;

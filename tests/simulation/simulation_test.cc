@@ -59,13 +59,13 @@ TEST(SimulationTest, LeavesOutAndRedrawsResponsesWithoutAReward) {
     for (JobPlan& plan : scenario.jobs) {
       plan.error_reward = false;
       plan.failing_rewards = 30;
-      plan.keep_best = plan.stops = false;  // their scores are foretold of other jobs
+      plan.keep_best = plan.stops = false;  // their scores are predicted of other jobs
     }
     EXPECT_EQ(RunScenario(scenario, &coverage, false).violation, "") << "seed " << seed;
   }
   EXPECT_GT(coverage.happened("responses without a reward, of steps"), 50u);
   EXPECT_GT(coverage.happened("responses without a reward, of evaluations"), 10u);
-  EXPECT_GT(coverage.happened("groups drawn anew"), 20u);
+  EXPECT_GT(coverage.happened("groups replaced"), 20u);
 }
 
 TEST(SimulationTest, AJobGoesOnAfterPowerCuts) {
@@ -141,7 +141,7 @@ TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
   JobPlan plan;
   plan.samples = 1;
   plan.error_reward = false;
-  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).draws, 4u);
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).prompts, 4u);
   plan.failing_rewards = 50;
   int more = 0;
   for (plan.seed = 1; plan.seed <= 50; ++plan.seed) {
@@ -149,14 +149,14 @@ TEST(ModelTest, GroupsWithoutRewardsAreDrawnAnew) {
     if (!run.possible) continue;
     ASSERT_EQ(run.batch.size(), 2u);
     for (const Payload& response : run.batch) EXPECT_FALSE(RewardFails(SpecOf(plan), response));
-    more += run.draws > 2 ? 1 : 0;
+    more += run.prompts > 2 ? 1 : 0;
   }
   EXPECT_GT(more, 20);  // 3 in 4
   plan.failing_rewards = 100;
   EXPECT_FALSE(ExpectRun(SpecOf(plan), 1).possible);
   EXPECT_EQ(ExpectedWeights(SpecOf(plan), 1), 0u);
   plan.error_reward = true;
-  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).draws, 4u);
+  EXPECT_EQ(ExpectRun(SpecOf(plan), 2).prompts, 4u);
 }
 
 TEST(SimulationTest, JobsEndWhereTooManyRewardsFail) {
@@ -331,7 +331,7 @@ TEST(InvariantsTest, ABatchHoldsWholeGroups) {
   for (const Payload& p : ExpectRun(spec, 1).batch) {
     controller::TrajectoryInfo info;
     info.id = p.id;
-    info.draw = p.draw;
+    info.prompt_index = p.prompt_index;
     info.state = controller::TrajectoryState::kReady;
     batch.trajectories.push_back(info);
   }
@@ -426,12 +426,11 @@ TEST(InvariantsTest, ChecksSessionsAndDelivery) {
   store::v1::GroupRow group;
   EXPECT_TRUE(CommandIsAnswered(group, save));
   group.mutable_command()->set_sequence(8);
-  group.mutable_command()->set_wide_attempt(3);
+  group.mutable_command()->set_attempt(3);
   EXPECT_FALSE(CommandIsAnswered(group, save));
-  group.mutable_command()->set_wide_attempt(
-      4);  // the store refused, and it is tried again meanwhile
+  group.mutable_command()->set_attempt(4);  // the store refused, and it is tried again meanwhile
   EXPECT_TRUE(CommandIsAnswered(group, save));
-  group.mutable_command()->set_wide_attempt(3);
+  group.mutable_command()->set_attempt(3);
   group.mutable_command()->set_sequence(9);
   EXPECT_TRUE(CommandIsAnswered(group, save));
   JobHistory history;
@@ -458,7 +457,7 @@ TEST(WireTest, DetectsThePayloadOfAnotherTrajectory) {
   const v1::TaskResult sampled = MakeResult(task, result);
   v1::Trajectory trajectory;
   trajectory.set_trajectory_id("train-4");
-  trajectory.set_group_id("draw-4");
+  trajectory.set_group_id("group-4");
   trajectory.set_purpose(v1::PURPOSE_TRAIN);
   trajectory.set_prompt_id(1);
   trajectory.set_prompt_text(DataExample(1).prompt);

@@ -86,7 +86,7 @@ void TurnRules::OnTurn(const JobCore& core, const Effects& effects) {
       if (pool.roles.size() > 1) job.pools.push_back(std::move(pool));
     }
     job.core = &core;
-    job.next_birth = core.BriefRow().next_birth();
+    job.next_trajectory_uid = core.BriefRow().next_trajectory_uid();
   }
   if (const auto done = std::exchange(job.done, std::nullopt); done.has_value()) {
     const std::optional<Tries> tries = TriesOf(core, done->ref);
@@ -138,14 +138,13 @@ void TurnRules::See(const JobCore& core, const StartTask& task) {
     // a rollback, and belongs to the incarnation of the weights that begin it anew.
     const uint64_t incarnation =
         IsAsync(core.effective_spec()) ? 0 : task.args.trajectory.incarnation;
-    world_.Check("BirthNamesOneTrajectory",
-                 BirthNamesOneTrajectory(history, incarnation, task.ref));
-    history.births.try_emplace(task.ref.birth, incarnation, task.ref.subject);
+    world_.Check("UidNamesOneTrajectory", UidNamesOneTrajectory(history, incarnation, task.ref));
+    history.trajectory_uids.try_emplace(task.ref.trajectory_uid, incarnation, task.ref.subject);
   }
   if (task.ref.kind == TaskKind::kGenerate) {
     world_.Check("BegunInOrder",
                  IsAsync(core.effective_spec())
-                     ? history.begun.AskedAhead(task.ref, jobs_[core.name()].next_birth)
+                     ? history.begun.AskedAhead(task.ref, jobs_[core.name()].next_trajectory_uid)
                      : history.begun.Asked(task.ref, task.args.trajectory.incarnation));
     world_.Check("ReadyIsNotLost", ReadyIsNotLost(StoredTrajectories(world_, core.name()), task));
   } else if (IsGroupCommand(task.ref.kind)) {
@@ -168,9 +167,9 @@ void TurnRules::See(const JobCore& core, const StartAhead& start) {
   world_.Check("IdleRolloutsRunAhead",
                IdleRolloutsRunAhead(core, history.current, start, kCreditsOffered));
   if (!world_.tracing()) return;
-  world_.Trace(absl::StrCat("  ", NameOnly(core.name()), " -> run ahead draw ", start.response.draw,
-                            " sample ", start.response.sample, " to ", start.worker, ", version ",
-                            start.policy_version));
+  world_.Trace(absl::StrCat("  ", NameOnly(core.name()), " -> run ahead prompt index ",
+                            start.response.prompt_index, " sample ", start.response.sample, " to ",
+                            start.worker, ", version ", start.policy_version));
 }
 
 void TurnRules::See(const JobCore& core, const StopTask& stop) {
@@ -225,7 +224,7 @@ void TurnRules::See(const JobCore& /*core*/, const PutMetrics& effect) {
   };
   count("reward/infra_failed", "responses without a reward, of steps");
   count("val/infra_failed", "responses without a reward, of evaluations");
-  count("train/groups_drawn_anew", "groups drawn anew");
+  count("train/groups_replaced", "groups replaced");
   count("buffer/stale_dropped_groups", "groups that were too old");
   count("buffer/given_up_responses", "responses that were given up");
   const auto stale = effect.metrics.find("staleness/max");
@@ -270,13 +269,13 @@ void TurnRules::OnAck(const std::string& worker, const std::string& bytes) {
 }
 
 // Whether no work of the job in its row has that trajectory uid.
-bool TurnRules::WorkIsOver(const store::v1::JobRow& row, uint64_t birth) {
-  const auto has = [&](uint64_t first, uint64_t births) {
-    return birth >= first && birth - first < births;
+bool TurnRules::WorkIsOver(const store::v1::JobRow& row, uint64_t trajectory_uid) {
+  const auto has = [&](uint64_t first, uint64_t count) {
+    return trajectory_uid >= first && trajectory_uid - first < count;
   };
-  return !has(row.evaluation().first_birth(), row.evaluation().births()) &&
-         std::none_of(row.open_draws().begin(), row.open_draws().end(), [&](const auto& open) {
-           return has(open.first_birth(), open.count() * open.per_draw());
+  return !has(row.evaluation().first_uid(), row.evaluation().trajectory_count()) &&
+         std::none_of(row.open_prompts().begin(), row.open_prompts().end(), [&](const auto& open) {
+           return has(open.first_uid(), open.count() * open.per_prompt());
          });
 }
 
@@ -285,7 +284,7 @@ bool TurnRules::IsStored(const Job& job, const TaskRef& ref) {
   const std::string& name = job.core->name();
   const store::v1::JobRow row = StoredRow(world_, name);
   const bool trajectory = IsTrajectoryTask(ref.kind);
-  const bool over = trajectory ? WorkIsOver(row, ref.birth)
+  const bool over = trajectory ? WorkIsOver(row, ref.trajectory_uid)
                                : row.incarnation() > ref.incarnation || row.job().step() > ref.step;
   if (over) return true;
   if (IsGroupCommand(ref.kind)) {
@@ -293,7 +292,7 @@ bool TurnRules::IsStored(const Job& job, const TaskRef& ref) {
   }
   if (!trajectory) return true;
   for (const store::v1::TrajectoryRow& stored : StoredTrajectories(world_, name)) {
-    if (stored.id() != ref.subject || stored.birth() != ref.birth) continue;
+    if (stored.id() != ref.subject || stored.trajectory_uid() != ref.trajectory_uid) continue;
     if (ref.kind == TaskKind::kGenerate || (stored.scored_nodes() >> ref.target & 1) != 0)
       return true;
   }

@@ -52,7 +52,7 @@ class TurnRules : public controller::TurnObserver {
   struct Job {
     const controller::JobCore* core = nullptr;
     std::vector<controller::RolePool> pools;      // that roles share
-    uint64_t next_birth = 0;                      // the first number that this controller gives
+    uint64_t next_trajectory_uid = 0;             // the first number that this controller gives
     bool changed = false;                         // since CheckJobs
     int64_t told = 0;                             // revision of the last event that left
     const controller::TaskRef* taking = nullptr;  // the result that is being handled
@@ -78,7 +78,7 @@ class TurnRules : public controller::TurnObserver {
   template <typename T>
   void See(const controller::JobCore& /*core*/, const T& /*effect*/) {}
   void OnAck(const std::string& worker, const std::string& token);
-  static bool WorkIsOver(const store::v1::JobRow& row, uint64_t birth);
+  static bool WorkIsOver(const store::v1::JobRow& row, uint64_t trajectory_uid);
   bool IsStored(const Job& job, const controller::TaskRef& ref);
 
   World& world_;

@@ -67,7 +67,7 @@ const char* ColumnOf(const TaskMessage& task) {
 
 void ReadGenerate(const v1::Generate& generate, TaskMessage* out) {
   out->trajectory.purpose = generate.purpose();
-  out->trajectory.draw = generate.draw();
+  out->trajectory.prompt_index = generate.prompt_index();
   out->prompt = generate.prompt_id();
   out->sample = generate.sample_index();
   out->policy_version = generate.policy_version();
@@ -128,7 +128,7 @@ std::optional<TaskMessage> ReadTask(const v1::Task& task) {
   const auto token = controller::DecodeToken(task.task_token());
   if (!token.has_value()) return std::nullopt;
   out.kind = token->ref.kind;
-  out.group_epoch = task.order().generation();
+  out.group_epoch = task.order().group_epoch();
   out.sequence = task.order().sequence();
   out.trajectory.id = token->ref.subject;
   if (task.has_assign_role()) ReadAssign(task.assign_role(), &out);
@@ -207,10 +207,11 @@ v1::Progress MakeProgress(const std::string& token, uint64_t content, uint32_t o
 
 std::optional<Payload> ReadPayload(const v1::Trajectory& trajectory) {
   Payload out;
-  absl::string_view draw = trajectory.group_id();
+  absl::string_view prompt_index = trajectory.group_id();
   uint64_t id = 0, number = 0;
   if (!ReadName(trajectory.trajectory_id(), trajectory.purpose(), &id)) return std::nullopt;
-  if (!absl::ConsumePrefix(&draw, "draw-") || !absl::SimpleAtoi(draw, &number)) return std::nullopt;
+  if (!absl::ConsumePrefix(&prompt_index, "group-") || !absl::SimpleAtoi(prompt_index, &number))
+    return std::nullopt;
   if (trajectory.prompt_text() != DataExample(trajectory.prompt_id()).prompt) return std::nullopt;
   if (trajectory.response_text() == DataExample(trajectory.prompt_id()).response) {
     out = Example(number, trajectory.prompt_id());
@@ -220,7 +221,7 @@ std::optional<Payload> ReadPayload(const v1::Trajectory& trajectory) {
   if (!ReadText(trajectory.response_text(), &out)) return std::nullopt;
   out.id = id;
   out.purpose = trajectory.purpose();
-  out.draw = number;
+  out.prompt_index = number;
   out.reward = RewardIn(out.content);
   const std::vector<int32_t> tokens = TokensOf(out.content, out.tokens);
   for (const v1::Column& column : trajectory.columns()) {

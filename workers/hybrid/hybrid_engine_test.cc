@@ -299,18 +299,18 @@ TEST(HybridEngineTest, MemoryIsTakenAndGivenBack) {
 TEST(HybridEngineTest, ReceivesTheBytesOfThePlan) {
   const auto server = parallel::StoreServer::Start("127.0.0.1");
   ASSERT_TRUE(server.ok()) << server.status();
-  uint64_t generation = 0;
+  uint64_t group_epoch = 0;
   for (const RankLayout& layout :
        {RankLayout{1, 4, 1, 1, 1}, RankLayout{1, 4, 1, 1, 2}, RankLayout{1, 2, 2, 1, 1}}) {
     SCOPED_TRACE(LayoutName(layout));
-    ++generation;
+    ++group_epoch;
     const auto whole = Model(nullptr);
     std::vector<std::thread> ranks;
     for (int rank = 0; rank < layout.world_size(); ++rank) {
       ranks.emplace_back([&, rank] {
         parallel::GroupAddress address;
         address.store = (*server)->address();
-        address.generation = generation;
+        address.group_epoch = group_epoch;
         address.rank = rank;
         address.tp = layout.tensor;
         address.dp = layout.data;

@@ -40,7 +40,7 @@ void Code(Coder& coder, GeneratorCall& call) {
   coder.Number(key.job_seed);
   coder.Number(key.purpose);
   coder.Number(key.prompt_id);
-  coder.Number(key.draw);
+  coder.Number(key.prompt_index);
   coder.Number(key.sample);
 }
 

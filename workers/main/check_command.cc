@@ -99,7 +99,7 @@ class Checking {
     const std::string field = absl::StrCat(named.field, ".", part);
     absl::string_view what = status.message();
     absl::ConsumePrefix(&what, absl::StrCat("spec.model.", part, ": "));
-    if (told_.insert(std::string(what)).second) Fail(field, what);
+    if (reported_.insert(std::string(what)).second) Fail(field, what);
   }
 
   void CheckModels() {
@@ -351,7 +351,7 @@ class Checking {
   uint64_t room_;           // bytes that may be written there still
   v1::ValidateJobResponse out_;
   std::shared_ptr<PolicySource> policy_;
-  std::set<std::string> told_;
+  std::set<std::string> reported_;
   int64_t longest_prompt_ = 0;  // of those that are not too long
 };
 

@@ -184,7 +184,7 @@ class GenerateFileTest : public GenerateCommandTest {
   absl::StatusOr<std::string> RunFile() {
     const absl::Status status =
         GenerateFile(options_, [this](const BatchProgress& done, int64_t total) {
-          told_ = done;
+          reported_ = done;
           total_ = total;
         });
     if (!status.ok()) return status;
@@ -198,7 +198,7 @@ class GenerateFileTest : public GenerateCommandTest {
   }
   std::string ErrorOf() { return std::string(RunFile().status().message()); }
 
-  BatchProgress told_;
+  BatchProgress reported_;
   int64_t total_ = 0;
 };
 
@@ -224,10 +224,10 @@ TEST_F(GenerateFileTest, AddsTheResponsesToEachLineInOrder) {
   first.erase("finish_reasons");
   EXPECT_EQ(first.dump(), R"({"id":7,"prompt":"1+2=","extra":{"b":[1],"a":null}})");
   EXPECT_EQ(lines[1]["prompt"][1]["content"], "4=");
-  EXPECT_EQ(told_.prompts, 2);
+  EXPECT_EQ(reported_.prompts, 2);
   EXPECT_EQ(total_, 2);
-  EXPECT_GE(told_.tokens, 6);
-  EXPECT_LE(told_.tokens, 6 * options_.max_new_tokens);
+  EXPECT_GE(reported_.tokens, 6);
+  EXPECT_LE(reported_.tokens, 6 * options_.max_new_tokens);
 }
 
 TEST_F(GenerateFileTest, SeveralSamplesOfAModelThatIsGreedyDiffer) {
@@ -308,7 +308,7 @@ TEST_F(GenerateFileTest, TheBatchAndItsWindowChangeNothing) {
   const std::string together = RunFile().value();
   options_.max_num_seqs = 1;
   EXPECT_EQ(RunFile().value(), together);
-  EXPECT_EQ(told_.prompts, 150);
+  EXPECT_EQ(reported_.prompts, 150);
   options_.max_num_seqs = 3;
   options_.kv_cache_bytes = 1 << 16;
   EXPECT_EQ(RunFile().value(), together);

@@ -102,7 +102,7 @@ struct RankWorker {
       assign->mutable_rendezvous()->set_tp(tp);
       assign->mutable_rendezvous()->set_dp(dp);
       task.mutable_order()->set_pool("role");
-      task.mutable_order()->set_generation(++generation);
+      task.mutable_order()->set_group_epoch(++group_epoch);
       task.mutable_order()->set_sequence(sequence = 1);
     }
     return driver.Run(task);
@@ -111,7 +111,7 @@ struct RankWorker {
     v1::Task task = driver.Make(method);
     if (tp * dp > 1) {
       task.mutable_order()->set_pool("role");
-      task.mutable_order()->set_generation(generation);
+      task.mutable_order()->set_group_epoch(group_epoch);
       task.mutable_order()->set_sequence(++sequence);
     }
     return task;
@@ -150,7 +150,7 @@ struct RankWorker {
   std::unique_ptr<Role> role;  ///< Outlives the worker's Run.
   RunningWorker worker;
   ranks::RoleDriver driver;
-  uint64_t generation = 0, sequence = 0;
+  uint64_t group_epoch = 0, sequence = 0;
 };
 
 class ScoringRanksTest : public ::testing::Test {
@@ -159,7 +159,7 @@ class ScoringRanksTest : public ::testing::Test {
 
   void Start(const std::string& role, int tp, int dp) {
     workers_.clear();
-    store_ = ranks::GroupStore::Start(kHost).value();  // generations begin anew
+    store_ = ranks::GroupStore::Start(kHost).value();  // group epochs begin anew
     for (int rank = 0; rank < tp * dp; ++rank) {
       workers_.push_back(std::make_unique<RankWorker>(role, rank, tp, dp, store_->address()));
     }

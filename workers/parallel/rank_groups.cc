@@ -167,7 +167,7 @@ absl::StatusOr<std::unique_ptr<RankGroups>> RankGroups::Join(const GroupAddress&
   try {
     if (address.world_size() > 1) {
       impl->store = c10::make_intrusive<c10d::PrefixStore>(
-          absl::StrCat(address.name, " generation ", address.generation), Connect(address));
+          absl::StrCat(address.name, " epoch ", address.group_epoch), Connect(address));
       BATON_RETURN_IF_ERROR(WaitForAll(address, *impl->store));
       impl->device = MakeDevice(address);
     }

@@ -3,10 +3,10 @@
 // Tensor-parallel ranks are consecutive: rank = data rank * tp + tensor rank. The tensor group of a
 // rank holds one copy of the model together; its data group are the ranks that hold the same slice.
 //
-// Ranks meet at a store (StoreServer, or a file for one machine) under the role's generation: a
-// generation never meets another one's ranks. Every wait has a timeout. A group in which a rank
+// Ranks meet at a store (StoreServer, or a file for one machine) under the role's group epoch: a
+// group epoch never meets another one's ranks. Every wait has a timeout. A group in which a rank
 // was lost or late cannot be repaired: it is destroyed, and the remaining ranks join the next
-// generation.
+// group epoch.
 #ifndef BATON_WORKERS_PARALLEL_RANK_GROUPS_H_
 #define BATON_WORKERS_PARALLEL_RANK_GROUPS_H_
 
@@ -26,7 +26,7 @@ namespace baton::parallel {
 struct GroupAddress {
   std::string store;  ///< "tcp://HOST:PORT" (StoreServer::address) or "file:///PATH".
   std::string name;   ///< Name of the group, where groups share a store.
-  uint64_t generation = 0;
+  uint64_t group_epoch = 0;
   int rank = 0;
   int tp = 1;
   int dp = 1;
@@ -43,7 +43,7 @@ struct GroupAddress {
   int data_rank() const { return rank / tp; }
 };
 
-/// The store where ranks find each other; any process may serve it, for any number of generations.
+/// The store where ranks find each other; any process may serve it, for any number of group epochs.
 /// It must outlive the ranks' groups. It does not check its callers: serve it where only workers
 /// reach it.
 class StoreServer {
@@ -84,7 +84,7 @@ class RankGroups {
   engine::Communicator* data_group() const { return data_group_.get(); }
 
   /// One more group, of these ranks in this order, all of which call this. `name` is theirs alone
-  /// within the generation. Must not outlive this. InvalidArgument unless this rank is among them.
+  /// within the group epoch. Must not outlive this. InvalidArgument unless this rank is among them.
   absl::StatusOr<std::unique_ptr<engine::Communicator>> NewGroup(absl::string_view name,
                                                                  absl::Span<const int> ranks);
 

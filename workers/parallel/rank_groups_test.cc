@@ -39,7 +39,7 @@ class RankGroupsTest : public ::testing::Test {
     return address;
   }
   /// Runs `body` on a thread for each rank. Once a test: a second meeting in the same store and
-  /// generation reads the addresses of the first. A rank that ends before the others have joined
+  /// group epoch reads the addresses of the first. A rank that ends before the others have joined
   /// is a lost rank to them, so `body` ends with a collective of all.
   void Run(int tp, int dp, const std::function<void(RankGroups&)>& body) {
     std::vector<std::thread> threads;
@@ -205,11 +205,11 @@ TEST_F(RankGroupsTest, ALateRankIsATimeoutAndALostOneUnavailable) {
   std::unique_ptr<RankGroups> idle;
   std::thread other([&] {
     GroupAddress address = Address(1, 2, 1);
-    address.generation = 2;
+    address.group_epoch = 2;
     idle = *RankGroups::Join(address);
   });
   GroupAddress address = Address(0, 2, 1);
-  address.generation = 2;
+  address.group_epoch = 2;
   address.timeout = absl::Seconds(1);
   auto groups = RankGroups::Join(address);
   other.join();
@@ -224,7 +224,7 @@ TEST_F(RankGroupsTest, ALateRankIsATimeoutAndALostOneUnavailable) {
 
 TEST_F(RankGroupsTest, RanksOfDifferentGenerationsDoNotJoin) {
   GroupAddress first = Address(0, 1, 2), second = Address(1, 1, 2);
-  second.generation = 1;
+  second.group_epoch = 1;
   first.timeout = second.timeout = absl::Seconds(1);
   std::thread other([&] { EXPECT_FALSE(RankGroups::Join(second).ok()); });
   EXPECT_FALSE(RankGroups::Join(first).ok());

@@ -266,7 +266,7 @@ TEST_F(WeightsPublisherTest, ARankThatDiesWhileItWritesLeavesNoVersion) {
   });
   EXPECT_TRUE(absl::IsUnavailable(answer)) << answer;
   EXPECT_TRUE(absl::IsNotFound(Load(*relay_, 1).status()));
-  EXPECT_TRUE(Publish({relay_.get(), relay_.get()})[0].ok()) << "the next generation's ranks";
+  EXPECT_TRUE(Publish({relay_.get(), relay_.get()})[0].ok()) << "the next epoch's ranks";
   EXPECT_EQ(Load(*relay_, 1).value(), Want());
 }
 

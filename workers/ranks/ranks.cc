@@ -63,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Join(const v1::Task& task, const s
   parallel::GroupAddress address;
   address.store = meet.store();
   address.name = meet.name();
-  address.generation = task.order().generation();
+  address.group_epoch = task.order().group_epoch();
   address.rank = assign.rank();
   address.tp = meet.tp();
   address.dp = meet.dp();

@@ -145,18 +145,18 @@ class ScoreLoopRanksTest : public ::testing::Test {
             const ScoreLoop::Options& options = {absl::Milliseconds(50), absl::Seconds(60)},
             bool loops = true) {
     EndAll();
-    ++generation_;
+    ++group_epoch_;
     ranks_.clear();
     for (int i = 0; i < size; ++i) ranks_.push_back(std::make_unique<Rank>());
     OnAll([&](Rank& rank, int i) {
-      rank.Join(Address(generation_, i, size, timeout));
+      rank.Join(Address(group_epoch_, i, size, timeout));
       if (loops) rank.loop = std::make_unique<ScoreLoop>(std::move(rank.owned), options);
     });
   }
-  GroupAddress Address(uint64_t generation, int rank, int size, absl::Duration timeout) const {
+  GroupAddress Address(uint64_t group_epoch, int rank, int size, absl::Duration timeout) const {
     GroupAddress address;
     address.store = store_->address();
-    address.generation = generation;
+    address.group_epoch = group_epoch;
     address.rank = rank;
     address.tp = size;
     address.timeout = timeout;
@@ -197,7 +197,7 @@ class ScoreLoopRanksTest : public ::testing::Test {
   }
 
   std::unique_ptr<StoreServer> store_;
-  uint64_t generation_ = 0;
+  uint64_t group_epoch_ = 0;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 

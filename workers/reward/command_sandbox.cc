@@ -167,7 +167,7 @@ absl::StatusOr<CommandLaunch> CommandSandbox::Prepare(const std::string& command
   launch.environment = Environment(options_.kind);
   launch.limits = options_.limits;
   if (options_.kind == SandboxOptions::Kind::kBubblewrap) {
-    BATON_ASSIGN_OR_RETURN(launch.arguments, Walls(working_dir));
+    BATON_ASSIGN_OR_RETURN(launch.arguments, BwrapArguments(working_dir));
     launch.filter = filter_;
     if (launch.limits.memory_bytes > 0) launch.limits.memory_bytes -= TemporaryBytes();
   } else {
@@ -185,7 +185,7 @@ uint64_t CommandSandbox::TemporaryBytes() const {
 }
 
 // The bubblewrap arguments. A later mount lies above an earlier one.
-absl::StatusOr<std::vector<std::string>> CommandSandbox::Walls(
+absl::StatusOr<std::vector<std::string>> CommandSandbox::BwrapArguments(
     const std::string& working_dir) const {
   std::vector<std::string> out = {options_.program,
                                   "--unshare-user",

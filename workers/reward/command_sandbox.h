@@ -69,7 +69,7 @@ class CommandSandbox {
   explicit CommandSandbox(SandboxOptions options) : options_(std::move(options)) {}
   absl::Status Check() const;
   uint64_t TemporaryBytes() const;
-  absl::StatusOr<std::vector<std::string>> Walls(const std::string& working_dir) const;
+  absl::StatusOr<std::vector<std::string>> BwrapArguments(const std::string& working_dir) const;
 
   const SandboxOptions options_;
   std::string filter_;  // MakeMemoryFilter's; constant after Create

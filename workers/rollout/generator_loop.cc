@@ -194,7 +194,7 @@ void GeneratorLoop::TakeCommands() {
 
 void GeneratorLoop::Start(Generation generation) {
   TaskContext& context = *generation.context;
-  if (context.cancelled() || generation.cancelled || (generation.ahead && AnyInEarnest())) {
+  if (context.cancelled() || generation.cancelled || (generation.ahead && AnyForeground())) {
     context.Finish(generation.ahead ? AheadResult(generation, "cancelled")
                                     : finish_(generation, "cancelled"));
     return;
@@ -212,7 +212,7 @@ void GeneratorLoop::Start(Generation generation) {
     return;
   }
   // Drafts of responses that were run ahead are not counted.
-  if (running_.size() == ahead_) told_ = generator_->stats().drafts;
+  if (running_.size() == ahead_) reported_ = generator_->stats().drafts;
   const uint64_t id = next_id_++;
   generation.request.id = id;
   const absl::Status added = generator_->Add(generation.request);
@@ -224,7 +224,7 @@ void GeneratorLoop::Start(Generation generation) {
   running_.emplace(id, std::move(generation));
 }
 
-bool GeneratorLoop::AnyInEarnest() const {
+bool GeneratorLoop::AnyForeground() const {
   return std::any_of(running_.begin(), running_.end(), [](const auto& running) {
     return !running.second.ahead && !running.second.cancelled;
   });
@@ -251,7 +251,7 @@ void GeneratorLoop::RunLoad(Command& command) {
   if (status.ok()) status = (*loaded)->OnWeightsChanged();
   if (status.ok()) {
     generator_ = *loaded;
-    told_ = generator_->stats().drafts;
+    reported_ = generator_->stats().drafts;
     if (drafter_ != nullptr) drafter_->SetActorUpdates(static_cast<int64_t>(version_));
     generator_->SetDrafter(drafter_);
   }
@@ -312,7 +312,7 @@ void GeneratorLoop::End(std::map<uint64_t, Generation>::iterator it, const std::
     return generation.context->Finish(AheadResult(generation, reason));
   }
   const engine::DraftStats now = generator_->stats().drafts;
-  generation.drafts = now - std::exchange(told_, now);
+  generation.drafts = now - std::exchange(reported_, now);
   generation.context->Finish(finish_(generation, reason));
 }
 

@@ -83,7 +83,7 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   void TakeCommands();
   void Start(Generation generation);
   void EndAhead();
-  bool AnyInEarnest() const;
+  bool AnyForeground() const;
   void RunLoad(Command& command);
   void Step();
   void End(std::map<uint64_t, Generation>::iterator it, const std::string& reason);
@@ -94,7 +94,7 @@ class GeneratorLoop : public hybrid::GeneratorUser {
   // The loop's thread only.
   const Finish finish_;
   TreeDrafter* const drafter_;
-  engine::DraftStats told_;  ///< The generator's counts when a generation last ended.
+  engine::DraftStats reported_;  ///< The generator's counts when a generation last ended.
   std::map<uint64_t, Generation> running_;
   size_t ahead_ = 0;  ///< How many of `running_` are run ahead.
   uint64_t next_id_ = 1;

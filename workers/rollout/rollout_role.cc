@@ -20,13 +20,13 @@ namespace {
 // counts without a draft, too: it is what speculation costs in vain.
 void AddDrafts(const engine::DraftStats& drafts, v1::TaskResult& result) {
   if (drafts.passes == 0 && drafts.draft_seconds <= 0) return;
-  if (drafts.passes == 0 && Mutant("vain-draft-seconds-untold")) return;
+  if (drafts.passes == 0 && Mutant("wasted-draft-seconds-unreported")) return;
   auto& metrics = *result.mutable_metrics();
   const auto add = [&](const std::string& name, auto value) {
     metrics["spec/" + name] = static_cast<double>(value);
   };
   add("draft_seconds", drafts.draft_seconds);
-  if (drafts.short_passes > 0 && !Mutant("short-passes-untold")) {
+  if (drafts.short_passes > 0 && !Mutant("short-passes-unreported")) {
     add("memory_short_passes", drafts.short_passes);
   }
   if (drafts.passes == 0) return;
@@ -50,7 +50,7 @@ void AskForHistory(const v1::Generate& task, const std::vector<int32_t>& prompt,
 
 void AddHistory(HistoryFetcher* history, v1::TaskResult& result) {
   const int64_t tokens = history == nullptr ? 0 : history->TakeTokens();
-  if (tokens == 0 || Mutant("fetched-history-untold")) return;
+  if (tokens == 0 || Mutant("fetched-history-unreported")) return;
   (*result.mutable_metrics())["spec/history_tokens"] = static_cast<double>(tokens);
 }
 
@@ -223,8 +223,8 @@ absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task)
   request.params.max_new_tokens = task.max_new_tokens();
   request.params.stop_token_ids = source.stop_token_ids();
   request.params.stop_strings.assign(task.stop().begin(), task.stop().end());
-  request.key = {task.seed(), static_cast<uint32_t>(task.purpose()), task.prompt_id(), task.draw(),
-                 Mutant("samples-draw-alike") ? 0 : task.sample_index()};
+  request.key = {task.seed(), static_cast<uint32_t>(task.purpose()), task.prompt_id(),
+                 task.prompt_index(), Mutant("samples-draw-alike") ? 0 : task.sample_index()};
   generation.policy_version = task.policy_version();
   generation.tokens = request.resume;
   generation.log_probs.assign(task.resume_log_probs().begin(), task.resume_log_probs().end());

@@ -16,8 +16,8 @@
 #include "workers/policy/policy_source.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/rollout/generator_loop.h"
+#include "workers/rollout/speculation/drafter_cache.h"
 #include "workers/rollout/speculation/history_fetcher.h"
-#include "workers/rollout/speculation/kept_drafter.h"
 
 namespace baton::rollout {
 
@@ -67,7 +67,7 @@ class RolloutRole {
   policy::WeightsRelay* const relay_;
   hybrid::SharedPolicy* const shared_;
   std::unique_ptr<ExperienceClient> experience_;
-  KeptDrafter kept_;  ///< Drafter of the last assignment.
+  DrafterCache kept_;  ///< Drafter of the last assignment.
   std::unique_ptr<Assigned> assigned_;
 };
 

@@ -18,8 +18,8 @@
 namespace baton::controller {
 
 struct RoleQueue {
-  explicit RoleQueue(const StragglerOptions& stragglers, bool keeps_homes = false)
-      : tasks(keeps_homes), stragglers(stragglers) {}
+  explicit RoleQueue(const StragglerOptions& stragglers, bool keeps_affinity = false)
+      : tasks(keeps_affinity), stragglers(stragglers) {}
   TaskScheduler tasks;
   StragglerDetector
       stragglers;  ///< Seconds per token of a rollout, per response of a role that scores.
@@ -28,7 +28,7 @@ struct RoleQueue {
 class RoleQueues {
  public:
   RoleQueues(const std::vector<std::string>& scoring_roles, const StragglerOptions& stragglers)
-      : rollouts_(stragglers, /*keeps_homes=*/true) {
+      : rollouts_(stragglers, /*keeps_affinity=*/true) {
     for (const std::string& role : scoring_roles) scorers_.emplace(role, stragglers);
   }
 

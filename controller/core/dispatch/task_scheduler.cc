@@ -35,7 +35,7 @@ uint64_t TaskScheduler::version(const std::string& worker) const {
 
 void TaskScheduler::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid,
                             uint64_t pin) {
-  if (Mutant("newest-draw-first")) return EnqueueFirst(trajectory, group, pin);
+  if (Mutant("newest-prompt-first")) return EnqueueFirst(trajectory, group, pin);
   queue_.push_back({trajectory, group, avoid, pin});
 }
 
@@ -93,7 +93,7 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
       return &worker;
     }
   }
-  if (Worker* const home = HomeOf(next, share, name)) return home;
+  if (Worker* const preferred = PreferredWorker(next, share, name)) return preferred;
   // Otherwise the least busy worker. The worker to avoid is taken only if no other one has room,
   // because a job with one worker must go on.
   Worker* best = nullptr;
@@ -109,12 +109,13 @@ TaskScheduler::Worker* TaskScheduler::Pick(const Queued& next, std::string* name
   return best;
 }
 
-TaskScheduler::Worker* TaskScheduler::HomeOf(const Queued& next, int share, std::string* name) {
-  const std::string home = homes_.Of(next.group);
-  if (home.empty() || home == next.avoid) return nullptr;
-  const auto worker = workers_.find(home);
+TaskScheduler::Worker* TaskScheduler::PreferredWorker(const Queued& next, int share,
+                                                      std::string* name) {
+  const std::string preferred = affinity_.Of(next.group);
+  if (preferred.empty() || preferred == next.avoid) return nullptr;
+  const auto worker = workers_.find(preferred);
   if (worker == workers_.end() || !HasRoom(worker->second, share, next.pin)) return nullptr;
-  *name = home;
+  *name = preferred;
   return &worker->second;
 }
 
@@ -137,7 +138,7 @@ std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
     }
     queue_.erase(it);
     Run(next.trajectory, name, ++places_, *worker, now);
-    if (keeps_homes_ && !Mutant("prompt-has-no-home")) homes_.Note(next.group, name);
+    if (keeps_affinity_ && !Mutant("prompt-has-no-affinity")) affinity_.Note(next.group, name);
     last_group_ = next.group;
     last_worker_ = name;
     return Assignment{name, next.trajectory};

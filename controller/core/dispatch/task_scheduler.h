@@ -3,9 +3,9 @@
 // Used once for the rollout replicas (generation) and once for the reward workers (scoring). A
 // worker gets work while it is enabled, below its credits, and below a fair share of the open
 // trajectories, so the first replica with new weights does not take everything. Trajectories of one
-// prompt group go to one worker when it has room, so they share the prompt's KV. With `keeps_homes`
-// (prompt affinity) they go to the worker that had the prompt last, if it has room, because earlier
-// responses may let it predict the next ones.
+// prompt group go to one worker when it has room, so they share the prompt's KV. With
+// `keeps_affinity` (prompt affinity) they go to the worker that had the prompt last, if it has
+// room, because earlier responses may let it predict the next ones.
 //
 // A pinned trajectory goes only to workers that hold the version of its pin, enabled or not; while
 // none of them has room, other trajectories overtake it.
@@ -31,22 +31,22 @@ namespace baton::controller {
 
 /// Prompt affinity: the worker that had each prompt last. Earlier responses may let that worker
 /// predict the next ones.
-class PromptHomes {
+class PromptAffinity {
  public:
   /// `group`: PromptKey of a trajectory.
   void Note(uint64_t group, const std::string& worker) {
-    if (homes_.size() >= kMost) homes_.clear();  // affinities form again
-    homes_[group] = worker;
+    if (workers_.size() >= kMost) workers_.clear();  // affinities form again
+    workers_[group] = worker;
   }
   /// The worker that had the prompt last; "": unknown. It may have left since.
   std::string Of(uint64_t group) const {
-    const auto home = homes_.find(group);
-    return home == homes_.end() ? std::string() : home->second;
+    const auto preferred = workers_.find(group);
+    return preferred == workers_.end() ? std::string() : preferred->second;
   }
 
  private:
   static constexpr size_t kMost = 1 << 16;
-  std::map<uint64_t, std::string> homes_;
+  std::map<uint64_t, std::string> workers_;
 };
 
 class TaskScheduler {
@@ -57,7 +57,7 @@ class TaskScheduler {
   };
   using Running = TaskWatch::Running;
 
-  explicit TaskScheduler(bool keeps_homes = false) : keeps_homes_(keeps_homes) {}
+  explicit TaskScheduler(bool keeps_affinity = false) : keeps_affinity_(keeps_affinity) {}
 
   /// A worker of the role that may get work once it is enabled.
   void AddWorker(const std::string& worker, int credits);
@@ -108,8 +108,8 @@ class TaskScheduler {
   /// While nothing is queued: the workers that run nothing and could begin any trajectory without a
   /// pin, by name.
   std::vector<std::string> Idle() const;
-  /// The prompt affinity, used with `keeps_homes`.
-  PromptHomes& homes() { return homes_; }
+  /// The prompt affinity, used with `keeps_affinity`.
+  PromptAffinity& affinity() { return affinity_; }
 
  private:
   struct Worker {
@@ -128,7 +128,7 @@ class TaskScheduler {
   void Run(uint64_t trajectory, const std::string& name, uint64_t place, Worker& worker,
            absl::Time now);
   Worker* Pick(const Queued& next, std::string* name);
-  Worker* HomeOf(const Queued& next, int share, std::string* name);
+  Worker* PreferredWorker(const Queued& next, int share, std::string* name);
   int Share() const;
   bool HasRoom(const Worker& worker, int share, uint64_t pin) const;
 
@@ -138,8 +138,8 @@ class TaskScheduler {
   std::deque<Queued> queue_;
   TaskWatch watch_;
   uint64_t places_ = 0;  // assigned so far
-  const bool keeps_homes_;
-  PromptHomes homes_;
+  const bool keeps_affinity_;
+  PromptAffinity affinity_;
   uint64_t last_group_ = ~uint64_t{0};
   std::string last_worker_;  // of last_group_
 };

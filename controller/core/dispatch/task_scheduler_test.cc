@@ -29,7 +29,7 @@ TEST(TaskSchedulerTest, GroupsStayTogetherAndLoadIsEven) {
 
 // Over two epochs, a prompt comes back to the worker that had it, as long as that worker has room.
 TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
-  TaskScheduler tasks(/*keeps_homes=*/true);
+  TaskScheduler tasks(/*keeps_affinity=*/true);
   for (const char* id : {"a", "b"}) {
     tasks.AddWorker(id, 100);
     tasks.SetEnabled(id, true);

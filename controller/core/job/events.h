@@ -33,7 +33,7 @@ struct WorkerLost {
   bool moves = false;  ///< The worker lives, and gets another worker slot of this job next.
 };
 /// A worker re-attached within its lease: the same process.
-struct WorkerBack {
+struct WorkerReconnected {
   std::string worker;
   /// The roles that it holds, with the versions of their weights; empty: it fenced itself.
   std::map<std::string, uint64_t> holds;
@@ -139,7 +139,7 @@ struct TimeLost {
   absl::Duration duration;
 };
 
-using Event = std::variant<WorkerGranted, WorkerLost, WorkerBack, DataLoaded, TaskProgressed,
+using Event = std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed,
                            TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
                            PauseRequested, ResumeRequested, YieldRequested, Tick, TimeLost,
                            PayloadLost, RoleTroubled, PayloadsWait, RowsRefused, DataWaits>;
@@ -176,7 +176,7 @@ struct StartTask {
 /// A response to an upcoming prompt. It is not a trajectory, and nothing of it is kept
 /// (run_ahead.h).
 struct AheadResponse {
-  uint64_t draw = 0;
+  uint64_t prompt_index = 0;
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
 };
@@ -253,7 +253,7 @@ enum class Recorded {
 struct BuildBatch {
   int64_t step = 0;
   uint64_t incarnation = 0;
-  std::vector<TrajectoryInfo> trajectories;  ///< In (draw, sample) order.
+  std::vector<TrajectoryInfo> trajectories;  ///< In (prompt index, sample) order.
   std::map<uint64_t, double> baselines;      ///< Reward of the greedy response, by prompt index.
   /// The algorithm's state that is carried from step to step: "kl_coef", "lambda".
   std::map<std::string, double> algorithm;

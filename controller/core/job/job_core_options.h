@@ -23,7 +23,7 @@ struct JobCoreOptions {
   absl::Duration no_room_retry = absl::Seconds(2);      ///< A command that found a disk full.
   absl::Duration tell_again = absl::Seconds(30);        ///< Between warnings of failing rewards.
   uint32_t max_attempts = 4;                            ///< For one trajectory or one set-up.
-  size_t drawn_ahead = 16'384;                          ///< Responses that wait for a rollout.
+  size_t max_queued_responses = 16'384;                 ///< Responses that wait for a rollout.
   size_t kept_steps = 50;                               ///< Steps whose trajectories are kept.
   int64_t max_batch_row_bytes = kMaxBatchRowBytes;      ///< Limit for a batch's row.
   StragglerOptions stragglers;                          ///< When a worker counts as slow.

@@ -98,7 +98,7 @@ void Roster::Restore(const store::v1::JobRow& row, bool releasing) {
     RoleSlot& slot = slots_[static_cast<size_t>(IndexOf(*matched[static_cast<size_t>(i)]))];
     slot.worker = kept.worker_id();
     slot.credits = kept.credits();
-    slot.attempt = kept.wide_attempt();
+    slot.attempt = kept.attempt();
     if (slot.worker.empty()) continue;
     // A slot that was gathering is restored as assigning: when its worker attaches again, it
     // reports what it holds.
@@ -115,7 +115,7 @@ void Roster::Keep(store::v1::JobRow* row) const {
     kept->set_worker_id(slot.worker);
     kept->set_ready(slot.state == SlotState::kReady);
     kept->set_credits(slot.credits);
-    kept->set_wide_attempt(slot.attempt);
+    kept->set_attempt(slot.attempt);
   }
 }
 

@@ -2,8 +2,8 @@
 //
 // A synchronous job has staleness 0: responses begin when the trainer waits for them, an evaluation
 // blocks, and every rollout has the newest weights before it begins. All differences between the
-// modes are fields here, except scores that are made when a batch draws its groups (ResponsePlan),
-// because older weights would give other scores.
+// modes are fields here, except scores that are made when a batch selects its groups
+// (ResponsePlan), because older weights would give other scores.
 #ifndef BATON_CONTROLLER_CORE_JOB_STEP_PLAN_H_
 #define BATON_CONTROLLER_CORE_JOB_STEP_PLAN_H_
 

@@ -69,7 +69,7 @@ std::string EncodeToken(const TaskToken& token) {
   PutLittleEndian(out, token.ref.attempt);
   PutLittleEndian(out, token.ref.step);
   PutLittleEndian(out, token.ref.incarnation);
-  PutLittleEndian(out, token.ref.birth);
+  PutLittleEndian(out, token.ref.trajectory_uid);
   PutLittleEndian(out, token.ref.version);
   PutLittleEndian(out, token.ref.prompt);
   out += token.job;
@@ -88,7 +88,7 @@ std::optional<TaskToken> DecodeToken(absl::string_view bytes) {
   token.ref.attempt = TakeLittleEndian<uint64_t>(bytes);
   token.ref.step = TakeLittleEndian<int64_t>(bytes);
   token.ref.incarnation = TakeLittleEndian<uint64_t>(bytes);
-  token.ref.birth = TakeLittleEndian<uint64_t>(bytes);
+  token.ref.trajectory_uid = TakeLittleEndian<uint64_t>(bytes);
   token.ref.version = TakeLittleEndian<uint64_t>(bytes);
   token.ref.prompt = TakeLittleEndian<uint64_t>(bytes);
   token.job = std::string(bytes);

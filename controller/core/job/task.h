@@ -61,7 +61,7 @@ struct TaskRef {
   uint64_t attempt = 0;      ///< See FirstAttempt.
   int64_t step = 0;          ///< The step it works for; 0 for a trajectory's task.
   uint64_t incarnation = 0;  ///< The trainer's incarnation; 0 for a trajectory's task.
-  uint64_t birth = 0;        ///< Trajectory uid (birth_numbers.h); 0 for other tasks.
+  uint64_t trajectory_uid = 0;  ///< Trajectory uid (trajectory_uids.h); 0 for other tasks.
   // Facts about a generation that a restarted controller could not know; 0 for other tasks.
   uint64_t version = 0;  ///< The policy version that makes the response.
   uint64_t prompt = 0;   ///< The trajectory's prompt_id.
@@ -76,7 +76,7 @@ struct TaskRef {
             attempt,
             step,
             incarnation,
-            birth,
+            trajectory_uid,
             version,
             prompt};
   }

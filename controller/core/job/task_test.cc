@@ -20,13 +20,13 @@ TEST(TaskTest, EncodesAndDecodesATaskToken) {
   EXPECT_TRUE(back->ref == token.ref);
   token.ref.step = 0;
   token.ref.incarnation = 0;
-  token.ref.birth = (uint64_t{1} << 40) | 77;
+  token.ref.trajectory_uid = (uint64_t{1} << 40) | 77;
   token.ref.version = (uint64_t{1} << 50) | 5;
   token.ref.prompt = (uint64_t{1} << 33) | 6;
-  const auto born = DecodeToken(EncodeToken(token));
-  ASSERT_TRUE(born.has_value());
-  EXPECT_EQ(born->job, token.job);
-  EXPECT_TRUE(born->ref == token.ref);
+  const auto known = DecodeToken(EncodeToken(token));
+  ASSERT_TRUE(known.has_value());
+  EXPECT_EQ(known->job, token.job);
+  EXPECT_TRUE(known->ref == token.ref);
 }
 
 // The layout, by hand: (kGenerate, 12345, epoch 7 try 2, trajectory uid 41, version 5, prompt 6) of
@@ -47,7 +47,7 @@ TEST(TaskTest, ATokenByHand) {
   EXPECT_EQ(token->ref.kind, TaskKind::kGenerate);
   EXPECT_EQ(token->ref.subject, 12345u);
   EXPECT_EQ(token->ref.attempt, FirstAttempt(7) + 2);
-  EXPECT_EQ(token->ref.birth, 41u);
+  EXPECT_EQ(token->ref.trajectory_uid, 41u);
   EXPECT_EQ(token->ref.version, 5u);
   EXPECT_EQ(token->ref.prompt, 6u);
   EXPECT_EQ(EncodeToken(*token), bytes + "j");

@@ -18,8 +18,8 @@ uint32_t NodeOf(uint64_t work) { return static_cast<uint32_t>((work & kNodeBits)
 
 uint64_t TrajectoryOf(uint64_t work) { return work & ~kNodeBits; }
 
-uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n) {
-  return (static_cast<uint64_t>(purpose) << kPurposeShift) | (draw * n + sample);
+uint64_t TrajectoryId(v1::Purpose purpose, uint64_t prompt_index, uint32_t sample, uint32_t n) {
+  return (static_cast<uint64_t>(purpose) << kPurposeShift) | (prompt_index * n + sample);
 }
 
 v1::Purpose PurposeOf(uint64_t id) { return static_cast<v1::Purpose>(id >> kPurposeShift); }
@@ -55,7 +55,7 @@ TaskRef GenerateRef(const TrajectoryInfo& info) {
   ref.kind = TaskKind::kGenerate;
   ref.subject = info.id;
   ref.attempt = info.attempt;
-  ref.birth = info.birth;
+  ref.trajectory_uid = info.trajectory_uid;
   ref.version = info.policy_version;
   ref.prompt = info.prompt_id;
   return ref;
@@ -67,7 +67,7 @@ TaskRef ScoreRef(const TrajectoryInfo& info, uint32_t node) {
   ref.subject = info.id;
   ref.target = node;
   ref.attempt = info.tries[node].attempt;
-  ref.birth = info.birth;
+  ref.trajectory_uid = info.trajectory_uid;
   return ref;
 }
 
@@ -87,7 +87,7 @@ store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_
   row.set_step(step);
   row.set_incarnation(incarnation);
   row.set_purpose(info.purpose);
-  row.set_draw(info.draw);
+  row.set_prompt_index(info.prompt_index);
   row.set_sample(info.sample);
   row.set_prompt_id(info.prompt_id);
   row.set_policy_version(info.policy_version);
@@ -99,7 +99,7 @@ store::v1::TrajectoryRow ToRow(const TrajectoryInfo& info, int64_t step, uint64_
   row.set_infra_failed(info.failed != 0);
   row.set_failed_nodes(info.failed);
   row.set_losses(info.losses);
-  row.set_birth(info.birth);
+  row.set_trajectory_uid(info.trajectory_uid);
   row.set_finish_reason(info.finish_reason);
   row.set_file(info.location.file);
   row.set_offset(info.location.offset);
@@ -118,7 +118,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   TrajectoryInfo info;
   info.id = row.id();
   info.purpose = row.purpose();
-  info.draw = row.draw();
+  info.prompt_index = row.prompt_index();
   info.sample = row.sample();
   info.prompt_id = row.prompt_id();
   info.policy_version = row.policy_version();
@@ -129,7 +129,7 @@ TrajectoryInfo FromRow(const store::v1::TrajectoryRow& row, uint64_t serial, uin
   for (const auto& [name, value] : row.scores()) info.scores[name] = value;
   info.failed = row.failed_nodes();
   info.losses = row.losses();
-  info.birth = row.birth();
+  info.trajectory_uid = row.trajectory_uid();
   info.error = row.error();
   info.finish_reason = row.finish_reason();
   info.location = {row.file(), row.offset(), row.size()};

@@ -46,10 +46,11 @@ enum class TrajectoryState { kPending, kGenerating, kScoring, kReady };
 struct TrajectoryInfo {
   uint64_t id = 0;  ///< Unique among the live trajectories of a job: purpose and ordinal.
   v1::Purpose purpose = v1::PURPOSE_TRAIN;
-  uint64_t draw = 0;
+  /// The prompt, as its running number over all epochs; prompt_id is its place in the data.
+  uint64_t prompt_index = 0;
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
-  uint64_t birth = 0;  ///< Trajectory uid: names its tasks, never another trajectory's.
+  uint64_t trajectory_uid = 0;  ///< Trajectory uid: names its tasks, never another trajectory's.
   TrajectoryState state = TrajectoryState::kPending;
   uint64_t attempt = 0;   ///< Of the generation.
   uint32_t failures = 0;  ///< Generations that ended with an error.
@@ -69,8 +70,8 @@ struct TrajectoryInfo {
   uint32_t resumed = 0;        ///< Tokens that the current attempt began with.
   EarlierResponse earlier;     ///< A draft for an attempt that begins without tokens.
   Pin pin;
-  bool drawn = false;   ///< By a batch: the nodes that run at its draw are wanted too.
-  uint32_t tokens = 0;  ///< Response tokens known.
+  bool selected = false;  ///< By a batch: the nodes that run at its selection are wanted too.
+  uint32_t tokens = 0;    ///< Response tokens known.
   uint32_t prompt_tokens = 0;
   std::map<std::string, double> scores;
   std::string error;
@@ -80,8 +81,8 @@ struct TrajectoryInfo {
   std::map<uint32_t, PayloadLocation> columns;  ///< Outputs of score nodes, by node.
 };
 
-/// The id of sample `sample` of prompt index `draw`, with `n` samples each.
-uint64_t TrajectoryId(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint32_t n);
+/// The id of sample `sample` of prompt index `prompt_index`, with `n` samples each.
+uint64_t TrajectoryId(v1::Purpose purpose, uint64_t prompt_index, uint32_t sample, uint32_t n);
 /// Names the prompt; evaluation prompts have other keys than training prompts.
 uint64_t PromptKey(const TrajectoryInfo& info);
 uint64_t PromptKey(v1::Purpose purpose, uint64_t prompt_id);

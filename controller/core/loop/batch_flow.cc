@@ -18,9 +18,9 @@ namespace baton::controller {
 namespace {
 
 // A final check, independent of earlier ones: no response that is too old is trained on.
-absl::Status CheckStaleness(const std::vector<uint64_t>& draws, JobParts& job) {
-  for (const uint64_t draw : draws) {
-    for (const TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
+absl::Status CheckStaleness(const std::vector<uint64_t>& prompt_indices, JobParts& job) {
+  for (const uint64_t prompt_index : prompt_indices) {
+    for (const TrajectoryInfo* member : job.scheduler.table().GroupMembers(prompt_index)) {
       if (!job.IsStale(*member) || Mutant("stale-group-trained")) continue;
       return absl::InternalError(absl::StrCat("not consumed: ", TrajectoryName(member->id),
                                               " is of version ", member->policy_version,
@@ -30,7 +30,7 @@ absl::Status CheckStaleness(const std::vector<uint64_t>& draws, JobParts& job) {
   return absl::OkStatus();
 }
 
-bool DrawBatch(JobParts& job) {
+bool SelectBatch(JobParts& job) {
   job.batch.restored.clear();  // a batch that was built, and that no update had begun with
   DropStaleGroups(job);
   std::vector<uint64_t> chosen = SampleGroups(job);
@@ -39,18 +39,19 @@ bool DrawBatch(JobParts& job) {
     Fail(stale, job);
     return false;
   }
-  for (const uint64_t draw : chosen) {
-    job.prompt_groups.complete.Remove(draw);
-    job.scheduler.Draw(job.scheduler.table().DrawMembers(draw));
+  for (const uint64_t prompt_index : chosen) {
+    job.prompt_groups.complete.Remove(prompt_index);
+    job.scheduler.Select(job.scheduler.table().GroupMembers(prompt_index));
   }
-  job.batch.drawn = std::move(chosen);
+  job.batch.selected = std::move(chosen);
   job.batch.scored = 0;
   return true;
 }
 
-void TakeOut(std::vector<uint64_t> draws, JobParts& job) {
-  for (const uint64_t draw : draws) job.buffer.Take(job.scheduler.table().TakeDraw(draw));
-  job.batch.taken = std::move(draws);
+void TakeOut(std::vector<uint64_t> prompt_indices, JobParts& job) {
+  for (const uint64_t prompt_index : prompt_indices)
+    job.buffer.Take(job.scheduler.table().TakeGroup(prompt_index));
+  job.batch.taken = std::move(prompt_indices);
   const absl::Time now = job.out.now(), last = job.scheduler.generated_at();
   // While the trainer works, responses of later batches arrive too, so the last arrival says
   // nothing; the trainer waited until now.
@@ -62,8 +63,8 @@ void UseBatch(JobParts& job) {
   if (!job.commands.Any(TaskKind::kUpdate)) return BeginUpdate(job);
   // A restored update: a rank may have it, may have done it, or may never have seen it.
   job.Switch(Activity::kUpdate);
-  job.work.early().Replay(/*commands=*/true,
-                          [&](const TaskDone& early) { RouteResult(early, job); });
+  job.work.reports().Replay(/*commands=*/true,
+                            [&](const TaskDone& early) { RouteResult(early, job); });
   SendWaitingCommands(job.Commands());
 }
 
@@ -71,40 +72,41 @@ void UseBatch(JobParts& job) {
 
 bool TakeBatch(JobParts& job) {
   if (job.replays()) return true;  // the responses are those of its row
-  if (job.batch.drawn.empty() && !DrawBatch(job)) return false;
+  if (job.batch.selected.empty() && !SelectBatch(job)) return false;
   StepBatch& batch = job.batch;
-  while (batch.scored < batch.drawn.size() && job.IsWhole(batch.drawn[batch.scored])) {
+  while (batch.scored < batch.selected.size() && job.IsWhole(batch.selected[batch.scored])) {
     ++batch.scored;
   }
-  if (batch.scored < batch.drawn.size()) return false;
-  TakeOut(std::exchange(batch.drawn, {}), job);
+  if (batch.scored < batch.selected.size()) return false;
+  TakeOut(std::exchange(batch.selected, {}), job);
   return true;
 }
 
 bool TakeRestoredBatch(JobParts& job) {
   if (!job.HasRestoredBatch()) return false;
-  for (const uint64_t draw : job.batch.restored) job.prompt_groups.complete.Remove(draw);
+  for (const uint64_t prompt_index : job.batch.restored)
+    job.prompt_groups.complete.Remove(prompt_index);
   TakeOut(std::exchange(job.batch.restored, {}), job);
   return true;
 }
 
-void RecallDrawn(const JobParts& job, TrajectoryInfo& trajectory) {
+void RecallSelected(const JobParts& job, TrajectoryInfo& trajectory) {
   const ScoreGraph& graph = job.responses().graph();
-  if (graph.at_draw() == 0 || trajectory.serial == 0) return;
+  if (graph.at_selection() == 0 || trajectory.serial == 0) return;
   // Scores that were made when a batch drew the group count only for a batch whose update has
   // begun.
   const bool kept = job.commands.Any(TaskKind::kUpdate) &&
-                    absl::c_binary_search(job.batch.restored, trajectory.draw);
+                    absl::c_binary_search(job.batch.restored, trajectory.prompt_index);
   if (kept) {
-    trajectory.drawn = true;
+    trajectory.selected = true;
     const bool ready = (job.responses().Wanted(trajectory) & ~trajectory.scored) == 0;
     trajectory.state = ready ? TrajectoryState::kReady : TrajectoryState::kScoring;
     return;
   }
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
-    if ((graph.at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
+    if ((graph.at_selection() >> node & 1) != 0) trajectory.columns.erase(node);
   }
-  trajectory.scored &= ~graph.at_draw();
+  trajectory.scored &= ~graph.at_selection();
 }
 
 bool LosesBatch(const PayloadLost& event, const JobParts& job) {
@@ -116,7 +118,7 @@ bool LosesBatch(const PayloadLost& event, const JobParts& job) {
     if (!job.commands.Any(TaskKind::kUpdate)) return false;
     const TrajectoryInfo* const found = job.scheduler.table().Find(lost.first);
     return found != nullptr && found->serial == lost.second && found->purpose != v1::PURPOSE_EVAL &&
-           absl::c_linear_search(job.batch.restored, found->draw);
+           absl::c_linear_search(job.batch.restored, found->prompt_index);
   });
 }
 

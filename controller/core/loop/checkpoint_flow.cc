@@ -25,7 +25,7 @@ void OnGroupSaved(JobParts& job) {
   }
   // The files of all ranks are written. The job's row is stored with them, so that a job that lost
   // its store can go on from the folder alone.
-  job.prompt_groups.draws.Cut();
+  job.prompt_groups.prompts.Cut();
   store::v1::JobRow row = RowOf(job);
   row.mutable_job()->MergeFrom(*job.submitted);
   job.out.Do(CommitCheckpoint{job.out.step(), job.out.incarnation(), std::move(row)});
@@ -39,8 +39,8 @@ void OnCommitted(const CheckpointCommitted& event, JobParts& job) {
   // The runtime has already retried as long as that could help.
   if (!event.status.ok()) return Fail(event.status, job);
   job.versions.Saved();
-  // Draws may have been given up since the row was cut.
-  job.prompt_groups.draws.Saved();
+  // Prompt groups may have been given up since the row was cut.
+  job.prompt_groups.prompts.Saved();
   job.milestones.Saved(event.checkpoint, {job.buffer.algorithm(), {}}, job.out);
   v1::JobEvent saved;
   saved.set_type("checkpoint");

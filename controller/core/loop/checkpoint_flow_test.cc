@@ -49,7 +49,7 @@ TEST(CheckpointSaveTest, ListsACheckpointOnceTheControllerHasCompletedIt) {
   OnCommitted(world.Committed(), world.job);
   EXPECT_FALSE(world.job.save.committing());
   ASSERT_EQ(world.job.milestones.checkpoints().size(), 1u);
-  EXPECT_EQ(world.job.milestones.way_back(), 3);
+  EXPECT_EQ(world.job.milestones.rollback_step(), 3);
 }
 
 TEST(CheckpointSaveTest, IgnoresACheckpointOfAnEarlierIncarnation) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/evaluation.h"
-#include "controller/core/loop/give_out.h"
 #include "controller/core/loop/group_flow.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/spec/dataflow/roles.h"
@@ -18,38 +18,40 @@ constexpr uint64_t kMostWindow = 256;  // groups among which the longest is chos
 // responses begin first. Each window of prompt indices is begun whole before the next one, so no
 // prompt is put off for ever. (The order is LPT, longest processing time first: Graham, "Bounds on
 // Multiprocessing Timing Anomalies", 1969.)
-uint64_t ChooseDraw(JobParts& job) {
+uint64_t ChoosePrompt(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
-  if (!job.schedule.longest_first) return groups.draws.Next();
-  uint64_t chosen = groups.draws.Next();
+  if (!job.schedule.longest_first) return groups.prompts.Next();
+  uint64_t chosen = groups.prompts.Next();
   double longest = -1;
-  for (const uint64_t draw : groups.draws.Window(std::min(job.GroupsPerBatch(), kMostWindow))) {
-    const double length = groups.lengths.Expected(job.data.PromptOf(draw));
+  for (const uint64_t prompt_index :
+       groups.prompts.Window(std::min(job.GroupsPerBatch(), kMostWindow))) {
+    const double length = groups.lengths.Expected(job.data.PromptOf(prompt_index));
     if (length <= longest) continue;
     longest = length;
-    chosen = draw;
+    chosen = prompt_index;
   }
   return chosen;
 }
 
 // Makes the trajectories of an open prompt group.
-void MakeGroup(uint64_t draw, JobParts& job) {
+void MakeGroup(uint64_t prompt_index, JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
-  groups.late.NoteBegun(draw, job.out.now());
-  job.scheduler.AddDraw(job.scheduler.admission().MakeDraw(
-      v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), groups.draws.open().at(draw),
-      job.scheduler.table(), job.Work()));
-  NoteGroupReady(draw, job);  // examples of kind sft are READY
+  groups.late.NoteBegun(prompt_index, job.out.now());
+  job.scheduler.AddGroup(job.scheduler.admission().MakeGroup(
+      v1::PURPOSE_TRAIN, prompt_index, job.data.PromptOf(prompt_index),
+      groups.prompts.open().at(prompt_index), job.scheduler.table(), job.Work()));
+  NoteGroupReady(prompt_index, job);  // examples of kind sft are READY
 }
 
 // Makes the next groups of the open round; the rest is made when rollouts have taken these.
 void MakeRound(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
-  while (!groups.unmade.empty() && job.rollouts().queued() < job.options.drawn_ahead) {
-    const uint64_t draw = groups.unmade.front();
+  while (!groups.unmade.empty() && job.rollouts().queued() < job.options.max_queued_responses) {
+    const uint64_t prompt_index = groups.unmade.front();
     groups.unmade.pop_front();
-    MakeGroup(draw, job);
-    if (groups.unmade.empty() || job.rollouts().queued() >= job.options.drawn_ahead) GiveOut(job);
+    MakeGroup(prompt_index, job);
+    if (groups.unmade.empty() || job.rollouts().queued() >= job.options.max_queued_responses)
+      AssignWork(job);
   }
 }
 
@@ -58,10 +60,11 @@ void BeginGroups(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   if (job.versions.served() == 0) return;
   while (job.rollouts().HasRoom(0) && MayBeginGroup(job)) {
-    const uint64_t draw = ChooseDraw(job);
-    groups.draws.Open(draw, job.births.Take(job.responses().PerDraw(), job.out));
-    MakeGroup(draw, job);
-    GiveOut(job);
+    const uint64_t prompt_index = ChoosePrompt(job);
+    groups.prompts.Open(prompt_index,
+                        job.trajectory_uids.Take(job.responses().PerPrompt(), job.out));
+    MakeGroup(prompt_index, job);
+    AssignWork(job);
   }
   const bool bounded = job.rollouts().HasRoom(0) && job.life.state() == v1::Job::STATE_RUNNING;
   groups.paced = bounded && MayBeginWithin(job.schedule.max_staleness, job);
@@ -78,28 +81,28 @@ void BeginGroups(JobParts& job) {
 void BeginRound(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   const uint64_t complete = groups.complete.size(), batch = job.GroupsPerBatch();
-  const bool open = complete < groups.draws.open().size();  // some of them are not judged yet
+  const bool open = complete < groups.prompts.open().size();  // some of them are not judged yet
   if (!job.plan.rounds || job.replays() || open || complete >= batch) return;
   if (absl::Status few = CheckFilteredGroups(job); !few.ok()) return Fail(few, job);
   const bool first = complete == 0 && groups.lost == 0 && groups.filtered == 0;
   const bool whole = first || job.spec().algorithm().dynamic_sampling();
   const uint64_t count = whole ? GenBatchSize(job.spec()) : batch - complete;
-  const uint32_t per_draw = job.responses().PerDraw();
+  const uint32_t per_prompt = job.responses().PerPrompt();
   if (first) {
     job.batch.times.began = job.out.now();
-    job.scheduler.BeginWork(/*evaluates=*/false, count * per_draw);
+    job.scheduler.BeginWork(/*evaluates=*/false, count * per_prompt);
     job.rollouts().SetMostOpen(0);  // of those that are open: all are queued at once
   }
-  uint64_t birth = job.births.Take(count * per_draw, job.out);
-  for (uint64_t i = 0; i < count; ++i, birth += per_draw) {
-    const uint64_t draw = groups.draws.Next();
-    groups.draws.Open(draw, birth);
-    groups.unmade.push_back(draw);
+  uint64_t trajectory_uid = job.trajectory_uids.Take(count * per_prompt, job.out);
+  for (uint64_t i = 0; i < count; ++i, trajectory_uid += per_prompt) {
+    const uint64_t prompt_index = groups.prompts.Next();
+    groups.prompts.Open(prompt_index, trajectory_uid);
+    groups.unmade.push_back(prompt_index);
   }
 }
 
 void Dispatch(JobParts& job) {
-  GiveOut(job);
+  AssignWork(job);
   // Groups that an earlier controller began come first, because their tasks may be running.
   if (!job.work.begun() || !job.data.loaded()) return;
   DrawEvaluation(job);

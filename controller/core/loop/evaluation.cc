@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/step_metrics.h"
@@ -60,12 +60,12 @@ bool WaitsForResponse(uint64_t from, JobParts& job) {
 }
 
 void DrawPrompt(JobParts& job) {
-  uint64_t birth = 0;
-  const uint64_t prompt = job.evaluation.Draw(SamplesOf(job), &birth);
-  std::vector<TrajectoryInfo> made = job.scheduler.admission().MakeDraw(
-      v1::PURPOSE_EVAL, prompt, prompt, birth, job.scheduler.table(), job.Work());
+  uint64_t trajectory_uid = 0;
+  const uint64_t prompt = job.evaluation.NextPrompt(SamplesOf(job), &trajectory_uid);
+  std::vector<TrajectoryInfo> made = job.scheduler.admission().MakeGroup(
+      v1::PURPOSE_EVAL, prompt, prompt, trajectory_uid, job.scheduler.table(), job.Work());
   for (TrajectoryInfo& trajectory : made) trajectory.pin = job.evaluation.pin();
-  job.scheduler.AddDraw(std::move(made));
+  job.scheduler.AddGroup(std::move(made));
   // All responses may have been stored before a restart.
   FinishEvaluationIfDone(job);
 }
@@ -78,8 +78,8 @@ bool EvaluationDue(const JobParts& job) {
 
 void BeginEvaluation(JobParts& job) {
   const uint64_t responses = job.data.ValSize(job.spec().data()) * SamplesOf(job);
-  job.evaluation.Begin({job.versions.served(), job.out.step()}, job.births.Take(responses, job.out),
-                       responses, job.out.now());
+  job.evaluation.Begin({job.versions.served(), job.out.step()},
+                       job.trajectory_uids.Take(responses, job.out), responses, job.out.now());
   BeginJudging(responses, job);
 }
 
@@ -101,7 +101,7 @@ void DrawEvaluation(JobParts& job) {
   while (job.evaluation.left(SamplesOf(job)) > 0 && job.rollouts().PinnedVersion() == 0) {
     DrawPrompt(job);
     LoadWeights(job);
-    GiveOut(job);
+    AssignWork(job);
   }
 }
 

@@ -41,14 +41,14 @@ std::map<uint64_t, TrajectoryInfo> CopyOf(const std::vector<TrajectoryInfo*>& me
   return group;
 }
 
-void DropStaleGroup(uint64_t draw, JobParts& job) {
+void DropStaleGroup(uint64_t prompt_index, JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   ++groups.stale;
-  for (const TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
+  for (const TrajectoryInfo* member : job.scheduler.table().GroupMembers(prompt_index)) {
     groups.stale_tokens += member->tokens;
   }
-  DropGroup(draw, "its weights are too old to learn from", job);
-  groups.draws.Reopen(draw);  // it begins anew
+  DropGroup(prompt_index, "its weights are too old to learn from", job);
+  groups.prompts.Reopen(prompt_index);  // it begins anew
   job.out.Do(PutJob{});
   job.Then(FollowUp::kAdvance);
 }
@@ -61,7 +61,7 @@ void TellLostGroup(const std::string& error, uint32_t least, JobParts& job) {
   const std::string what =
       absl::StrCat(" fewer than ", least, least == 1 ? " response" : " responses",
                    " with a reward, because rewards failed: ", error);
-  const bool in_batch = !job.batch.drawn.empty() || !job.batch.taken.empty();
+  const bool in_batch = !job.batch.selected.empty() || !job.batch.taken.empty();
   if (lost >= most && !in_batch && job.prompt_groups.complete.size() < job.GroupsPerBatch()) {
     return Fail(absl::UnavailableError(absl::StrCat(
                     lost, " groups of step ", job.out.step() + 1, " have", what,
@@ -72,26 +72,26 @@ void TellLostGroup(const std::string& error, uint32_t least, JobParts& job) {
   if (lost > 1) return;  // they are counted
   job.out.Warn(absl::StrCat("a group of step ", job.out.step() + 1, " has", what,
                             "; another prompt replaces it, and further ones of the step, which "
-                            "train/groups_drawn_anew counts"));
+                            "train/groups_replaced counts"));
 }
 
 // All responses of the group are READY: keeps it for a batch, or gives it up.
-void JudgeGroup(uint64_t draw, JobParts& job) {
+void JudgeGroup(uint64_t prompt_index, JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   job.Then(FollowUp::kAdvance);
-  const auto members = job.scheduler.table().DrawMembers(draw);
+  const auto members = job.scheduler.table().GroupMembers(prompt_index);
   // The response may have begun late, on a rollout that could not get newer weights.
   const auto is_stale = [&](const TrajectoryInfo* member) { return job.IsStale(*member); };
   if (absl::c_any_of(members, is_stale) && !Mutant("stale-group-trained")) {
-    return DropStaleGroup(draw, job);
+    return DropStaleGroup(prompt_index, job);
   }
   const uint32_t least = LeastResponses(job.spec(), job.dataflow());
   const std::map<uint64_t, TrajectoryInfo> group = CopyOf(members);
   const bool lost = job.is_rl() && !LostGroups(group, least).empty();
-  if (!lost && !HasNoAdvantage(members, job)) return groups.complete.Add(draw);
+  if (!lost && !HasNoAdvantage(members, job)) return groups.complete.Add(prompt_index);
   // Another prompt replaces it.
-  job.scheduler.SpendDraw(draw, job.Work());
-  groups.draws.Spend(draw);
+  job.scheduler.SpendGroup(prompt_index, job.Work());
+  groups.prompts.Spend(prompt_index);
   job.out.Do(PutJob{});
   ++(lost ? groups.lost : groups.filtered);
   for (const auto& [id, member] : group) groups.given_up.Add(member);
@@ -100,7 +100,7 @@ void JudgeGroup(uint64_t draw, JobParts& job) {
 }
 
 // Groups that have waited for their stragglers for long enough.
-std::vector<uint64_t> LateDraws(JobParts& job) {
+std::vector<uint64_t> OverdueGroups(JobParts& job) {
   const absl::Duration timeout = job.schedule.group_timeout;
   const bool generates = absl::c_any_of(job.roster().slots(), [](const RoleSlot& slot) {
     return slot.role == roles::kRollout && slot.ready();
@@ -110,19 +110,20 @@ std::vector<uint64_t> LateDraws(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   groups.late.Look(job.out.now());
   // The groups of an update that has begun must be made again exactly as they were.
-  const std::set<uint64_t> in_batch = job.batch.Draws();
+  const std::set<uint64_t> in_batch = job.batch.PromptIndices();
   std::vector<uint64_t> late;
-  for (const auto& [draw, birth] : groups.draws.open()) {
-    const bool waits = !groups.complete.Has(draw) && in_batch.count(draw) == 0;
-    if (waits && job.out.now() - groups.late.BegunAt(draw) >= timeout) late.push_back(draw);
+  for (const auto& [prompt_index, trajectory_uid] : groups.prompts.open()) {
+    const bool waits = !groups.complete.Has(prompt_index) && in_batch.count(prompt_index) == 0;
+    if (waits && job.out.now() - groups.late.BegunAt(prompt_index) >= timeout)
+      late.push_back(prompt_index);
   }
   return late;
 }
 
 // Lets the group go on without its missing responses, if it has enough others. False: it waits on.
-bool GoesOnWithout(uint64_t draw, JobParts& job) {
+bool GoesOnWithout(uint64_t prompt_index, JobParts& job) {
   std::vector<TrajectoryInfo*> stragglers, others;
-  for (TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
+  for (TrajectoryInfo* member : job.scheduler.table().GroupMembers(prompt_index)) {
     const bool responded =
         member->state == TrajectoryState::kScoring || member->state == TrajectoryState::kReady;
     // Without its baseline no response of the prompt has an advantage (ReMax).
@@ -136,7 +137,8 @@ bool GoesOnWithout(uint64_t draw, JobParts& job) {
   for (const TrajectoryInfo* straggler : stragglers) {
     job.prompt_groups.late.NoteGivenUp(straggler->tokens);
     job.prompt_groups.lengths.Note(straggler->prompt_id, straggler->tokens);
-    if (!Mutant("given-up-comes-back")) job.prompt_groups.draws.GiveUp(draw, straggler->sample);
+    if (!Mutant("given-up-comes-back"))
+      job.prompt_groups.prompts.GiveUp(prompt_index, straggler->sample);
   }
   job.scheduler.DropAll(stragglers, "its group goes on without it", job.Work());
   job.out.Do(PutJob{});
@@ -172,17 +174,17 @@ void AddStaleness(const JobParts& job, std::map<std::string, double>& metrics) {
 
 }  // namespace
 
-void NoteGroupReady(uint64_t draw, JobParts& job) {
-  if (!job.IsWhole(draw)) return;
-  const std::optional<absl::Time> begun = job.prompt_groups.late.End(draw);
+void NoteGroupReady(uint64_t prompt_index, JobParts& job) {
+  if (!job.IsWhole(prompt_index)) return;
+  const std::optional<absl::Time> begun = job.prompt_groups.late.End(prompt_index);
   if (begun.has_value()) job.prompt_groups.pace.NoteGroup(job.out.now() - *begun);
-  JudgeGroup(draw, job);
+  JudgeGroup(prompt_index, job);
 }
 
 void JudgeRestoredGroups(JobParts& job) {
-  const std::map<uint64_t, uint64_t> open = job.prompt_groups.draws.open();
-  for (const auto& [draw, birth] : open) {
-    if (job.life.runs() && job.IsWhole(draw)) JudgeGroup(draw, job);
+  const std::map<uint64_t, uint64_t> open = job.prompt_groups.prompts.open();
+  for (const auto& [prompt_index, trajectory_uid] : open) {
+    if (job.life.runs() && job.IsWhole(prompt_index)) JudgeGroup(prompt_index, job);
   }
 }
 
@@ -191,7 +193,7 @@ absl::Status CheckFilteredGroups(const JobParts& job) {
   const auto batches = static_cast<uint64_t>(job.spec().algorithm().max_num_gen_batches());
   const uint64_t complete = groups.complete.size();
   const uint64_t drawn = groups.filtered + complete;
-  const bool enough = complete + job.batch.drawn.size() + job.batch.taken.size() >=
+  const bool enough = complete + job.batch.selected.size() + job.batch.taken.size() >=
                       job.GroupsPerBatch();  // of the next step, or of this one
   if (groups.filtered == 0 || enough || drawn < batches * GenBatchSize(job.spec())) {
     return absl::OkStatus();
@@ -218,10 +220,10 @@ void DropStaleGroups(JobParts& job) {
     if (saved) {
       unfinished.push_back(id);
     } else {
-      stale.insert(trajectory.draw);
+      stale.insert(trajectory.prompt_index);
     }
   }
-  for (const uint64_t draw : stale) DropStaleGroup(draw, job);
+  for (const uint64_t prompt_index : stale) DropStaleGroup(prompt_index, job);
   for (const uint64_t id : unfinished) {
     const TrajectoryInfo* const found = job.scheduler.table().Find(id);
     if (found == nullptr) continue;
@@ -232,8 +234,8 @@ void DropStaleGroups(JobParts& job) {
 
 void GiveUpStragglers(JobParts& job) {
   if (!job.work.begun()) return;
-  for (const uint64_t draw : LateDraws(job)) {
-    if (GoesOnWithout(draw, job)) NoteGroupReady(draw, job);
+  for (const uint64_t prompt_index : OverdueGroups(job)) {
+    if (GoesOnWithout(prompt_index, job)) NoteGroupReady(prompt_index, job);
   }
 }
 
@@ -243,23 +245,23 @@ std::vector<uint64_t> SampleGroups(JobParts& job) {
   if (groups.complete.size() < batch) return {};
   // All groups of a round are judged before the first ones are taken, so the choice does not depend
   // on the order in which groups complete.
-  const bool judged = groups.complete.size() == groups.draws.open().size();
+  const bool judged = groups.complete.size() == groups.prompts.open().size();
   if (job.plan.rounds && !judged && !Mutant("round-taken-in-part")) return {};
   if (!job.schedule.in_order && !job.plan.rounds) return groups.complete.First(batch);
   std::vector<uint64_t> chosen;
-  for (const auto& [draw, birth] : groups.draws.open()) {
+  for (const auto& [prompt_index, trajectory_uid] : groups.prompts.open()) {
     if (chosen.size() == batch) break;
-    if (!groups.complete.Has(draw)) return {};  // the batch waits for it
-    chosen.push_back(draw);
+    if (!groups.complete.Has(prompt_index)) return {};  // the batch waits for it
+    chosen.push_back(prompt_index);
   }
   // A group with a smaller prompt index may be about to be made again.
-  if (!job.plan.rounds && !chosen.empty() && groups.draws.Next() < chosen.back()) return {};
+  if (!job.plan.rounds && !chosen.empty() && groups.prompts.Next() < chosen.back()) return {};
   return chosen;
 }
 
 void AddGroupMetrics(const JobParts& job, std::map<std::string, double>& metrics) {
   const PromptGroups& groups = job.prompt_groups;
-  if (groups.lost > 0) metrics["train/groups_drawn_anew"] = static_cast<double>(groups.lost);
+  if (groups.lost > 0) metrics["train/groups_replaced"] = static_cast<double>(groups.lost);
   if (job.spec().algorithm().dynamic_sampling()) {
     metrics["train/filtered_groups"] = static_cast<double>(groups.filtered);
     metrics["train/groups"] += static_cast<double>(groups.filtered);
@@ -267,7 +269,7 @@ void AddGroupMetrics(const JobParts& job, std::map<std::string, double>& metrics
   if (!job.plan.many_versions) return;
   AddStaleness(job, metrics);
   metrics["buffer/complete_groups"] = static_cast<double>(groups.complete.size());
-  metrics["buffer/open_groups"] = static_cast<double>(groups.draws.open().size());
+  metrics["buffer/open_groups"] = static_cast<double>(groups.prompts.open().size());
   metrics["buffer/stale_dropped_groups"] = static_cast<double>(groups.stale);
   metrics["buffer/stale_dropped_tokens"] = static_cast<double>(groups.stale_tokens);
   if (job.schedule.group_timeout != absl::InfiniteDuration()) {

@@ -15,7 +15,7 @@ namespace baton::controller {
 
 /// A response of an open group is READY. Once all of them are, the group is judged: it waits for a
 /// batch, or is given up.
-void NoteGroupReady(uint64_t draw, JobParts& job);
+void NoteGroupReady(uint64_t prompt_index, JobParts& job);
 /// After a restart: judges the complete groups by prompt index. The order in which they were
 /// completed is not stored.
 void JudgeRestoredGroups(JobParts& job);

@@ -32,7 +32,7 @@ TEST(GroupFlowTest, ToleratesFilteredGroupsWhileABatchIsTrained) {
   job.batch.taken = {1, 2};
   EXPECT_TRUE(CheckFilteredGroups(job).ok());
   job.batch.taken.clear();
-  job.batch.drawn = {1, 2};
+  job.batch.selected = {1, 2};
   EXPECT_TRUE(CheckFilteredGroups(job).ok());
 }
 

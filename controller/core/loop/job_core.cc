@@ -4,12 +4,12 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/batch_flow.h"
 #include "controller/core/loop/checkpoint_flow.h"
 #include "controller/core/loop/command_flow.h"
 #include "controller/core/loop/dispatch.h"
 #include "controller/core/loop/evaluation.h"
-#include "controller/core/loop/give_out.h"
 #include "controller/core/loop/issue_command.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/lose_payloads.h"
@@ -79,7 +79,7 @@ struct EventRouter {
     LoseWorker(event.worker, event.reason, event.moves, job);
   }
 
-  void operator()(const WorkerBack& event) { TakeBackWorker(event, job); }
+  void operator()(const WorkerReconnected& event) { TakeBackWorker(event, job); }
 
   void operator()(const RoleTroubled& event) {
     if (!job.slots.NoteTrouble(event, job.out.now())) return;
@@ -240,7 +240,7 @@ Effects JobCore::EndTurn() {
   // Rollouts that got nothing in this turn run ahead. Not before the work is restored: until then a
   // rollout may have responses of an earlier controller.
   if (job_.life.state() == Job::STATE_RUNNING && job_.work.begun())
-    job_.ahead.GiveOut(job_.Ahead());
+    job_.ahead.AssignWork(job_.Ahead());
   job_.idle.Note(job_.Load());
   return job_.out.Take();
 }

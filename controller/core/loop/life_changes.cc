@@ -168,7 +168,7 @@ void ReleaseAll(JobParts& job) {
   for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.state == SlotState::kEmpty) continue;
     TakeTasksBack(job.scheduler, slot.role, slot.worker, "the job pauses", job.out);
-    job.work.early().Forget(slot.worker);
+    job.work.reports().Forget(slot.worker);
   }
   for (const RoleSlot& slot : job.roster().slots()) {
     if (slot.state != SlotState::kEmpty) job.scheduler.queues().RemoveWorker(slot.worker);

@@ -49,8 +49,8 @@ absl::StatusOr<std::vector<TrajectoryInfo*>> LostTrajectories(const PayloadLost&
 // The trajectory's group is not complete any more.
 void LeaveGroup(const TrajectoryInfo& trajectory, JobParts& job) {
   if (trajectory.purpose == v1::PURPOSE_EVAL) return;
-  if (trajectory.drawn) UndrawBatch("its batch lacks a response", job);
-  job.prompt_groups.complete.Remove(trajectory.draw);
+  if (trajectory.selected) ReleaseBatch("its batch lacks a response", job);
+  job.prompt_groups.complete.Remove(trajectory.prompt_index);
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ void LosePayloads(const PayloadLost& event, JobParts& job) {
   job.out.Warn(absl::StrCat(
       "the payload of ", TrajectoryName(lost->front()->id),
       lost->size() > 1 ? absl::StrCat(" and of ", lost->size() - 1, " others") : std::string(),
-      " cannot be read (", event.reason, "); generated again with the same draw"));
+      " cannot be read (", event.reason, "); generated again with the same sampling key"));
   for (TrajectoryInfo* trajectory : *lost) {
     LeaveGroup(*trajectory, job);
     job.scheduler.GenerateAnew(*trajectory, job.Work());

@@ -101,23 +101,23 @@ Metrics StepMetrics(JobParts& job) {
 void SpendSurplus(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   if (!job.plan.rounds) return;
-  for (const uint64_t draw : groups.complete.First(groups.complete.size())) {
-    for (const TrajectoryInfo* member : job.scheduler.table().DrawMembers(draw)) {
+  for (const uint64_t prompt_index : groups.complete.First(groups.complete.size())) {
+    for (const TrajectoryInfo* member : job.scheduler.table().GroupMembers(prompt_index)) {
       groups.given_up.Add(*member);
     }
-    job.scheduler.SpendDraw(draw, job.Work());
-    groups.draws.Spend(draw);
+    job.scheduler.SpendGroup(prompt_index, job.Work());
+    groups.prompts.Spend(prompt_index);
   }
   groups.complete.Clear();
 }
 
 void SpendBatch(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
-  for (const uint64_t draw : std::exchange(job.batch.taken, {})) {
+  for (const uint64_t prompt_index : std::exchange(job.batch.taken, {})) {
     if (Mutant("group-consumed-twice")) {
-      groups.draws.Reopen(draw);
+      groups.prompts.Reopen(prompt_index);
     } else {
-      groups.draws.Spend(draw);
+      groups.prompts.Spend(prompt_index);
     }
   }
 }
@@ -131,7 +131,7 @@ void BeginNextStep(const Metrics& metrics, JobParts& job) {
   groups.EndStep();
   job.outdated.refresh.EndStep();
   job.buffer.EndBatch(job.out);
-  job.scheduler.BeginWork(/*evaluates=*/false, job.GroupsPerBatch() * job.responses().PerDraw());
+  job.scheduler.BeginWork(/*evaluates=*/false, job.GroupsPerBatch() * job.responses().PerPrompt());
   job.batch.times.began = job.out.now();
   if (!job.milestones.AtEnd(job.out.step())) BeginKeptStep(job);
   job.scheduler.queues().ForEach([&](const std::string& role, RoleQueue& queue) {
@@ -157,7 +157,7 @@ void FinishStep(bool updated, JobParts& job) {
   if (updated) job.versions.Updated(job.out);
   const int64_t step = job.out.step();
   metrics["training/global_step"] = static_cast<double>(step);
-  metrics["training/epoch"] = static_cast<double>(job.prompt_groups.draws.spent()) /
+  metrics["training/epoch"] = static_cast<double>(job.prompt_groups.prompts.spent()) /
                               static_cast<double>(std::max<uint64_t>(1, job.data.train_size()));
   job.life.ShowMetrics(metrics);
   v1::JobEvent event;

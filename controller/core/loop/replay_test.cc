@@ -186,7 +186,7 @@ class ReplayTest : public ::testing::Test {
     for (uint32_t sample = 0; sample < 2; ++sample) {
       TrajectoryInfo info;
       info.id = TrajectoryId(v1::PURPOSE_TRAIN, 5, sample, 2);
-      info.draw = 5;
+      info.prompt_index = 5;
       info.sample = sample;
       info.state = TrajectoryState::kReady;
       info.tokens = 3;
@@ -277,7 +277,7 @@ TEST_F(ReplayTest, ARestartBuildsTheBatchOfTheUpdateAgain) {
   const std::vector<StartTask> sent = std::exchange(tasks_, {});
   Take(core_->Start(now_));
   for (const StartTask& task : sent) {
-    Send(WorkerBack{task.worker, {{task.args.role, 1}}, {task.ref}, {}});
+    Send(WorkerReconnected{task.worker, {{task.args.role, 1}}, {task.ref}, {}});
   }
   Send(DataLoaded{absl::OkStatus()});
   const auto again = Newest<BuildBatch>();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/evaluation.h"
-#include "controller/core/loop/give_out.h"
 #include "controller/core/loop/group_flow.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/worker_changes.h"
@@ -47,9 +47,9 @@ void NoteProgress(const TaskDone& event, JobParts& job) {
   const TrajectoryInfo* const found = job.scheduler.table().Find(event.ref.subject);
   if (found == nullptr || found->state != TrajectoryState::kReady) return;
   if (found->purpose == v1::PURPOSE_EVAL) return FinishEvaluationIfDone(job);
-  if (found->drawn)
+  if (found->selected)
     return job.Then(FollowUp::kAdvance);  // it was judged when its group was complete
-  NoteGroupReady(found->draw, job);
+  NoteGroupReady(found->prompt_index, job);
 }
 
 // The rollout holds another version than expected; it loads the right one.

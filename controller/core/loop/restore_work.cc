@@ -17,27 +17,29 @@
 namespace baton::controller {
 namespace {
 
-void RestoreGroup(uint64_t draw, uint64_t birth, JobParts& job) {
-  std::vector<TrajectoryInfo> made = job.scheduler.admission().MakeDraw(
-      v1::PURPOSE_TRAIN, draw, job.data.PromptOf(draw), birth, job.scheduler.table(), job.Work());
-  const std::set<uint32_t> given_up = job.prompt_groups.draws.given_up(draw);
+void RestoreGroup(uint64_t prompt_index, uint64_t trajectory_uid, JobParts& job) {
+  std::vector<TrajectoryInfo> made = job.scheduler.admission().MakeGroup(
+      v1::PURPOSE_TRAIN, prompt_index, job.data.PromptOf(prompt_index), trajectory_uid,
+      job.scheduler.table(), job.Work());
+  const std::set<uint32_t> given_up = job.prompt_groups.prompts.given_up(prompt_index);
   made.erase(std::remove_if(made.begin(), made.end(),
                             [&](const TrajectoryInfo& trajectory) {
                               return trajectory.purpose == v1::PURPOSE_TRAIN &&
                                      given_up.count(trajectory.sample) > 0;
                             }),
              made.end());
-  for (TrajectoryInfo& trajectory : made) RecallDrawn(job, trajectory);
-  job.scheduler.AddDraw(std::move(made));
+  for (TrajectoryInfo& trajectory : made) RecallSelected(job, trajectory);
+  job.scheduler.AddGroup(std::move(made));
 }
 
 }  // namespace
 
 bool IsOfOpenWork(const store::v1::TrajectoryRow& row, const JobParts& job) {
   if (row.purpose() == v1::PURPOSE_EVAL) {
-    return job.evaluation.active() && job.evaluation.Has(row.birth());
+    return job.evaluation.active() && job.evaluation.Has(row.trajectory_uid());
   }
-  return job.prompt_groups.draws.Has(row.draw(), row.birth(), job.responses().PerDraw()) ||
+  return job.prompt_groups.prompts.Has(row.prompt_index(), row.trajectory_uid(),
+                                       job.responses().PerPrompt()) ||
          Mutant("spent-response-recalled");
 }
 
@@ -56,16 +58,17 @@ void RestoreWork(JobParts& job) {
   job.work.Begin();
   const absl::Time now = job.out.now();
   job.batch.times = {now, now, now};
-  job.prompt_groups.late.Stand(now);
-  for (const auto& [draw, birth] : job.prompt_groups.draws.open()) RestoreGroup(draw, birth, job);
+  job.prompt_groups.late.Restore(now);
+  for (const auto& [prompt_index, trajectory_uid] : job.prompt_groups.prompts.open())
+    RestoreGroup(prompt_index, trajectory_uid, job);
   RestoreEvaluation(job);
   job.buffer.found().Clear();
   BeginKeptStep(job);
   JudgeRestoredGroups(job);
   // Before tasks are given out, so that a task that a worker still runs is not begun a second time.
   AdoptRunning(job);
-  job.work.early().Replay(/*commands=*/false,
-                          [&](const TaskDone& early) { RouteResult(early, job); });
+  job.work.reports().Replay(/*commands=*/false,
+                            [&](const TaskDone& early) { RouteResult(early, job); });
 }
 
 }  // namespace baton::controller

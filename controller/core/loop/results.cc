@@ -39,7 +39,7 @@ void RouteResult(const TaskDone& event, JobParts& job) {
       if (!job.Wants(event.worker, event.ref)) break;
       // Not acknowledged, so a controller that restarts before the trajectories are restored gets
       // it again.
-      if (!job.work.begun()) return job.work.early().NoteResult(event);
+      if (!job.work.begun()) return job.work.reports().NoteResult(event);
       if (event.ref.kind == TaskKind::kGenerate) {
         OnGenerated(event, job);
       } else {
@@ -59,7 +59,7 @@ void RouteResult(const TaskDone& event, JobParts& job) {
       // The result of a restored update counts once its batch is rebuilt, because the step's
       // metrics come from both.
       if (event.ref.kind == TaskKind::kUpdate && !job.doing.Is(Activity::kUpdate)) {
-        return job.work.early().NoteResult(event);
+        return job.work.reports().NoteResult(event);
       }
       return OnCommandAnswer(event, job);  // which acknowledges
     case TaskKind::kExport:

@@ -2,7 +2,7 @@
 //
 // Owns nothing. A result that nothing waits for is acknowledged, and changes nothing: the job went
 // on without it. A result that an earlier controller asked for may come before its work is
-// restored; then it is kept (EarlyReports), and routed here a second time.
+// restored; then it is kept (ReportBuffer), and routed here a second time.
 #ifndef BATON_CONTROLLER_CORE_LOOP_RESULTS_H_
 #define BATON_CONTROLLER_CORE_LOOP_RESULTS_H_
 

@@ -10,18 +10,18 @@
 
 namespace baton::controller {
 
-void DropGroup(uint64_t draw, const std::string& reason, JobParts& job) {
-  job.scheduler.DropAll(job.scheduler.table().DrawMembers(draw), reason, job.Work());
-  job.prompt_groups.complete.Remove(draw);
-  job.prompt_groups.late.End(draw);
+void DropGroup(uint64_t prompt_index, const std::string& reason, JobParts& job) {
+  job.scheduler.DropAll(job.scheduler.table().GroupMembers(prompt_index), reason, job.Work());
+  job.prompt_groups.complete.Remove(prompt_index);
+  job.prompt_groups.late.End(prompt_index);
 }
 
-void UndrawBatch(const std::string& reason, JobParts& job) {
-  for (const uint64_t draw : job.batch.drawn) {
-    job.scheduler.Undraw(job.scheduler.table().DrawMembers(draw), reason, job.Work());
+void ReleaseBatch(const std::string& reason, JobParts& job) {
+  for (const uint64_t prompt_index : job.batch.selected) {
+    job.scheduler.Deselect(job.scheduler.table().GroupMembers(prompt_index), reason, job.Work());
   }
-  job.prompt_groups.complete.AddFirst(job.batch.drawn);
-  job.batch.drawn.clear();
+  job.prompt_groups.complete.AddFirst(job.batch.selected);
+  job.batch.selected.clear();
 }
 
 void GiveBatchBack(const std::string& reason, JobParts& job) {
@@ -32,13 +32,13 @@ void GiveBatchBack(const std::string& reason, JobParts& job) {
   // For a restored batch that was not taken yet, the scores made when it drew its groups are
   // dropped too.
   StepBatch& batch = job.batch;
-  batch.drawn.insert(batch.drawn.end(), batch.taken.begin(), batch.taken.end());
+  batch.selected.insert(batch.selected.end(), batch.taken.begin(), batch.taken.end());
   batch.taken.clear();
-  for (const uint64_t draw : std::exchange(batch.restored, {})) {
-    if (job.prompt_groups.complete.Has(draw)) batch.drawn.push_back(draw);
+  for (const uint64_t prompt_index : std::exchange(batch.restored, {})) {
+    if (job.prompt_groups.complete.Has(prompt_index)) batch.selected.push_back(prompt_index);
   }
-  std::sort(batch.drawn.begin(), batch.drawn.end());
-  UndrawBatch(reason, job);
+  std::sort(batch.selected.begin(), batch.selected.end());
+  ReleaseBatch(reason, job);
 }
 
 void DropEvaluation(const std::string& reason, JobParts& job) {
@@ -58,7 +58,7 @@ void CloseWork(const std::string& reason, JobParts& job) {
   job.evaluation.End();
   job.prompt_groups.CloseAll();
   job.batch.Clear();
-  job.work.early().Drop(reason, job.out);
+  job.work.reports().Drop(reason, job.out);
 }
 
 int64_t RollBack(JobParts& job) {
@@ -66,21 +66,21 @@ int64_t RollBack(JobParts& job) {
   // Tasks and commands name the step, so they are stopped before the step changes.
   if (job.plan.keeps_groups || Mutant("work-outlives-rollback")) {
     GiveBatchBack(reason, job);
-    const bool undone = job.evaluation.pin().step > job.milestones.way_back();
+    const bool undone = job.evaluation.pin().step > job.milestones.rollback_step();
     if (job.evaluation.active() && undone) DropEvaluation(reason, job);
   } else {
     CloseWork(reason, job);
   }
   job.commands.Stop(reason, job.groups, job.roster(), job.out);
-  const int64_t lost_steps = job.out.step() - job.milestones.way_back();
-  job.out.RollBack(job.milestones.way_back());
+  const int64_t lost_steps = job.out.step() - job.milestones.rollback_step();
+  job.out.RollBack(job.milestones.rollback_step());
   job.commands.DropAll(job.out);
   job.reports.metrics.clear();
   job.save.End();
   job.commands.room().End();
   job.prompt_groups.lost = job.prompt_groups.filtered = 0;
   job.prompt_groups.given_up = {};
-  job.prompt_groups.draws.RollBack();
+  job.prompt_groups.prompts.RollBack();
   job.buffer.RollBack(job.scheduler.table().all(), job.plan.keeps_groups,
                       job.milestones.RollBack().algorithm, KeepsAllExperience(job.spec()), job.out);
   // Meanwhile rollouts go on with the weights that they have, if responses of these may be learned

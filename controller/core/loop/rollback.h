@@ -16,9 +16,9 @@
 namespace baton::controller {
 
 /// Forgets the responses of a group, and stops those that still run, for `reason`.
-void DropGroup(uint64_t draw, const std::string& reason, JobParts& job);
-/// Makes the groups that were drawn for the next batch complete again, as before the draw.
-void UndrawBatch(const std::string& reason, JobParts& job);
+void DropGroup(uint64_t prompt_index, const std::string& reason, JobParts& job);
+/// Makes the groups that were drawn for the next batch complete again, as before the prompt group.
+void ReleaseBatch(const std::string& reason, JobParts& job);
 /// Makes the groups of the batch complete again, whether it was taken or not.
 void GiveBatchBack(const std::string& reason, JobParts& job);
 /// Gives the evaluation up: it is due again if its step is still the newest one.

@@ -1,11 +1,11 @@
 #include "controller/core/loop/step_loop.h"
 
 #include "absl/strings/match.h"
+#include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/batch_flow.h"
 #include "controller/core/loop/checkpoint_flow.h"
 #include "controller/core/loop/dispatch.h"
 #include "controller/core/loop/evaluation.h"
-#include "controller/core/loop/give_out.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/publishing.h"
 #include "controller/core/loop/restore_work.h"

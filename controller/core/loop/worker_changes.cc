@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "controller/core/job/task_failure.h"
-#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/running_tasks.h"
@@ -30,9 +30,9 @@ void StopUnwanted(const std::string& worker, const std::vector<TaskRef>& running
 }
 
 // A worker that plays a role of the work came back. `first_time`: since this controller started.
-void ResumeResponses(const WorkerBack& event, bool first_time, JobParts& job) {
+void ResumeResponses(const WorkerReconnected& event, bool first_time, JobParts& job) {
   if (first_time) {
-    job.work.early().NoteTasks(event);
+    job.work.reports().NoteTasks(event);
     if (job.work.begun()) AdoptRunning(job);
   } else if (job.work.begun()) {
     StopUnwanted(event.worker, event.running, job);
@@ -43,7 +43,7 @@ void ResumeResponses(const WorkerBack& event, bool first_time, JobParts& job) {
 }  // namespace
 
 void AdoptRunning(JobParts& job) {
-  for (const EarlyReports::Running& running : job.work.early().TakeTasks()) {
+  for (const ReportBuffer::Running& running : job.work.reports().TakeTasks()) {
     AdoptTask(job.scheduler, running.worker, running.ref, job.roster().hybrid(), job.Work());
     StopUnwanted(running.worker, {running.ref}, job);
   }
@@ -64,14 +64,14 @@ void PlaceWorker(const WorkerGranted& event, JobParts& job) {
     Trigger(JobTrigger::kWorkersGranted, job);
     // A job that goes on has responses, and needs their prompts at once.
     const bool goes_on =
-        job.out.step() > 0 || !job.prompt_groups.draws.open().empty() || job.evaluation.active();
+        job.out.step() > 0 || !job.prompt_groups.prompts.open().empty() || job.evaluation.active();
     if (!job.data.loaded() && !job.data.loading()) job.data.Load(goes_on, job.out);
     job.Switch(Activity::kSetUp);
   }
   for (const RoleSlot* slot : worker_slot) TakeRoleOn(*slot, job.Roles());
 }
 
-void TakeBackWorker(const WorkerBack& event, JobParts& job) {
+void TakeBackWorker(const WorkerReconnected& event, JobParts& job) {
   if (!job.roster().Has(event.worker)) return job.out.Do(ReturnWorker{event.worker});
   const bool first_time = job.slots.Attached(event.worker);
   if (GaveUpRole(event, job.Roles())) {
@@ -97,7 +97,7 @@ void TakeBackWorker(const WorkerBack& event, JobParts& job) {
   for (const RoleSlot* slot : job.roster().Of(event.worker)) {
     SendMissedCommand(*slot, job.Commands());
   }
-  job.ahead.OnWorkerBack(event, job.out);
+  job.ahead.OnWorkerReconnected(event, job.out);
   job.Then(FollowUp::kAdvance);  // it may have been the last that was waited for
 }
 
@@ -157,7 +157,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
   const auto loss = job.slots.Lose(worker, job.groups, job.versions, job.out.now());
   if (!loss.has_value()) return;
   job.scheduler.queues().ForgetSamples(worker);
-  job.work.early().Forget(worker);
+  job.work.reports().Forget(worker);
   job.ahead.Forget(worker);
   // The loss does no harm to a job that is giving its workers back.
   if (loss->releasing || job.life.state() == Job::STATE_STOPPING) {

@@ -17,7 +17,7 @@ namespace baton::controller {
 /// The queue gives the job a worker. A worker that the job does not need goes back.
 void PlaceWorker(const WorkerGranted& event, JobParts& job);
 /// A worker attaches again within its lease.
-void TakeBackWorker(const WorkerBack& event, JobParts& job);
+void TakeBackWorker(const WorkerReconnected& event, JobParts& job);
 
 /// Workers that came back before the work was restored reported what they run; they keep these
 /// tasks.

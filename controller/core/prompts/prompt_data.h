@@ -59,7 +59,7 @@ class PromptData {
   void Explain(const std::string& job, absl::Duration limit, WaitList& waits) const;
 
   /// The prompt of a prompt index. Data must be loaded.
-  uint64_t PromptOf(uint64_t draw) { return prompts_.At(draw); }
+  uint64_t PromptOf(uint64_t prompt_index) { return prompts_.At(prompt_index); }
   /// 0: they were never read.
   uint64_t train_size() const { return train_size_; }
   /// The map behind PromptOf; it knows the files of data.train_mix.

@@ -5,13 +5,13 @@
 namespace baton::controller {
 
 void PromptHistory::Note(const TrajectoryInfo& trajectory) {
-  const SaidBefore said = {trajectory.id, trajectory.serial, trajectory.policy_version,
-                           trajectory.tokens, trajectory.location};
+  const PastResponse said = {trajectory.id, trajectory.serial, trajectory.policy_version,
+                             trajectory.tokens, trajectory.location};
   const bool mixed = Mutant("history-of-mixed-data");
   Note(mixed ? trajectory.prompt_id << 1 : PromptKey(trajectory), said);
 }
 
-void PromptHistory::Note(uint64_t prompt, const SaidBefore& said) {
+void PromptHistory::Note(uint64_t prompt, const PastResponse& said) {
   if (said.location.file == 0 || said.tokens == 0) return;
   uint64_t& newest = newest_[prompt];
   const Row row = {said, prompt, /*before=*/newest};
@@ -28,8 +28,8 @@ void PromptHistory::Retire(uint64_t serial) {
   }
 }
 
-std::vector<SaidBefore> PromptHistory::Of(uint64_t prompt, size_t most) const {
-  std::vector<SaidBefore> said;
+std::vector<PastResponse> PromptHistory::Of(uint64_t prompt, size_t most) const {
+  std::vector<PastResponse> said;
   const auto newest = newest_.find(prompt);
   uint64_t place = newest == newest_.end() ? 0 : newest->second;
   for (; place >= first_ && said.size() < most; place = rows_[place - first_].before) {

@@ -20,7 +20,7 @@
 namespace baton::controller {
 
 /// A response whose row is kept.
-struct SaidBefore {
+struct PastResponse {
   uint64_t id = 0;
   uint64_t serial = 0;
   uint64_t policy_version = 0;  ///< The version that made it.
@@ -34,12 +34,12 @@ class PromptHistory {
  public:
   /// The row of a response to the prompt of that key (PromptKey), whose payload is in the log. Rows
   /// come in the order of their serials. A row without a payload or without tokens is ignored.
-  void Note(uint64_t prompt, const SaidBefore& said);
+  void Note(uint64_t prompt, const PastResponse& said);
   void Note(const TrajectoryInfo& trajectory);
   /// Rows below `serial` are not kept any more.
   void Retire(uint64_t serial);
   /// Responses to the prompt of that key, the newest first; `most` at most.
-  std::vector<SaidBefore> Of(uint64_t prompt, size_t most) const;
+  std::vector<PastResponse> Of(uint64_t prompt, size_t most) const;
   size_t rows() const { return rows_.size(); }
   /// The serial of the oldest row; 0: there is none.
   uint64_t first_serial() const { return rows_.empty() ? 0 : rows_.front().said.serial; }
@@ -48,7 +48,7 @@ class PromptHistory {
   // Rows of one prompt are a chain from the newest to the oldest. Places count from 1, beginning
   // with the first row ever; a row at a place below first_ is gone.
   struct Row {
-    SaidBefore said;
+    PastResponse said;
     uint64_t prompt = 0;
     uint64_t before = 0;  // place of the prompt's next older row; 0: there was none
   };

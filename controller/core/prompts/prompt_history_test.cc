@@ -28,7 +28,7 @@ TrajectoryInfo Said(uint64_t serial, uint64_t prompt, v1::Purpose purpose = v1::
 std::vector<uint64_t> SerialsOf(const PromptHistory& history, const TrajectoryInfo& prompt,
                                 size_t most = 100) {
   std::vector<uint64_t> serials;
-  for (const SaidBefore& said : history.Of(PromptKey(prompt), most)) {
+  for (const PastResponse& said : history.Of(PromptKey(prompt), most)) {
     serials.push_back(said.serial);
   }
   return serials;
@@ -41,7 +41,7 @@ TEST(PromptHistoryTest, TheNewestComesFirstAndPromptsStayApart) {
   EXPECT_THAT(SerialsOf(history, Said(0, 1)), ElementsAre(7, 4, 1));
   EXPECT_THAT(SerialsOf(history, Said(0, 1), 2), ElementsAre(7, 4));
   EXPECT_THAT(SerialsOf(history, Said(0, 3)), IsEmpty());
-  const SaidBefore said = history.Of(PromptKey(Said(0, 2)), 1).at(0);
+  const PastResponse said = history.Of(PromptKey(Said(0, 2)), 1).at(0);
   EXPECT_EQ(said.id, Said(8, 2).id);
   EXPECT_EQ(said.policy_version, 4u);
   EXPECT_EQ(said.tokens, 3u);

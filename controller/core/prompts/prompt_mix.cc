@@ -42,16 +42,17 @@ void PromptMix::MakePhases(const v1::DataSpec& data) {
     // Steps that no entry names go on with the files before them, because dynamic sampling may draw
     // more than the named steps need. Other such steps are refused at submit.
     if (of.files.empty()) continue;
-    const uint64_t first_draw =
+    const uint64_t first_prompt_index =
         phases_.empty() ? 0 : static_cast<uint64_t>(of.from_step - 1) * per_step_;
     if (!phases_.empty()) {
       const Phase& before = phases_.back();
-      const std::vector<uint64_t> turns = before.turns.Among(first_draw - before.first_draw);
+      const std::vector<uint64_t> turns =
+          before.turns.Among(first_prompt_index - before.first_prompt_index);
       for (size_t i = 0; i < turns.size(); ++i) used[before.files[i]] += turns[i];
     }
     std::vector<double> weights;
     for (const int file : of.files) weights.push_back(data.train_mix(file).weight());
-    Phase phase{first_draw, FileTurns(weights), {of.files.begin(), of.files.end()}, {}};
+    Phase phase{first_prompt_index, FileTurns(weights), {of.files.begin(), of.files.end()}, {}};
     for (const size_t file : phase.files) {
       phase.used.push_back(Mutant("phase-forgets-its-files") ? 0 : used[file]);
     }
@@ -61,24 +62,25 @@ void PromptMix::MakePhases(const v1::DataSpec& data) {
 
 void PromptMix::Fill(uint64_t step) {
   const uint64_t first = step * per_step_;
-  const auto next =
-      std::upper_bound(phases_.begin(), phases_.end(), first,
-                       [](uint64_t draw, const Phase& phase) { return draw < phase.first_draw; });
+  const auto next = std::upper_bound(phases_.begin(), phases_.end(), first,
+                                     [](uint64_t prompt_index, const Phase& phase) {
+                                       return prompt_index < phase.first_prompt_index;
+                                     });
   const Phase& phase = *std::prev(next);  // the first one begins with index 0
   prompts_.resize(per_step_);
   for (uint64_t i = 0; i < per_step_; ++i) {
-    const FileTurns::Turn turn = phase.turns.At(first + i - phase.first_draw);
+    const FileTurns::Turn turn = phase.turns.At(first + i - phase.first_prompt_index);
     File& file = files_[phase.files[turn.file]];
     prompts_[i] = file.first_prompt + file.order.At(phase.used[turn.file] + turn.nth);
   }
   step_ = step;
 }
 
-uint64_t PromptMix::At(uint64_t draw) {
-  if (files_.empty()) return one_list_.At(draw);
-  const uint64_t step = draw / per_step_;
+uint64_t PromptMix::At(uint64_t prompt_index) {
+  if (files_.empty()) return one_list_.At(prompt_index);
+  const uint64_t step = prompt_index / per_step_;
   if (step != step_) Fill(Mutant("mix-forgets-its-place") ? step_ + 1 : step);
-  return prompts_[places_.At(draw)];
+  return prompts_[places_.At(prompt_index)];
 }
 
 size_t PromptMix::FileOf(uint64_t prompt) const {

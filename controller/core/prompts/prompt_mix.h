@@ -34,7 +34,7 @@ class PromptMix {
   /// The prompt of a prompt index: its place in the list of all files' prompts, the first file's
   /// first. Costs a table look-up, except for the first index of another step (then all prompts of
   /// that step are found) or of another epoch.
-  uint64_t At(uint64_t draw);
+  uint64_t At(uint64_t prompt_index);
 
   /// Prompts of all files.
   uint64_t size() const { return size_; }
@@ -49,7 +49,7 @@ class PromptMix {
     PromptSource order;
   };
   struct Phase {
-    uint64_t first_draw = 0;
+    uint64_t first_prompt_index = 0;
     FileTurns turns;
     std::vector<size_t> files;   // of each index of `turns`
     std::vector<uint64_t> used;  // turns of each of these files in earlier phases

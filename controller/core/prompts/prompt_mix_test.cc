@@ -36,9 +36,10 @@ v1::DataSpec Data(int batch, const std::vector<Entry>& mix, bool shuffle = true)
   return data;
 }
 
-std::vector<uint64_t> Draws(PromptMix& mix, uint64_t first, uint64_t count) {
+std::vector<uint64_t> PromptsAt(PromptMix& mix, uint64_t first, uint64_t count) {
   std::vector<uint64_t> prompts;
-  for (uint64_t draw = first; draw < first + count; ++draw) prompts.push_back(mix.At(draw));
+  for (uint64_t prompt_index = first; prompt_index < first + count; ++prompt_index)
+    prompts.push_back(mix.At(prompt_index));
   return prompts;
 }
 
@@ -48,7 +49,8 @@ TEST(PromptMixTest, WithoutAMixTheFilesAreOneList) {
     PromptSource list(50, 7, shuffle);
     EXPECT_EQ(mix.size(), 50u);
     EXPECT_EQ(mix.files(), 0u);
-    for (uint64_t draw = 0; draw < 500; ++draw) ASSERT_EQ(mix.At(draw), list.At(draw));
+    for (uint64_t prompt_index = 0; prompt_index < 500; ++prompt_index)
+      ASSERT_EQ(mix.At(prompt_index), list.At(prompt_index));
   }
 }
 
@@ -56,20 +58,21 @@ TEST(PromptMixTest, DrawsInOrderWithoutShuffleByHand) {
   // The first file has 3 of every 4 prompts: "aaba".
   PromptMix mix(Data(4, {{3}, {1}}, /*shuffle=*/false), {5, 2});
   EXPECT_EQ(mix.size(), 7u);
-  EXPECT_THAT(Draws(mix, 0, 12), ElementsAre(0, 1, 5, 2, 3, 4, 6, 0, 1, 2, 5, 3));
+  EXPECT_THAT(PromptsAt(mix, 0, 12), ElementsAre(0, 1, 5, 2, 3, 4, 6, 0, 1, 2, 5, 3));
 }
 
-TEST(PromptMixTest, ADrawDependsOnItsNumberAlone) {
+TEST(PromptMixTest, APromptGroupDependsOnItsNumberAlone) {
   const v1::DataSpec data =
       Data(6, {{3, 1, 20}, {0.7, 5, 60}, {1, 21}, {2.5}});  // phases from 1, 5, 21, 61
   const std::vector<uint64_t> sizes = {11, 30, 1, 7};
   PromptMix forward(data, sizes), backward(data, sizes), jumping(data, sizes);
-  const std::vector<uint64_t> expected = Draws(forward, 0, 700);
-  for (uint64_t draw = 700; draw-- > 0;) ASSERT_EQ(backward.At(draw), expected[draw]);
+  const std::vector<uint64_t> expected = PromptsAt(forward, 0, 700);
+  for (uint64_t prompt_index = 700; prompt_index-- > 0;)
+    ASSERT_EQ(backward.At(prompt_index), expected[prompt_index]);
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; ++i) {
-    const uint64_t draw = random() % 700;
-    ASSERT_EQ(jumping.At(draw), expected[draw]) << draw;
+    const uint64_t prompt_index = random() % 700;
+    ASSERT_EQ(jumping.At(prompt_index), expected[prompt_index]) << prompt_index;
   }
 }
 
@@ -77,7 +80,7 @@ TEST(PromptMixTest, EachStepHasItsShares) {
   PromptMix mix(Data(8, {{1}, {6}, {1}}), {100, 100, 100});
   for (uint64_t step = 0; step < 200; ++step) {
     std::vector<int> counts(3);
-    for (const uint64_t prompt : Draws(mix, step * 8, 8)) ++counts[mix.FileOf(prompt)];
+    for (const uint64_t prompt : PromptsAt(mix, step * 8, 8)) ++counts[mix.FileOf(prompt)];
     ASSERT_THAT(counts, ElementsAre(1, 6, 1)) << "step " << step;
   }
 }
@@ -90,15 +93,15 @@ TEST(PromptMixTest, AgreesWithTheSlowSharesInAnyWindowOfSteps) {
   PromptMix mix(Data(5, {{0.5}, {1.7}, {3}, {0.05}}), {10, 20, 30, 40});
   std::vector<double> counts(4), slow(4);
   std::vector<std::vector<double>> after, slowly;  // by step
-  for (uint64_t draw = 0; draw < 2000; ++draw) {
-    if (draw % 5 == 0) {
+  for (uint64_t prompt_index = 0; prompt_index < 2000; ++prompt_index) {
+    if (prompt_index % 5 == 0) {
       after.push_back(counts);
       slowly.push_back(slow);
     }
-    ++counts[mix.FileOf(mix.At(draw))];
+    ++counts[mix.FileOf(mix.At(prompt_index))];
     size_t behind = 0;
     const auto lag = [&](size_t file) {
-      return weights[file] / total * static_cast<double>(draw + 1) - slow[file];
+      return weights[file] / total * static_cast<double>(prompt_index + 1) - slow[file];
     };
     for (size_t file = 1; file < 4; ++file) behind = lag(file) > lag(behind) ? file : behind;
     ++slow[behind];
@@ -122,7 +125,7 @@ TEST(PromptMixTest, EachFileHasEpochsOfItsOwn) {
   std::map<uint64_t, int> times;
   std::vector<std::vector<uint64_t>> epochs(3);
   for (uint64_t step = 0; step < 300; ++step) {
-    for (const uint64_t prompt : Draws(mix, step * 6, 6)) {
+    for (const uint64_t prompt : PromptsAt(mix, step * 6, 6)) {
       ++times[prompt];
       epochs[mix.FileOf(prompt)].push_back(prompt);
     }
@@ -141,7 +144,7 @@ TEST(PromptMixTest, EachFileHasEpochsOfItsOwn) {
   EXPECT_FALSE(std::equal(begin, begin + 23, begin + 23));
   PromptMix equal(Data(2, {{1}, {1}}), {50, 50});
   std::vector<std::vector<uint64_t>> orders(2);
-  for (const uint64_t prompt : Draws(equal, 0, 100)) {
+  for (const uint64_t prompt : PromptsAt(equal, 0, 100)) {
     orders[equal.FileOf(prompt)].push_back(prompt % 50);
   }
   EXPECT_NE(orders[0], orders[1]);
@@ -152,13 +155,13 @@ TEST(PromptMixTest, FilesComeAndGoAtTheirSteps) {
   std::vector<std::set<size_t>> of_steps;
   for (uint64_t step = 0; step < 7; ++step) {
     std::set<size_t> files;
-    for (const uint64_t prompt : Draws(mix, step * 4, 4)) files.insert(mix.FileOf(prompt));
+    for (const uint64_t prompt : PromptsAt(mix, step * 4, 4)) files.insert(mix.FileOf(prompt));
     of_steps.push_back(files);
   }
   EXPECT_THAT(of_steps,
               ElementsAre(ElementsAre(0), ElementsAre(0), ElementsAre(0, 1), ElementsAre(1),
                           ElementsAre(1, 2), ElementsAre(2), ElementsAre(2)));
-  EXPECT_THAT(Draws(mix, 8, 8), ElementsAre(8, 10, 9, 11, 12, 13, 14, 15))
+  EXPECT_THAT(PromptsAt(mix, 8, 8), ElementsAre(8, 10, 9, 11, 12, 13, 14, 15))
       << "a file goes on where it was";
 }
 
@@ -166,11 +169,11 @@ TEST(PromptMixTest, AfterTheLastStepTheLastFilesGoOn) {
   const std::vector<Entry> ended = {{1, 1, 2}, {3, 2, 4}, {1, 1, 4}},
                            open = {{1, 1, 2}, {3, 2}, {1}};
   PromptMix mix(Data(3, ended), {5, 6, 7}), same(Data(3, open), {5, 6, 7});
-  EXPECT_EQ(Draws(mix, 0, 600), Draws(same, 0, 600));
+  EXPECT_EQ(PromptsAt(mix, 0, 600), PromptsAt(same, 0, 600));
   // Steps without a file, which no spec has, use the files of the steps before them, or else after
   // them.
   PromptMix gap(Data(2, {{1, 3, 4}, {1, 7}}, /*shuffle=*/false), {100, 100});
-  EXPECT_THAT(Draws(gap, 0, 14), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 100, 101));
+  EXPECT_THAT(PromptsAt(gap, 0, 14), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 100, 101));
 }
 
 TEST(PromptMixTest, AStepsPromptsAreInRandomOrder) {
@@ -182,14 +185,14 @@ TEST(PromptMixTest, AStepsPromptsAreInRandomOrder) {
   EXPECT_NEAR(first[2], 500, 70);
 }
 
-TEST(PromptMixTest, BillionsOfDrawsTakeNoTime) {
+TEST(PromptMixTest, BillionsOfPromptIndicesTakeNoTime) {
   const v1::DataSpec data =
       Data(512, {{1, 1, 1'000'000'000}, {0.001, 999'999}, {7.7, 1'500'000'000}});
   const std::vector<uint64_t> sizes = {1000, 17, 400};
   PromptMix one(data, sizes), other(data, sizes);
   for (const uint64_t first : {uint64_t{1'000'000'000'000}, uint64_t{511'999'999'900},
                                uint64_t{512} * 999'998, uint64_t{3}}) {
-    const std::vector<uint64_t> prompts = Draws(one, first, 1000);
+    const std::vector<uint64_t> prompts = PromptsAt(one, first, 1000);
     for (uint64_t i = 0; i < 1000; i += 37) {
       ASSERT_EQ(other.At(first + i), prompts[i]);
       ASSERT_LT(prompts[i], 1417u);

@@ -49,7 +49,7 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
   milestones.Restore(row);
   versions.Restore(row);
   buffer.Restore(row);
-  births.Restore(row);
+  trajectory_uids.Restore(row);
   prompt_groups.Restore(row);
   batch.Restore(row);
   evaluation.Restore(row);
@@ -61,7 +61,7 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
 }
 
 void JobParts::BoundOpenResponses() {
-  const uint64_t most = GroupsPerBatch() * responses().PerDraw();
+  const uint64_t most = GroupsPerBatch() * responses().PerPrompt();
   scheduler.admission().BeginWork(/*evaluates=*/false, most);
   if (plan.rounds) return;  // all of a round are queued
   rollouts().SetMostOpen(static_cast<int>((schedule.max_staleness + 1) * most));
@@ -73,7 +73,7 @@ uint64_t JobParts::GroupsLeft() const {
   if (milestones.AtEnd(out.step())) return 0;
   const auto steps =
       static_cast<uint64_t>(std::max<int64_t>(0, life.job().total_steps() - out.step()));
-  const uint64_t all = steps * GroupsPerBatch(), open = prompt_groups.draws.open().size();
+  const uint64_t all = steps * GroupsPerBatch(), open = prompt_groups.prompts.open().size();
   if (Mutant("ahead-of-the-end")) return all;
   return all <= open ? 0 : all - open;
 }
@@ -89,8 +89,8 @@ bool JobParts::IsStale(const TrajectoryInfo& trajectory) const {
 }
 
 bool JobParts::HasRestoredBatch() const {
-  return !batch.taken.empty() || absl::c_all_of(batch.restored, [&](uint64_t draw) {
-    return prompt_groups.complete.Has(draw);
+  return !batch.taken.empty() || absl::c_all_of(batch.restored, [&](uint64_t prompt_index) {
+    return prompt_groups.complete.Has(prompt_index);
   });
 }
 
@@ -105,7 +105,7 @@ PoolView JobParts::View() const {
           versions,
           updating,
           updating || HasRestoredBatch(),
-          !work.begun() && work.early().AnyRuns()};
+          !work.begun() && work.reports().AnyRuns()};
 }
 
 CommandContext JobParts::Commands() {
@@ -128,7 +128,7 @@ RoleContext JobParts::Roles() {
 }
 
 AheadContext JobParts::Ahead() {
-  return {out, rollouts(), roster(), data, prompt_groups.draws, GroupsLeft()};
+  return {out, rollouts(), roster(), data, prompt_groups.prompts, GroupsLeft()};
 }
 
 IdleClock::Load JobParts::Load() const {
@@ -182,8 +182,8 @@ bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
     if (work.begun()) return IsWanted(scheduler, worker, ref);
     // The attempts are unknown until the trajectories are restored. A task that a returning worker
     // reported was given to it by an earlier controller; anything else belongs to no task.
-    return HasBirth(ref.birth) && work.early().Told(worker, ref) && IsActive(life.state()) &&
-           life.state() != v1::Job::STATE_STOPPING;
+    return HasTrajectoryUid(ref.trajectory_uid) && work.reports().Reported(worker, ref) &&
+           IsActive(life.state()) && life.state() != v1::Job::STATE_STOPPING;
   }
   if (ref.incarnation != out.incarnation() || ref.step != out.step()) return false;
   if (!IsGroupCommand(ref.kind)) return false;
@@ -191,9 +191,9 @@ bool JobParts::Wants(const std::string& worker, const TaskRef& ref) const {
   return commands.Of(group) != nullptr && ref == commands.RefOf(group, out);
 }
 
-bool JobParts::HasBirth(uint64_t birth) const {
-  return prompt_groups.draws.HasBirth(birth, responses().PerDraw()) ||
-         (evaluation.active() && evaluation.Has(birth));
+bool JobParts::HasTrajectoryUid(uint64_t trajectory_uid) const {
+  return prompt_groups.prompts.HasTrajectoryUid(trajectory_uid, responses().PerPrompt()) ||
+         (evaluation.active() && evaluation.Has(trajectory_uid));
 }
 
 }  // namespace baton::controller

@@ -21,8 +21,8 @@
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/job_core_options.h"
 #include "controller/core/job/step_plan.h"
-#include "controller/core/prompts/birth_numbers.h"
 #include "controller/core/prompts/prompt_data.h"
+#include "controller/core/prompts/trajectory_uids.h"
 #include "controller/core/steps/checkpoint_save.h"
 #include "controller/core/steps/idle_clock.h"
 #include "controller/core/steps/job_life.h"
@@ -79,8 +79,9 @@ struct JobParts {
   /// Groups that the steps to come may still open.
   uint64_t GroupsLeft() const;
   /// True if the trajectories of an open group are all READY, except those that were given up.
-  bool IsWhole(uint64_t draw) const {
-    return scheduler.table().DrawReady(draw, prompt_groups.draws.given_up(draw).size());
+  bool IsWhole(uint64_t prompt_index) const {
+    return scheduler.table().GroupReady(prompt_index,
+                                        prompt_groups.prompts.given_up(prompt_index).size());
   }
   /// Updates between the weights that make or made the response and the newest weights; nullopt:
   /// not known. 0 for a response that is not begun, because it begins with newer weights.
@@ -111,7 +112,7 @@ struct JobParts {
   /// True if the job still wants that task from that worker.
   bool Wants(const std::string& worker, const TaskRef& ref) const;
   /// True if an open trajectory has this uid.
-  bool HasBirth(uint64_t birth) const;
+  bool HasTrajectoryUid(uint64_t trajectory_uid) const;
 
   // Constant after construction.
   JobCoreOptions options;
@@ -124,7 +125,7 @@ struct JobParts {
   EffectSink out;
   TrajectoryScheduler scheduler;
   ExperienceBuffer buffer;
-  BirthNumbers births;
+  TrajectoryUids trajectory_uids;
   PolicyVersions versions;
   OutdatedReplicas outdated;
   RankGroups groups;

@@ -79,7 +79,7 @@ void Milestones::KeepEvaluation(int64_t step, const std::map<std::string, double
                                 EffectSink& out) {
   // A rollback to a step that was saved before its evaluation does not evaluate it again: the job
   // paused in between, or it is the first step. So the results go into the saved state.
-  if (step != way_back()) return;
+  if (step != rollback_step()) return;
   if (step == out.step()) {
     saved_.learning = learning_;
   } else {
@@ -99,11 +99,11 @@ void Milestones::Saved(const v1::Checkpoint& checkpoint, SavedState saved, Effec
   KeepCheckpoints(out);
 }
 
-int64_t Milestones::way_back() const { return std::max<int64_t>(saved_step_, 0); }
+int64_t Milestones::rollback_step() const { return std::max<int64_t>(saved_step_, 0); }
 
 const SavedState& Milestones::RollBack() {
   if (!Mutant("learning-not-rolled-back")) learning_ = saved_.learning;
-  evaluated_step_ = std::min(evaluated_step_, way_back());
+  evaluated_step_ = std::min(evaluated_step_, rollback_step());
   return saved_;
 }
 

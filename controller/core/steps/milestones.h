@@ -64,7 +64,7 @@ class Milestones {
   /// The job goes back to its newest checkpoint.
   const SavedState& RollBack();
   /// The step that RollBack leads to.
-  int64_t way_back() const;
+  int64_t rollback_step() const;
 
   int64_t evaluated_step() const { return evaluated_step_; }
   int64_t saved_step() const { return saved_step_; }  ///< -1: none.

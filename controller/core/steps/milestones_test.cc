@@ -59,11 +59,11 @@ TEST(MilestonesTest, CompletedMilestonesAreNotDueAgain) {
 TEST(MilestonesTest, RollBackRestoresTheSavedState) {
   EffectSink out = SinkAt(kStart, 3);
   Milestones milestones = EveryTwoSteps();
-  EXPECT_EQ(milestones.way_back(), 0) << "without a checkpoint the job begins anew";
+  EXPECT_EQ(milestones.rollback_step(), 0) << "without a checkpoint the job begins anew";
   milestones.Saved(CheckpointOf(3), {{{"kl_coef", 0.5}}, {}}, out);
   milestones.Evaluated(4);
   const SavedState& saved = milestones.RollBack();
-  EXPECT_EQ(milestones.way_back(), 3);
+  EXPECT_EQ(milestones.rollback_step(), 3);
   EXPECT_EQ(saved.algorithm.at("kl_coef"), 0.5);
   EXPECT_EQ(milestones.evaluated_step(), 3) << "step 4 is redone, and evaluated again";
 }

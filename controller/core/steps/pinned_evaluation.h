@@ -31,11 +31,11 @@ class PinnedEvaluation {
     if (active()) *row->mutable_evaluation() = row_;
   }
 
-  void Begin(Pin pin, uint64_t first_birth, uint64_t births, absl::Time now) {
+  void Begin(Pin pin, uint64_t first_uid, uint64_t trajectory_count, absl::Time now) {
     row_.set_version(pin.version);
     row_.set_step(pin.step);
-    row_.set_first_birth(first_birth);
-    row_.set_births(births);
+    row_.set_first_uid(first_uid);
+    row_.set_trajectory_count(trajectory_count);
     next_ = waits_for_ = 0;
     began_ = now;
   }
@@ -43,17 +43,18 @@ class PinnedEvaluation {
 
   bool active() const { return row_.version() != 0; }
   Pin pin() const { return {row_.version(), row_.step()}; }
-  bool Has(uint64_t birth) const {
-    return birth >= row_.first_birth() && birth - row_.first_birth() < row_.births();
+  bool Has(uint64_t trajectory_uid) const {
+    return trajectory_uid >= row_.first_uid() &&
+           trajectory_uid - row_.first_uid() < row_.trajectory_count();
   }
 
   /// Number of prompts that are not begun yet. Each prompt gets `samples` responses.
   uint64_t left(uint32_t samples) const { return active() ? prompts(samples) - next_ : 0; }
   /// Number of prompts in all.
-  uint64_t prompts(uint32_t samples) const { return row_.births() / samples; }
+  uint64_t prompts(uint32_t samples) const { return row_.trajectory_count() / samples; }
   /// The next prompt; left() is not 0. Sets the first trajectory uid of its responses.
-  uint64_t Draw(uint32_t samples, uint64_t* birth) {
-    *birth = row_.first_birth() + next_ * samples;
+  uint64_t NextPrompt(uint32_t samples, uint64_t* trajectory_uid) {
+    *trajectory_uid = row_.first_uid() + next_ * samples;
     return next_++;
   }
 

@@ -1,7 +1,7 @@
 // The prompt groups of a job: the responses to one prompt index, from their beginning until a batch
 // takes them.
 //
-// Owns which groups are open and spent (DrawLedger), which are complete and in which order, how
+// Owns which groups are open and spent (PromptLedger), which are complete and in which order, how
 // many were given up since the last step, and how fast groups and steps are. The trajectories are
 // the scheduler's. group_flow.h says what happens to groups:
 //
@@ -29,7 +29,7 @@
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "controller/core/job/trajectory.h"
-#include "controller/core/prompts/draw_ledger.h"
+#include "controller/core/prompts/prompt_ledger.h"
 #include "controller/core/prompts/prompt_lengths.h"
 #include "controller/core/steps/admission_pace.h"
 
@@ -38,14 +38,16 @@ namespace baton::controller {
 /// Complete groups in order, named by their prompt indices. Every call takes O(log n).
 class CompleteGroups {
  public:
-  void Add(uint64_t draw) { Put(draw, last_++); }
+  void Add(uint64_t prompt_index) { Put(prompt_index, last_++); }
   /// Puts groups that were complete before ahead of all others, in this order.
-  void AddFirst(const std::vector<uint64_t>& draws) {
-    for (auto draw = draws.rbegin(); draw != draws.rend(); ++draw) Put(*draw, --first_);
+  void AddFirst(const std::vector<uint64_t>& prompt_indices) {
+    for (auto prompt_index = prompt_indices.rbegin(); prompt_index != prompt_indices.rend();
+         ++prompt_index)
+      Put(*prompt_index, --first_);
   }
   /// Does nothing if the group is not complete.
-  void Remove(uint64_t draw) {
-    const auto found = places_.find(draw);
+  void Remove(uint64_t prompt_index) {
+    const auto found = places_.find(prompt_index);
     if (found == places_.end()) return;
     order_.erase(found->second);
     places_.erase(found);
@@ -56,7 +58,7 @@ class CompleteGroups {
   }
 
   size_t size() const { return places_.size(); }
-  bool Has(uint64_t draw) const { return places_.count(draw) > 0; }
+  bool Has(uint64_t prompt_index) const { return places_.count(prompt_index) > 0; }
   /// The first `count` of them, or all.
   std::vector<uint64_t> First(size_t count) const {
     std::vector<uint64_t> first;
@@ -67,15 +69,15 @@ class CompleteGroups {
   }
 
  private:
-  void Put(uint64_t draw, int64_t place) {
-    Remove(draw);
-    order_[place] = draw;
-    places_[draw] = place;
+  void Put(uint64_t prompt_index, int64_t place) {
+    Remove(prompt_index);
+    order_[place] = prompt_index;
+    places_[prompt_index] = place;
   }
 
   int64_t first_ = 0, last_ = 0;
-  std::map<int64_t, uint64_t> order_;   // place -> draw
-  std::map<uint64_t, int64_t> places_;  // draw -> place
+  std::map<int64_t, uint64_t> order_;   // place -> prompt index
+  std::map<uint64_t, int64_t> places_;  // prompt index -> place
 };
 
 /// The time at which each open prompt group began, and the responses given up since the last step,
@@ -83,15 +85,15 @@ class CompleteGroups {
 class LateGroups {
  public:
   /// After a restart: the times at which open groups began are not stored, so they count from now.
-  void Stand(absl::Time now) { stood_ = now; }
-  void NoteBegun(uint64_t draw, absl::Time now) { begun_[draw] = now; }
-  absl::Time BegunAt(uint64_t draw) const {
-    const auto begun = begun_.find(draw);
-    return begun == begun_.end() ? stood_ : begun->second;
+  void Restore(absl::Time now) { restored_at_ = now; }
+  void NoteBegun(uint64_t prompt_index, absl::Time now) { begun_[prompt_index] = now; }
+  absl::Time BegunAt(uint64_t prompt_index) const {
+    const auto begun = begun_.find(prompt_index);
+    return begun == begun_.end() ? restored_at_ : begun->second;
   }
   /// The group is complete, or dropped. Returns when it began; nullopt: not known.
-  std::optional<absl::Time> End(uint64_t draw) {
-    const auto found = begun_.find(draw);
+  std::optional<absl::Time> End(uint64_t prompt_index) {
+    const auto found = begun_.find(prompt_index);
     if (found == begun_.end()) return std::nullopt;
     const absl::Time begun = found->second;
     begun_.erase(found);
@@ -104,8 +106,8 @@ class LateGroups {
   void Look(absl::Time now) {
     const absl::Duration gap = now - std::exchange(looked_, now);
     if (gap <= kLongestLook || gap == absl::InfiniteDuration()) return;
-    for (auto& [draw, begun] : begun_) begun += gap;
-    stood_ += gap;
+    for (auto& [prompt_index, begun] : begun_) begun += gap;
+    restored_at_ += gap;
   }
 
   /// Responses that were given up since the last step, and their tokens.
@@ -121,7 +123,7 @@ class LateGroups {
   static constexpr absl::Duration kLongestLook = absl::Seconds(10);  // from one to the next
 
   std::map<uint64_t, absl::Time> begun_;  // of groups that this controller began …
-  absl::Time stood_;                      // … and when it took over the others
+  absl::Time restored_at_;                // … and when it took over the others
   absl::Time looked_ = absl::InfinitePast();
   uint64_t given_up_ = 0, given_up_tokens_ = 0;
 };
@@ -141,19 +143,19 @@ struct GivenUp {
 
 struct PromptGroups {
   void Restore(const store::v1::JobRow& row) {
-    draws.Restore(row);
+    prompts.Restore(row);
     lost = row.lost_groups();
     filtered = row.filtered_groups();
   }
-  /// Sets spent, saved_spent, open_draws, lost_groups and filtered_groups. `per_draw`: trajectories
-  /// of a group; `in_batch`: the groups that an update may be learning from.
-  void Save(uint32_t per_draw, const std::set<uint64_t>& in_batch, store::v1::JobRow* row) const {
-    draws.Save(per_draw, in_batch, row);
+  /// Sets spent, saved_spent, open_prompts, lost_groups and filtered_groups. `per_prompt`:
+  /// trajectories of a group; `in_batch`: the groups that an update may be learning from.
+  void Save(uint32_t per_prompt, const std::set<uint64_t>& in_batch, store::v1::JobRow* row) const {
+    prompts.Save(per_prompt, in_batch, row);
     row->set_lost_groups(lost);
     row->set_filtered_groups(filtered);
   }
   /// True if some groups are open, or were given up since the last step.
-  bool any() const { return !draws.open().empty() || lost > 0 || filtered > 0; }
+  bool any() const { return !prompts.open().empty() || lost > 0 || filtered > 0; }
   /// The next step begins.
   void EndStep() {
     lost = filtered = stale = stale_tokens = 0;
@@ -162,13 +164,13 @@ struct PromptGroups {
   }
   /// Nothing is open any more.
   void CloseAll() {
-    draws.CloseAll();
+    prompts.CloseAll();
     unmade.clear();
     complete.Clear();
     late.Clear();
   }
 
-  DrawLedger draws;
+  PromptLedger prompts;
   /// Open groups of a round whose trajectories are made once rollouts have taken the earlier ones.
   std::deque<uint64_t> unmade;
   CompleteGroups complete;

@@ -1,5 +1,5 @@
 // Restoration of the work's trajectories after a restart, and results received before recovery
-// (EarlyReports).
+// (ReportBuffer).
 //
 //   a restart --the data are read: trajectories of open work are made--> restored
 //       ^                                                                   |
@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "controller/core/steps/early_reports.h"
+#include "controller/core/steps/report_buffer.h"
 
 namespace baton::controller {
 
@@ -23,8 +23,8 @@ class ResponseWork {
   bool begun() const { return begun_; }
   void Begin() { begun_ = true; }
   void End() { begun_ = false; }
-  EarlyReports& early() { return early_; }
-  const EarlyReports& early() const { return early_; }
+  ReportBuffer& reports() { return reports_; }
+  const ReportBuffer& reports() const { return reports_; }
 
   /// The batch of the update to `step` is lost. Returns how often batches were lost without getting
   /// past this step.
@@ -38,7 +38,7 @@ class ResponseWork {
   bool begun_ = false;
   uint32_t lost_batches_ = 0;  // of updates …
   int64_t lost_at_ = 0;        // … without getting past this step
-  EarlyReports early_;
+  ReportBuffer reports_;
 };
 
 }  // namespace baton::controller

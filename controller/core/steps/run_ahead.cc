@@ -15,7 +15,7 @@ constexpr int kMostAtOnce = 16;          // tasks that a worker gets in one turn
 constexpr absl::Duration kFirstRest = absl::Seconds(1);
 constexpr int kMostDoublings = 6;  // of a rest
 
-uint64_t DrawsAhead(const v1::JobSpec& spec) {
+uint64_t PromptsAhead(const v1::JobSpec& spec) {
   return std::min(kMostUpcoming, static_cast<uint64_t>(std::max(1, spec.data().gen_batch_size())));
 }
 
@@ -24,43 +24,44 @@ uint64_t DrawsAhead(const v1::JobSpec& spec) {
 RunAhead::RunAhead(const v1::JobSpec& spec)
     : on_(RunsAhead(spec)),
       samples_(static_cast<uint32_t>(std::max(1, spec.rollout().n()))),
-      window_(DrawsAhead(spec)),
+      window_(PromptsAhead(spec)),
       places_(std::max(1, spec.rollout().max_num_seqs())),
       longest_(static_cast<uint32_t>(std::max(0, spec.data().max_response_length()))) {}
 
 // ---- What comes next ----------------------------------------------------------------------------
 
-std::vector<uint64_t> RunAhead::DrawsToCome(const AheadContext& job) const {
-  std::vector<uint64_t> draws;
-  if (job.groups_left == 0) return draws;
+std::vector<uint64_t> RunAhead::UpcomingPrompts(const AheadContext& job) const {
+  std::vector<uint64_t> prompt_indices;
+  if (job.groups_left == 0) return prompt_indices;
   if (Mutant("ahead-of-this-step")) {
-    for (const auto& [draw, birth] : job.draws.open()) draws.push_back(draw);
+    for (const auto& [prompt_index, trajectory_uid] : job.prompts.open())
+      prompt_indices.push_back(prompt_index);
   }
-  for (const uint64_t draw : job.draws.Upcoming(std::min(window_, job.groups_left))) {
-    draws.push_back(draw);
+  for (const uint64_t prompt_index : job.prompts.Upcoming(std::min(window_, job.groups_left))) {
+    prompt_indices.push_back(prompt_index);
   }
-  return draws;
+  return prompt_indices;
 }
 
 // Keeps what was begun for each upcoming prompt index. Prompt affinity is looked up only here,
 // because work that is given out meanwhile changes it only for other prompts.
 void RunAhead::Look(const AheadContext& job) {
-  const auto now = std::make_pair(job.groups_left, job.draws.changes());
+  const auto now = std::make_pair(job.groups_left, job.prompts.changes());
   if (looked_ == now) return;
   looked_ = now;
   std::map<uint64_t, Upcoming> upcoming;
-  at_home_.clear();
-  for (const uint64_t draw : DrawsToCome(job)) {
-    Upcoming& of_draw = upcoming[draw];
-    const auto known = upcoming_.find(draw);
+  preferring_.clear();
+  for (const uint64_t prompt_index : UpcomingPrompts(job)) {
+    Upcoming& of_prompt = upcoming[prompt_index];
+    const auto known = upcoming_.find(prompt_index);
     if (known != upcoming_.end()) {
-      of_draw = std::move(known->second);
+      of_prompt = std::move(known->second);
     } else {
-      of_draw.prompt_id = job.data.PromptOf(draw);
+      of_prompt.prompt_id = job.data.PromptOf(prompt_index);
     }
-    of_draw.home = job.rollouts.homes().Of(TrainPromptKey(of_draw.prompt_id));
-    if (job.rollouts.Places(of_draw.home) == 0) of_draw.home.clear();  // it has left
-    if (!of_draw.home.empty()) ++at_home_[of_draw.home];
+    of_prompt.preferred = job.rollouts.affinity().Of(TrainPromptKey(of_prompt.prompt_id));
+    if (job.rollouts.Places(of_prompt.preferred) == 0) of_prompt.preferred.clear();  // it has left
+    if (!of_prompt.preferred.empty()) ++preferring_[of_prompt.preferred];
   }
   upcoming_ = std::move(upcoming);
   const auto& slots = job.roster.slots();
@@ -75,19 +76,21 @@ void RunAhead::Look(const AheadContext& job) {
 // The first response that the worker may get. A prompt stays with its affine worker; of the others
 // a worker gets only its share, because it will get no more of them as foreground work either.
 std::optional<AheadResponse> RunAhead::Pick(const std::string& worker) {
-  for (auto& [draw, of_draw] : upcoming_) {
-    if (of_draw.again.empty() && of_draw.next >= samples_) continue;
-    if (of_draw.home != worker && (!of_draw.home.empty() || at_home_[worker] >= share_)) continue;
-    if (of_draw.home.empty()) {
-      of_draw.home = worker;
-      ++at_home_[worker];
+  for (auto& [prompt_index, of_prompt] : upcoming_) {
+    if (of_prompt.again.empty() && of_prompt.next >= samples_) continue;
+    if (of_prompt.preferred != worker &&
+        (!of_prompt.preferred.empty() || preferring_[worker] >= share_))
+      continue;
+    if (of_prompt.preferred.empty()) {
+      of_prompt.preferred = worker;
+      ++preferring_[worker];
     }
-    AheadResponse response{draw, of_draw.next, of_draw.prompt_id};
-    if (of_draw.again.empty()) {
-      ++of_draw.next;
+    AheadResponse response{prompt_index, of_prompt.next, of_prompt.prompt_id};
+    if (of_prompt.again.empty()) {
+      ++of_prompt.next;
     } else {
-      response.sample = of_draw.again.back();
-      of_draw.again.pop_back();
+      response.sample = of_prompt.again.back();
+      of_prompt.again.pop_back();
     }
     return response;
   }
@@ -96,8 +99,8 @@ std::optional<AheadResponse> RunAhead::Pick(const std::string& worker) {
 
 void RunAhead::Start(const std::string& worker, const AheadResponse& response,
                      const AheadContext& job) {
-  if (!Mutant("ahead-has-no-home")) {
-    job.rollouts.homes().Note(TrainPromptKey(response.prompt_id), worker);
+  if (!Mutant("ahead-has-no-affinity")) {
+    job.rollouts.affinity().Note(TrainPromptKey(response.prompt_id), worker);
   }
   StartAhead task;
   task.worker = worker;
@@ -109,7 +112,7 @@ void RunAhead::Start(const std::string& worker, const AheadResponse& response,
   job.out.Do(std::move(task));
 }
 
-void RunAhead::GiveOut(const AheadContext& job) {
+void RunAhead::AssignWork(const AheadContext& job) {
   if (!on_) return;
   std::vector<std::string> idle = job.rollouts.Idle();
   if (Mutant("ahead-beside-real-work")) {
@@ -151,9 +154,9 @@ bool RunAhead::Wants(const std::string& worker, const TaskRef& ref) const {
 void RunAhead::End(std::map<uint64_t, Running>::iterator it, bool whole) {
   const Running& running = it->second;
   --workers_[running.worker].load;
-  const auto of_draw = upcoming_.find(running.response.draw);
-  if (!whole && of_draw != upcoming_.end()) {
-    of_draw->second.again.push_back(running.response.sample);
+  const auto of_prompt = upcoming_.find(running.response.prompt_index);
+  if (!whole && of_prompt != upcoming_.end()) {
+    of_prompt->second.again.push_back(running.response.sample);
     for (auto& [name, worker] : workers_) worker.sated = false;
   }
   running_.erase(it);
@@ -187,7 +190,7 @@ void RunAhead::OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl
   }
 }
 
-void RunAhead::OnWorkerBack(const WorkerBack& event, EffectSink& out) {
+void RunAhead::OnWorkerReconnected(const WorkerReconnected& event, EffectSink& out) {
   const auto has = [&](const std::vector<TaskRef>& refs, const TaskRef& ref) {
     return std::find(refs.begin(), refs.end(), ref) != refs.end();
   };
@@ -221,7 +224,7 @@ void RunAhead::Forget(const std::string& worker) {
 void RunAhead::Clear() {
   workers_.clear();
   upcoming_.clear();
-  at_home_.clear();
+  preferring_.clear();
   running_.clear();
   looked_.reset();
 }

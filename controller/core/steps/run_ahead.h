@@ -34,8 +34,8 @@
 #include "controller/core/job/events.h"
 #include "controller/core/job/roster.h"
 #include "controller/core/job/task.h"
-#include "controller/core/prompts/draw_ledger.h"
 #include "controller/core/prompts/prompt_data.h"
+#include "controller/core/prompts/prompt_ledger.h"
 
 namespace baton::controller {
 
@@ -45,7 +45,7 @@ struct AheadContext {
   TaskScheduler& rollouts;
   const Roster& roster;
   PromptData& data;
-  DrawLedger& draws;
+  PromptLedger& prompts;
   /// Groups that the job may still open; 0: none, as far as is known.
   uint64_t groups_left = 0;
 };
@@ -56,7 +56,7 @@ class RunAhead {
 
   /// Gives idle rollouts responses to the next prompts: those of the next step, or of as many
   /// groups as a batch has. Call it at the end of a turn; it gives a few at a time.
-  void GiveOut(const AheadContext& job);
+  void AssignWork(const AheadContext& job);
   /// Time has passed. A rest ends only at a tick, so that no other event begins work merely because
   /// of its time.
   void Tick(absl::Time now) { ticked_ = now; }
@@ -66,7 +66,7 @@ class RunAhead {
   void OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl::Time now);
   /// The worker is attached again. Tasks that it does not know were lost on the way; tasks that
   /// this class does not know were given by an earlier controller.
-  void OnWorkerBack(const WorkerBack& event, EffectSink& out);
+  void OnWorkerReconnected(const WorkerReconnected& event, EffectSink& out);
   /// The worker left the job.
   void Forget(const std::string& worker);
   /// All workers leave.
@@ -82,7 +82,7 @@ class RunAhead {
     uint64_t prompt_id = 0;
     uint32_t next = 0;            // sample
     std::vector<uint32_t> again;  // smaller ones that were stopped
-    std::string home;             // the worker that has the prompt; "": any may
+    std::string preferred;        // the worker that has the prompt; "": any may
   };
   struct Running {
     std::string worker;
@@ -100,7 +100,7 @@ class RunAhead {
     uint64_t wave = 0;
   };
 
-  std::vector<uint64_t> DrawsToCome(const AheadContext& job) const;
+  std::vector<uint64_t> UpcomingPrompts(const AheadContext& job) const;
   void Look(const AheadContext& job);
   std::optional<AheadResponse> Pick(const std::string& worker);
   void Start(const std::string& worker, const AheadResponse& response, const AheadContext& job);
@@ -114,10 +114,10 @@ class RunAhead {
   const uint32_t longest_;  // response, in tokens
   // Tells whether the upcoming prompt indices have changed since the last look.
   std::optional<std::pair<uint64_t, uint64_t>> looked_;
-  std::map<uint64_t, Upcoming> upcoming_;    // by prompt index
-  std::map<std::string, uint64_t> at_home_;  // of those, by worker
-  uint64_t share_ = 0;                       // of those, for one worker
-  std::map<uint64_t, Running> running_;      // by the subject of its task
+  std::map<uint64_t, Upcoming> upcoming_;       // by prompt index
+  std::map<std::string, uint64_t> preferring_;  // of those, by worker
+  uint64_t share_ = 0;                          // of those, for one worker
+  std::map<uint64_t, Running> running_;         // by the subject of its task
   std::map<std::string, Worker>
       workers_;  // workers that got responses, or for which there are none
   absl::Time ticked_ = absl::InfinitePast();

@@ -1,11 +1,11 @@
-// The prompt groups of a step's batch: drawn from complete groups, scored where the dataflow asks
-// for it, and taken out of the work.
+// The prompt groups of a step's batch: selected from complete groups, scored where the dataflow
+// asks for it, and taken out of the work.
 //
 // Owns which groups are in the batch. The scheduler owns their trajectories until they are taken,
 // and the buffer after that. batch_flow.h says what happens to the batch:
 //
 // clang-format off
-//   complete groups --> drawn: scores of the draw are made --> taken: the update learns --> spent
+//   complete groups --> drawn: scores of the selection are made --> taken: the update learns --> spent
 //        ^                |                                      |
 //        +----------------+--------------------------------------+
 //          given back: the job goes back, or a payload is lost
@@ -27,27 +27,27 @@ namespace baton::controller {
 
 struct StepBatch {
   void Restore(const store::v1::JobRow& row) {
-    for (const store::v1::OpenDraws& open : row.open_draws()) {
+    for (const store::v1::OpenPrompts& open : row.open_prompts()) {
       for (uint64_t i = 0; open.in_batch() && i < open.count(); ++i) {
-        restored.push_back(open.draw() + i);
+        restored.push_back(open.prompt_index() + i);
       }
     }
   }
   /// The groups that an update may be learning from.
-  std::set<uint64_t> Draws() const {
-    std::set<uint64_t> draws(restored.begin(), restored.end());
-    draws.insert(taken.begin(), taken.end());
-    return draws;
+  std::set<uint64_t> PromptIndices() const {
+    std::set<uint64_t> prompt_indices(restored.begin(), restored.end());
+    prompt_indices.insert(taken.begin(), taken.end());
+    return prompt_indices;
   }
   void Clear() {
-    drawn.clear();
+    selected.clear();
     taken.clear();
     restored.clear();
   }
 
-  /// Groups drawn for the next batch, while the scores of this draw are made; the first `scored`
-  /// have them.
-  std::vector<uint64_t> drawn;
+  /// Groups drawn for the next batch, while the scores of this prompt group are made; the first
+  /// `scored` have them.
+  std::vector<uint64_t> selected;
   size_t scored = 0;
   /// Groups of the batch that left the work.
   std::vector<uint64_t> taken;

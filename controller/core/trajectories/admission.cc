@@ -17,14 +17,15 @@ std::string Admission::WorkName(const EffectSink& out) const {
                     : absl::StrCat("step ", out.step() + 1);
 }
 
-std::vector<TrajectoryInfo> Admission::MakeDraw(v1::Purpose purpose, uint64_t draw, uint64_t prompt,
-                                                uint64_t birth, const TrajectoryTable& table,
-                                                const WorkContext& context) const {
+std::vector<TrajectoryInfo> Admission::MakeGroup(v1::Purpose purpose, uint64_t prompt_index,
+                                                 uint64_t prompt, uint64_t trajectory_uid,
+                                                 const TrajectoryTable& table,
+                                                 const WorkContext& context) const {
   std::vector<TrajectoryInfo> made;
   if (!is_rl()) {
     TrajectoryInfo example;
-    example.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
-    example.draw = draw;
+    example.id = TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, 0, 1);
+    example.prompt_index = prompt_index;
     example.prompt_id = prompt;
     example.state = TrajectoryState::kReady;
     made.push_back(std::move(example));
@@ -32,24 +33,25 @@ std::vector<TrajectoryInfo> Admission::MakeDraw(v1::Purpose purpose, uint64_t dr
   }
   const uint32_t n = table.plan().Samples(purpose);
   if (table.plan().has_baseline() && purpose == v1::PURPOSE_TRAIN) {
-    made.push_back(Make(v1::PURPOSE_BASELINE, draw, 0, prompt, birth++, table, context));
+    made.push_back(
+        Make(v1::PURPOSE_BASELINE, prompt_index, 0, prompt, trajectory_uid++, table, context));
   }
   for (uint32_t sample = 0; sample < n; ++sample) {
     const bool leak = Mutant("evaluation-in-batch") && sample + 1 == n && n > 1;
-    made.push_back(
-        Make(leak ? v1::PURPOSE_EVAL : purpose, draw, sample, prompt, birth++, table, context));
+    made.push_back(Make(leak ? v1::PURPOSE_EVAL : purpose, prompt_index, sample, prompt,
+                        trajectory_uid++, table, context));
   }
   return made;
 }
 
-TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt,
-                               uint64_t birth, const TrajectoryTable& table,
-                               const WorkContext& context) const {
+TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t prompt_index, uint32_t sample,
+                               uint64_t prompt, uint64_t trajectory_uid,
+                               const TrajectoryTable& table, const WorkContext& context) const {
   const ScoreGraph& graph = table.plan().graph();
   TrajectoryInfo trajectory;
-  trajectory.id = TrajectoryId(purpose, draw, sample, table.plan().Samples(purpose));
+  trajectory.id = TrajectoryId(purpose, prompt_index, sample, table.plan().Samples(purpose));
   trajectory.purpose = purpose;
-  trajectory.draw = draw;
+  trajectory.prompt_index = prompt_index;
   trajectory.sample = sample;
   trajectory.prompt_id = prompt;
   trajectory.policy_version = context.versions.newest();
@@ -65,7 +67,7 @@ TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t draw, uint32_t samp
   if (!fresh && drafts && !Mutant("dead-branch-forgotten")) {
     trajectory.earlier = context.buffer.earlier().Of(trajectory);
   }
-  trajectory.birth = birth;
+  trajectory.trajectory_uid = trajectory_uid;
   trajectory.attempt = context.out.attempt_base();
   trajectory.tries.assign(static_cast<size_t>(graph.size()), NodeTry{context.out.attempt_base()});
   return trajectory;

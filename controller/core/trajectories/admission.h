@@ -26,11 +26,12 @@ class Admission {
     evaluates_ = evaluates;
     responses_ = responses;
   }
-  /// The trajectories of a prompt index, with uids from `birth` on: training responses with their
-  /// baseline, responses to an evaluation prompt, or an example of kind sft, which is READY.
-  std::vector<TrajectoryInfo> MakeDraw(v1::Purpose purpose, uint64_t draw, uint64_t prompt,
-                                       uint64_t birth, const TrajectoryTable& table,
-                                       const WorkContext& context) const;
+  /// The trajectories of a prompt index, with uids from `trajectory_uid` on: training responses
+  /// with their baseline, responses to an evaluation prompt, or an example of kind sft, which is
+  /// READY.
+  std::vector<TrajectoryInfo> MakeGroup(v1::Purpose purpose, uint64_t prompt_index, uint64_t prompt,
+                                        uint64_t trajectory_uid, const TrajectoryTable& table,
+                                        const WorkContext& context) const;
 
   /// The number that reward.max_error_rate is a share of: all responses of the step or the
   /// evaluation. Not only the begun ones: at first these are few, and one failure would be a large
@@ -41,8 +42,8 @@ class Admission {
 
  private:
   bool is_rl() const { return submitted_->effective_spec().kind() == v1::JOB_KIND_RL; }
-  TrajectoryInfo Make(v1::Purpose purpose, uint64_t draw, uint32_t sample, uint64_t prompt,
-                      uint64_t birth, const TrajectoryTable& table,
+  TrajectoryInfo Make(v1::Purpose purpose, uint64_t prompt_index, uint32_t sample, uint64_t prompt,
+                      uint64_t trajectory_uid, const TrajectoryTable& table,
                       const WorkContext& context) const;
 
   std::shared_ptr<const v1::Job> submitted_;

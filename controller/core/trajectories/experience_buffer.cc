@@ -23,9 +23,9 @@ BatchMembers MembersOf(const ExperienceBuffer::Trajectories& trajectories, uint3
   const std::set<uint64_t> lost = LostGroups(trajectories, least);
   for (const auto& [id, trajectory] : trajectories) {
     const bool failed = trajectory.failed != 0 && !Mutant("no-reward-in-batch");
-    if (failed || lost.count(trajectory.draw) > 0) continue;
+    if (failed || lost.count(trajectory.prompt_index) > 0) continue;
     if (trajectory.purpose == v1::PURPOSE_BASELINE) {
-      members.baselines[trajectory.draw] = trajectory.scores.at("reward");
+      members.baselines[trajectory.prompt_index] = trajectory.scores.at("reward");
     } else {
       members.trajectories.push_back(&trajectory);
     }

@@ -63,7 +63,7 @@ class FoundRows {
     const auto& [serial, row] = found->second;
     // The data may have changed while the controller was away; then this prompt index is another
     // prompt.
-    const bool same = row.purpose() == drawn.purpose && row.draw() == drawn.draw &&
+    const bool same = row.purpose() == drawn.purpose && row.prompt_index() == drawn.prompt_index &&
                       row.sample() == drawn.sample && row.prompt_id() == drawn.prompt_id;
     if (!same) return std::nullopt;
     return FromRow(row, serial, wanted);
@@ -100,7 +100,7 @@ class FoundRows {
 /// Owns the runtime's report of it (BatchBuilt).
 ///
 ///   none --Built--> built --the update leaves--> trained on --Clear: the step ends--> none
-class StandingBatch {
+class CurrentBatch {
  public:
   void Built(BatchBuilt event, absl::Time now) {
     event_ = std::move(event);
@@ -246,8 +246,8 @@ class ExperienceBuffer {
   /// and no store would take it.
   absl::Status PutRow(const Trajectories& trajectories, uint32_t least, int64_t max_bytes,
                       EffectSink& out);
-  StandingBatch& batch() { return batch_; }
-  const StandingBatch& batch() const { return batch_; }
+  CurrentBatch& batch() { return batch_; }
+  const CurrentBatch& batch() const { return batch_; }
   /// Counts the responses and columns of `trajectories`, those of the work in progress, anew.
   PayloadBytes bytes_held(const Trajectories& trajectories) const;
   /// The update is done: the algorithm's new state counts from now on.
@@ -279,7 +279,7 @@ class ExperienceBuffer {
   EarlierResponses earlier_;
   PromptHistory history_;
   Metrics algorithm_;
-  StandingBatch batch_;
+  CurrentBatch batch_;
   Trajectories taken_;
 };
 

@@ -17,12 +17,12 @@ using ::testing::IsEmpty;
 
 const absl::Time kEpoch = absl::FromUnixSeconds(1000);
 
-TrajectoryInfo ReadyOf(uint64_t draw, uint32_t sample, double reward) {
+TrajectoryInfo ReadyOf(uint64_t prompt_index, uint32_t sample, double reward) {
   TrajectoryInfo trajectory;
-  trajectory.id = TrajectoryId(v1::PURPOSE_TRAIN, draw, sample, 2);
-  trajectory.draw = draw;
+  trajectory.id = TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, sample, 2);
+  trajectory.prompt_index = prompt_index;
   trajectory.sample = sample;
-  trajectory.prompt_id = 40 + draw;
+  trajectory.prompt_id = 40 + prompt_index;
   trajectory.state = TrajectoryState::kReady;
   trajectory.scores["reward"] = reward;
   return trajectory;
@@ -455,18 +455,19 @@ TEST(ExperienceBufferTest, ABatchLeavesOutWhatHasNoRewardAndGroupsThatLackTooMan
   EffectSink out = SinkAt(kEpoch, 2);
   ExperienceBuffer buffer;
   std::vector<TrajectoryInfo> all;
-  for (uint64_t draw : {0u, 1u, 2u}) {
-    for (uint32_t sample : {0u, 1u}) all.push_back(ReadyOf(draw, sample, 1));
+  for (uint64_t prompt_index : {0u, 1u, 2u}) {
+    for (uint32_t sample : {0u, 1u}) all.push_back(ReadyOf(prompt_index, sample, 1));
   }
-  all[3].failed = 1;  // draw 1 has one response left
+  all[3].failed = 1;  // prompt index 1 has one response left
   v1::JobSpec spec;
   buffer.Build(ById(all), spec, /*least=*/1, /*held_out=*/0, Recorded::kNot, out);
   EXPECT_EQ(TakeAll<BuildBatch>(out).at(0).trajectories.size(), 5u);
   buffer.Build(ById(all), spec, /*least=*/2, /*held_out=*/4, Recorded::kCompare, out);
   const BuildBatch batch = TakeAll<BuildBatch>(out).at(0);
-  std::vector<uint64_t> draws;
-  for (const TrajectoryInfo& trajectory : batch.trajectories) draws.push_back(trajectory.draw);
-  EXPECT_THAT(draws, ElementsAre(0, 0, 2, 2));
+  std::vector<uint64_t> prompt_indices;
+  for (const TrajectoryInfo& trajectory : batch.trajectories)
+    prompt_indices.push_back(trajectory.prompt_index);
+  EXPECT_THAT(prompt_indices, ElementsAre(0, 0, 2, 2));
   EXPECT_EQ(batch.step, 3);
   EXPECT_EQ(batch.held_out, 4u);
 }

@@ -11,11 +11,11 @@ std::set<uint64_t> LostGroups(const std::map<uint64_t, TrajectoryInfo>& trajecto
   for (const auto& [id, trajectory] : trajectories) {
     const bool baseline = trajectory.purpose == v1::PURPOSE_BASELINE;
     // Without its baseline no response of the prompt has an advantage (ReMax).
-    if (baseline && trajectory.failed != 0) lost.insert(trajectory.draw);
-    if (!baseline) left[trajectory.draw] += trajectory.failed == 0 ? 1 : 0;
+    if (baseline && trajectory.failed != 0) lost.insert(trajectory.prompt_index);
+    if (!baseline) left[trajectory.prompt_index] += trajectory.failed == 0 ? 1 : 0;
   }
-  for (const auto& [draw, count] : left) {
-    if (count < least) lost.insert(draw);
+  for (const auto& [prompt_index, count] : left) {
+    if (count < least) lost.insert(prompt_index);
   }
   return lost;
 }

@@ -12,15 +12,15 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Adds the group of one prompt index: two responses to train with and a greedy one.
-void AddGroup(uint64_t draw, uint64_t failed0, uint64_t failed1, uint64_t failed_baseline,
+void AddGroup(uint64_t prompt_index, uint64_t failed0, uint64_t failed1, uint64_t failed_baseline,
               std::map<uint64_t, TrajectoryInfo>* out) {
   for (const auto& [purpose, sample, failed] : {std::tuple{v1::PURPOSE_TRAIN, 0u, failed0},
                                                 {v1::PURPOSE_TRAIN, 1u, failed1},
                                                 {v1::PURPOSE_BASELINE, 0u, failed_baseline}}) {
     TrajectoryInfo info;
-    info.id = TrajectoryId(purpose, draw, sample, 2);
+    info.id = TrajectoryId(purpose, prompt_index, sample, 2);
     info.purpose = purpose;
-    info.draw = draw;
+    info.prompt_index = prompt_index;
     info.failed = failed;
     info.error = failed == 0 ? "" : "error " + std::to_string(failed);
     (*out)[info.id] = info;

@@ -30,8 +30,8 @@ void RewardErrors::Forget(const TrajectoryInfo& trajectory) {
 void RewardErrors::Tell(const std::string& message, EffectSink& out) {
   // A reward that fails usually fails often, so further warnings wait. `why` and the metrics always
   // have the count.
-  if (out.now() - told_ < tell_again_) return;
-  told_ = out.now();
+  if (out.now() - warned_at_ < tell_again_) return;
+  warned_at_ = out.now();
   out.Warn(message);
 }
 

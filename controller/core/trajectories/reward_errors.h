@@ -57,7 +57,7 @@ class RewardErrors {
   uint64_t tries_ = 0;
   std::string first_;      // error that counts
   std::string first_try_;  // error of a try that was begun again
-  absl::Time told_ = absl::InfinitePast();
+  absl::Time warned_at_ = absl::InfinitePast();
 };
 
 }  // namespace baton::controller

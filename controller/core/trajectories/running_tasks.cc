@@ -11,7 +11,7 @@ bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, c
   // The uid shows that it is this trajectory; the attempt, that it is this try.
   const TrajectoryTable& table = scheduler.table();
   const TrajectoryInfo* trajectory = table.Find(ref.subject);
-  if (trajectory == nullptr || trajectory->birth != ref.birth) return false;
+  if (trajectory == nullptr || trajectory->trajectory_uid != ref.trajectory_uid) return false;
   const bool generates = ref.kind == TaskKind::kGenerate;
   if (!generates && ref.target >= trajectory->tries.size()) return false;
   const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.target].attempt;
@@ -29,7 +29,7 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
                bool hybrid, const WorkContext& context) {
   TrajectoryInfo* const trajectory = scheduler.table().Find(ref.subject);
   const EffectSink& out = context.out;
-  if (trajectory == nullptr || trajectory->birth != ref.birth) return;
+  if (trajectory == nullptr || trajectory->trajectory_uid != ref.trajectory_uid) return;
   if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
     // With other data files the prompt index may be another prompt.
     if (ref.prompt != trajectory->prompt_id && !Mutant("adopted-for-another-prompt")) return;
@@ -79,7 +79,7 @@ void RequeueTask(TrajectoryScheduler& scheduler, const std::string& role, uint64
   }
   const uint64_t pin = role == roles::kRollout ? trajectory.pin.version : 0;
   scheduler.queues().Of(role).EnqueueFirst(
-      work, role == roles::kRollout ? PromptKey(trajectory) : trajectory.draw, pin);
+      work, role == roles::kRollout ? PromptKey(trajectory) : trajectory.prompt_index, pin);
 }
 
 }  // namespace baton::controller

@@ -56,7 +56,7 @@ std::map<std::string, double> SpeculationCounts::Take() {
     set("made_again_accepted", made_again_accepted_);
   }
   made_again_ = made_again_accepted_ = 0;
-  if (sums["history_tokens"] > 0 && !Mutant("history-tokens-untold")) {
+  if (sums["history_tokens"] > 0 && !Mutant("history-tokens-unreported")) {
     set("history_tokens", sums["history_tokens"]);
   }
   if (sums["memory_short_passes"] > 0) set("memory_short_passes", sums["memory_short_passes"]);

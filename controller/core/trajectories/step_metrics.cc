@@ -68,10 +68,10 @@ std::map<std::string, double> FileShares(const std::map<uint64_t, TrajectoryInfo
                                          const PromptMix& prompts) {
   std::map<uint64_t, uint64_t> drawn;  // prompt index -> prompt: one for all responses to it
   for (const auto& [id, t] : trajectories) {
-    if (t.purpose == v1::PURPOSE_TRAIN) drawn[t.draw] = t.prompt_id;
+    if (t.purpose == v1::PURPOSE_TRAIN) drawn[t.prompt_index] = t.prompt_id;
   }
   std::vector<double> counts(prompts.files());
-  for (const auto& [draw, prompt] : drawn) ++counts[prompts.FileOf(prompt)];
+  for (const auto& [prompt_index, prompt] : drawn) ++counts[prompts.FileOf(prompt)];
   std::map<std::string, double> out;
   for (size_t file = 0; file < counts.size() && !drawn.empty(); ++file) {
     out[absl::StrCat("data/share_", file)] = counts[file] / static_cast<double>(drawn.size());

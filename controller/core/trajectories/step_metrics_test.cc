@@ -5,13 +5,13 @@
 namespace baton::controller {
 namespace {
 
-TrajectoryInfo Response(v1::Purpose purpose, uint64_t draw, uint32_t sample, double reward,
+TrajectoryInfo Response(v1::Purpose purpose, uint64_t prompt_index, uint32_t sample, double reward,
                         uint32_t tokens) {
   TrajectoryInfo trajectory;
-  trajectory.id = TrajectoryId(purpose, draw, sample, 2);
+  trajectory.id = TrajectoryId(purpose, prompt_index, sample, 2);
   trajectory.purpose = purpose;
-  trajectory.draw = draw;
-  trajectory.prompt_id = draw;
+  trajectory.prompt_index = prompt_index;
+  trajectory.prompt_id = prompt_index;
   trajectory.sample = sample;
   trajectory.scores["reward"] = reward;
   trajectory.tokens = tokens;

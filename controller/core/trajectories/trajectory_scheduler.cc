@@ -27,7 +27,7 @@ void TrajectoryScheduler::BeginWork(bool evaluates, uint64_t responses) {
   table_.BeginStep();
 }
 
-void TrajectoryScheduler::AddDraw(std::vector<TrajectoryInfo> made) {
+void TrajectoryScheduler::AddGroup(std::vector<TrajectoryInfo> made) {
   std::vector<TrajectoryInfo*> added;
   for (TrajectoryInfo& trajectory : made) {
     scores_.errors().Recall(trajectory);
@@ -47,28 +47,28 @@ void TrajectoryScheduler::Withdraw(const std::string& role, uint64_t work,
   tasks.Withdraw(work);
 }
 
-bool TrajectoryScheduler::Draw(const std::vector<TrajectoryInfo*>& drawn) {
+bool TrajectoryScheduler::Select(const std::vector<TrajectoryInfo*>& selected) {
   bool scores = false;
-  for (TrajectoryInfo* trajectory : drawn) {
-    if (!table_.Draw(*trajectory)) continue;
+  for (TrajectoryInfo* trajectory : selected) {
+    if (!table_.Select(*trajectory)) continue;
     scores = true;
     scores_.Enqueue(*trajectory, Work());
   }
   return scores;
 }
 
-void TrajectoryScheduler::Undraw(const std::vector<TrajectoryInfo*>& drawn,
-                                 const std::string& reason, const Context& context) {
+void TrajectoryScheduler::Deselect(const std::vector<TrajectoryInfo*>& selected,
+                                   const std::string& reason, const Context& context) {
   const ScoreGraph& graph = table_.plan().graph();
-  for (TrajectoryInfo* trajectory : drawn) {
+  for (TrajectoryInfo* trajectory : selected) {
     for (uint32_t node = 0; node < trajectory->tries.size(); ++node) {
       NodeTry& tried = trajectory->tries[node];
-      if ((graph.at_draw() >> node & 1) == 0) continue;
+      if ((graph.at_selection() >> node & 1) == 0) continue;
       if (tried.asked) Withdraw(graph.role(node), WorkId(trajectory->id, node), reason, context);
       // The attempt is used up, because a result of it may be on its way.
       tried = NodeTry{context.out.NextAttempt(tried.attempt)};
     }
-    table_.Undraw(*trajectory);
+    table_.Deselect(*trajectory);
   }
 }
 
@@ -90,9 +90,10 @@ void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
   for (const TrajectoryInfo* trajectory : dropped) table_.Remove(trajectory->id);
 }
 
-void TrajectoryScheduler::SpendDraw(uint64_t draw, const Context& context) {
+void TrajectoryScheduler::SpendGroup(uint64_t prompt_index, const Context& context) {
   DropPayloads drop;
-  for (const auto& [id, trajectory] : table_.TakeDraw(draw)) drop.trajectories.push_back(id);
+  for (const auto& [id, trajectory] : table_.TakeGroup(prompt_index))
+    drop.trajectories.push_back(id);
   context.out.Do(std::move(drop));
 }
 

@@ -45,17 +45,17 @@ class TrajectoryScheduler {
   /// anew.
   void BeginWork(bool evaluates, uint64_t responses);
   /// Adds the trajectories of a prompt index, and queues what can be done next with each.
-  void AddDraw(std::vector<TrajectoryInfo> made);
-  /// A batch draws these READY trajectories: queues the scores that are made at this draw. False:
-  /// there are none.
-  bool Draw(const std::vector<TrajectoryInfo*>& drawn);
-  /// The batch is given up: scores that were made at its draw are stopped for `reason` and
+  void AddGroup(std::vector<TrajectoryInfo> made);
+  /// A batch selects these READY trajectories: queues the scores that are made at this prompt
+  /// group. False: there are none.
+  bool Select(const std::vector<TrajectoryInfo*>& selected);
+  /// The batch is given up: scores that were made at its selection are stopped for `reason` and
   /// forgotten.
-  void Undraw(const std::vector<TrajectoryInfo*>& drawn, const std::string& reason,
-              const Context& context);
+  void Deselect(const std::vector<TrajectoryInfo*>& selected, const std::string& reason,
+                const Context& context);
   /// Takes a group that no batch consumes out of the work; its responses are not needed in memory
   /// any more. All of them are READY, and their rows are kept as long as those of the step.
-  void SpendDraw(uint64_t draw, const Context& context);
+  void SpendGroup(uint64_t prompt_index, const Context& context);
   /// Takes trajectories out of the work and forgets their responses; their running tasks are
   /// stopped for `reason`.
   void DropAll(const std::vector<TrajectoryInfo*>& dropped, const std::string& reason,

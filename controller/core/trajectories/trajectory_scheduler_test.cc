@@ -3,7 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/prompts/birth_numbers.h"
+#include "controller/core/prompts/trajectory_uids.h"
 #include "controller/core/trajectories/running_tasks.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -48,15 +48,17 @@ struct OneStep {
   }
   // The tasks of a step that has begun.
   std::vector<StartTask> Begin() {
-    Draw(2);
+    BeginGroups(2);
     return Dispatch();
   }
-  void Draw(uint64_t groups) {
+  void BeginGroups(uint64_t groups) {
     scheduler.BeginWork(/*evaluates=*/false, groups * 2);
-    for (uint64_t draw = 0; draw < groups; ++draw) {
-      const uint64_t birth = births.Take(scheduler.table().plan().PerDraw(), out);
-      scheduler.AddDraw(scheduler.admission().MakeDraw(v1::PURPOSE_TRAIN, draw, data.PromptOf(draw),
-                                                       birth, scheduler.table(), Context()));
+    for (uint64_t prompt_index = 0; prompt_index < groups; ++prompt_index) {
+      const uint64_t trajectory_uid =
+          trajectory_uids.Take(scheduler.table().plan().PerPrompt(), out);
+      scheduler.AddGroup(scheduler.admission().MakeGroup(
+          v1::PURPOSE_TRAIN, prompt_index, data.PromptOf(prompt_index), trajectory_uid,
+          scheduler.table(), Context()));
     }
   }
   static TaskDone Answer(const StartTask& task, absl::Status status = absl::OkStatus()) {
@@ -95,7 +97,7 @@ struct OneStep {
   ExperienceBuffer buffer;
   PromptData data;
   PolicyVersions versions;
-  BirthNumbers births;
+  TrajectoryUids trajectory_uids;
   TrajectoryScheduler scheduler;
   TrajectoryScheduler::Verdict verdict;
 };
@@ -414,17 +416,18 @@ TEST(TrajectorySchedulerTest, RunsChainedScoresInTheOrderOfTheirInputs) {
 
 TEST(TrajectorySchedulerTest, AdoptsRunningTasksAfterARestartUnlessTheyAreStale) {
   OneStep world;
-  world.Draw(2);
+  world.BeginGroups(2);
   TaskRef running;
   running.kind = TaskKind::kGenerate;
   running.subject = world.scheduler.table().all().begin()->first;
   running.attempt = 5;  // of an earlier controller
-  running.birth = world.scheduler.table().all().begin()->second.birth + 1;
+  running.trajectory_uid = world.scheduler.table().all().begin()->second.trajectory_uid + 1;
   running.version = world.versions.newest();
   running.prompt = world.scheduler.table().all().begin()->second.prompt_id;
   AdoptTask(world.scheduler, "g0", running, /*hybrid=*/false, world.Context());
-  EXPECT_FALSE(IsWanted(world.scheduler, "g0", running)) << "of an earlier try at the same draw";
-  --running.birth;
+  EXPECT_FALSE(IsWanted(world.scheduler, "g0", running))
+      << "of an earlier try at the same prompt index";
+  --running.trajectory_uid;
   ++running.prompt;
   AdoptTask(world.scheduler, "g0", running, /*hybrid=*/false, world.Context());
   EXPECT_FALSE(IsWanted(world.scheduler, "g0", running)) << "of another prompt";
@@ -440,12 +443,12 @@ TEST(TrajectorySchedulerTest, AdoptsRunningTasksAfterARestartUnlessTheyAreStale)
 
 TEST(TrajectorySchedulerTest, AFailureThatAnEarlierControllerMayHaveCountedIsNotCountedAgain) {
   OneStep world;
-  world.Draw(2);
+  world.BeginGroups(2);
   StartTask task;
   task.worker = "g0";
   task.ref.kind = TaskKind::kGenerate;
   task.ref.subject = world.scheduler.table().all().begin()->first;
-  task.ref.birth = world.scheduler.table().all().begin()->second.birth;
+  task.ref.trajectory_uid = world.scheduler.table().all().begin()->second.trajectory_uid;
   task.ref.attempt = 5;  // of an earlier controller
   task.ref.version = world.versions.newest();
   task.ref.prompt = world.scheduler.table().all().begin()->second.prompt_id;
@@ -455,7 +458,7 @@ TEST(TrajectorySchedulerTest, AFailureThatAnEarlierControllerMayHaveCountedIsNot
 }
 
 // A step that is begun again after a rollback draws the same prompts for the same ids.
-TEST(TrajectorySchedulerTest, TasksOfADrawThatIsBegunAnewHaveOtherNames) {
+TEST(TrajectorySchedulerTest, TasksOfAPromptGroupThatIsBegunAnewHaveOtherNames) {
   OneStep world;
   const std::vector<StartTask> before = world.Begin();
   world.scheduler.Clear("the trainer restarts", world.Context());
@@ -463,16 +466,16 @@ TEST(TrajectorySchedulerTest, TasksOfADrawThatIsBegunAnewHaveOtherNames) {
   world.out.Take();
   const std::vector<StartTask> after = world.Begin();
   ASSERT_EQ(after.size(), 4u);
-  std::set<uint64_t> births;
+  std::set<uint64_t> uids;
   for (const auto* tasks : {&before, &after}) {
     for (const StartTask& task : *tasks) {
       EXPECT_EQ(task.ref.step, 0);
       EXPECT_EQ(task.ref.incarnation, 0u);
-      EXPECT_EQ(task.args.trajectory.birth, task.ref.birth);
-      births.insert(task.ref.birth);
+      EXPECT_EQ(task.args.trajectory.trajectory_uid, task.ref.trajectory_uid);
+      uids.insert(task.ref.trajectory_uid);
     }
   }
-  EXPECT_EQ(births.size(), 8u) << "none is given twice";
+  EXPECT_EQ(uids.size(), 8u) << "none is given twice";
   EXPECT_EQ(before[0].ref.subject, after[0].ref.subject);
   EXPECT_FALSE(IsWanted(world.scheduler, after[0].worker, before[0].ref));
   EXPECT_TRUE(IsWanted(world.scheduler, after[0].worker, after[0].ref));

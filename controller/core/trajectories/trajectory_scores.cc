@@ -31,7 +31,7 @@ void TrajectoryScores::EnqueueNode(TrajectoryInfo& trajectory, uint32_t node,
                                    const std::string& avoid, const Work& work) const {
   trajectory.tries[node].asked = true;
   const std::string& role = work.table.plan().graph().role(node);
-  work.queues.Of(role).Enqueue(WorkId(trajectory.id, node), trajectory.draw, avoid);
+  work.queues.Of(role).Enqueue(WorkId(trajectory.id, node), trajectory.prompt_index, avoid);
 }
 
 void TrajectoryScores::Start(const std::string& role, const TaskScheduler::Assignment& assignment,

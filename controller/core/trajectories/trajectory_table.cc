@@ -43,9 +43,9 @@ void TrajectoryTable::Remove(uint64_t id) {
   if (found != trajectories_.end()) Take(found);
 }
 
-std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeDraw(uint64_t draw) {
+std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeGroup(uint64_t prompt_index) {
   std::map<uint64_t, TrajectoryInfo> taken;
-  for (const TrajectoryInfo* member : DrawMembers(draw)) {
+  for (const TrajectoryInfo* member : GroupMembers(prompt_index)) {
     const uint64_t id = member->id;
     taken.emplace(id, Take(trajectories_.find(id)));
   }
@@ -66,11 +66,11 @@ std::map<uint64_t, TrajectoryInfo> TrajectoryTable::TakeEvaluation() {
   return taken;
 }
 
-std::vector<TrajectoryInfo*> TrajectoryTable::DrawMembers(uint64_t draw) {
+std::vector<TrajectoryInfo*> TrajectoryTable::GroupMembers(uint64_t prompt_index) {
   const uint32_t n = plan_.Samples(v1::PURPOSE_TRAIN);
   std::vector<TrajectoryInfo*> members;
   const auto add = [&](v1::Purpose purpose, uint32_t sample) {
-    if (TrajectoryInfo* found = Find(TrajectoryId(purpose, draw, sample, n))) {
+    if (TrajectoryInfo* found = Find(TrajectoryId(purpose, prompt_index, sample, n))) {
       members.push_back(found);
     }
   };
@@ -79,16 +79,16 @@ std::vector<TrajectoryInfo*> TrajectoryTable::DrawMembers(uint64_t draw) {
   return members;
 }
 
-bool TrajectoryTable::DrawReady(uint64_t draw, size_t given_up) const {
+bool TrajectoryTable::GroupReady(uint64_t prompt_index, size_t given_up) const {
   const uint32_t n = plan_.Samples(v1::PURPOSE_TRAIN);
   size_t ready = 0;
   const auto count = [&](v1::Purpose purpose, uint32_t sample) {
-    const TrajectoryInfo* const found = Find(TrajectoryId(purpose, draw, sample, n));
+    const TrajectoryInfo* const found = Find(TrajectoryId(purpose, prompt_index, sample, n));
     if (found != nullptr && found->state == TrajectoryState::kReady) ++ready;
   };
   for (uint32_t sample = 0; sample < n; ++sample) count(v1::PURPOSE_TRAIN, sample);
   if (plan_.has_baseline()) count(v1::PURPOSE_BASELINE, 0);
-  return ready + given_up == plan_.PerDraw();
+  return ready + given_up == plan_.PerPrompt();
 }
 
 void TrajectoryTable::Clear() {
@@ -102,7 +102,7 @@ std::vector<TrajectoryInfo*> TrajectoryTable::PromptGroupOf(const TrajectoryInfo
   std::vector<TrajectoryInfo*> group;
   for (uint32_t sample = 0; sample < size; ++sample) {
     const auto found =
-        trajectories_.find(TrajectoryId(trajectory.purpose, trajectory.draw, sample, n));
+        trajectories_.find(TrajectoryId(trajectory.purpose, trajectory.prompt_index, sample, n));
     if (found != trajectories_.end()) group.push_back(&found->second);
   }
   return group;
@@ -128,20 +128,20 @@ std::vector<std::pair<TrajectoryInfo*, uint32_t>> TrajectoryTable::NextScores(
   return next;
 }
 
-bool TrajectoryTable::Draw(TrajectoryInfo& trajectory) {
-  trajectory.drawn = true;
+bool TrajectoryTable::Select(TrajectoryInfo& trajectory) {
+  trajectory.selected = true;
   if ((plan_.Wanted(trajectory) & ~trajectory.scored) == 0) return false;
   trajectory.state = TrajectoryState::kScoring;
   --ready_;
   return true;
 }
 
-void TrajectoryTable::Undraw(TrajectoryInfo& trajectory) {
-  trajectory.drawn = false;
+void TrajectoryTable::Deselect(TrajectoryInfo& trajectory) {
+  trajectory.selected = false;
   for (uint32_t node = 0; node < trajectory.tries.size(); ++node) {
-    if ((plan_.graph().at_draw() >> node & 1) != 0) trajectory.columns.erase(node);
+    if ((plan_.graph().at_selection() >> node & 1) != 0) trajectory.columns.erase(node);
   }
-  trajectory.scored &= ~plan_.graph().at_draw();
+  trajectory.scored &= ~plan_.graph().at_selection();
   const bool waited = trajectory.state == TrajectoryState::kScoring;
   if (!waited || (plan_.Wanted(trajectory) & ~trajectory.scored) != 0) return;
   trajectory.state = TrajectoryState::kReady;
@@ -165,10 +165,10 @@ void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const 
   TrajectoryInfo anew;
   anew.id = trajectory.id;
   anew.purpose = trajectory.purpose;
-  anew.draw = trajectory.draw;
+  anew.prompt_index = trajectory.prompt_index;
   anew.sample = trajectory.sample;
   anew.prompt_id = trajectory.prompt_id;
-  anew.birth = trajectory.birth;
+  anew.trajectory_uid = trajectory.trajectory_uid;
   anew.pin = trajectory.pin;
   anew.policy_version = version;
   anew.incarnation = out.incarnation();
@@ -191,7 +191,7 @@ TaskRef TrajectoryTable::RefOf(const std::string& role, uint64_t work) const {
 std::string TrajectoryTable::OpenGroups() const {
   std::map<uint64_t, bool> open;  // by prompt index
   for (const auto& [id, trajectory] : trajectories_) {
-    open[trajectory.draw] |= trajectory.state != TrajectoryState::kReady;
+    open[trajectory.prompt_index] |= trajectory.state != TrajectoryState::kReady;
   }
   const auto count =
       std::count_if(open.begin(), open.end(), [](const auto& group) { return group.second; });

@@ -35,14 +35,14 @@ class ResponsePlan {
   const ScoreGraph& graph() const { return graph_; }
   /// Score nodes without which the trajectory is not READY.
   uint64_t Wanted(const TrajectoryInfo& trajectory) const {
-    return graph_.Wanted(trajectory.purpose) & ~(trajectory.drawn ? 0 : graph_.at_draw());
+    return graph_.Wanted(trajectory.purpose) & ~(trajectory.selected ? 0 : graph_.at_selection());
   }
   /// Responses to one prompt.
   uint32_t Samples(v1::Purpose purpose) const;
   /// True if each training prompt has a greedy response beside its samples (ReMax).
   bool has_baseline() const { return has_baseline_; }
   /// Trajectories of a prompt index: samples, and perhaps a baseline.
-  uint32_t PerDraw() const { return Samples(v1::PURPOSE_TRAIN) + (has_baseline_ ? 1 : 0); }
+  uint32_t PerPrompt() const { return Samples(v1::PURPOSE_TRAIN) + (has_baseline_ ? 1 : 0); }
 
  private:
   std::shared_ptr<const v1::Job> submitted_;
@@ -66,7 +66,7 @@ class TrajectoryTable {
   TrajectoryInfo& Add(TrajectoryInfo trajectory);
   /// Takes trajectories out: all training responses of a prompt index with their baseline; or all
   /// responses of the evaluation.
-  std::map<uint64_t, TrajectoryInfo> TakeDraw(uint64_t draw);
+  std::map<uint64_t, TrajectoryInfo> TakeGroup(uint64_t prompt_index);
   std::map<uint64_t, TrajectoryInfo> TakeEvaluation();
   /// Number of trajectories taken out since the step began.
   uint64_t taken() const { return taken_; }
@@ -80,9 +80,9 @@ class TrajectoryTable {
   bool AllReady() const { return ready_ >= trajectories_.size(); }
   /// The training responses of a prompt index and their baseline, by id; fewer if not all are
   /// there.
-  std::vector<TrajectoryInfo*> DrawMembers(uint64_t draw);
+  std::vector<TrajectoryInfo*> GroupMembers(uint64_t prompt_index);
   /// True if all of the group's trajectories, except `given_up` of them, are there and READY.
-  bool DrawReady(uint64_t draw, size_t given_up) const;
+  bool GroupReady(uint64_t prompt_index, size_t given_up) const;
 
   /// The responses to the same prompt, in order, without those that were given up.
   std::vector<TrajectoryInfo*> PromptGroupOf(const TrajectoryInfo& trajectory);
@@ -90,12 +90,12 @@ class TrajectoryTable {
   /// scores it next, in the order of the nodes. A node over the group scores the other responses to
   /// its prompt as well.
   std::vector<std::pair<TrajectoryInfo*, uint32_t>> NextScores(TrajectoryInfo& trajectory);
-  /// A batch draws a READY trajectory: the nodes that run at this draw are now wanted. False: there
-  /// is none, and the trajectory stays READY.
-  bool Draw(TrajectoryInfo& trajectory);
-  /// The batch is given up: scores that were made at its draw are dropped, and the trajectory is
-  /// READY without them.
-  void Undraw(TrajectoryInfo& trajectory);
+  /// A batch selects a READY trajectory: the nodes that run at this prompt group are now wanted.
+  /// False: there is none, and the trajectory stays READY.
+  bool Select(TrajectoryInfo& trajectory);
+  /// The batch is given up: scores that were made at its selection are dropped, and the trajectory
+  /// is READY without them.
+  void Deselect(TrajectoryInfo& trajectory);
   /// A score node is done with the trajectory.
   void Scored(TrajectoryInfo& trajectory, uint32_t node);
   /// Makes the trajectory as new, with the next attempts: the response goes, and all its scores

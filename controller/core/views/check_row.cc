@@ -12,7 +12,7 @@
 #include "controller/core/job/job_state.h"
 #include "controller/core/job/roster.h"
 #include "controller/core/job/task.h"
-#include "controller/core/prompts/draw_ledger.h"
+#include "controller/core/prompts/prompt_ledger.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/job_spec/check_saved.h"
 #include "sdk/common/base/mutant.h"
@@ -27,8 +27,8 @@ constexpr uint64_t kMaxCount = uint64_t{1} << 60;  // of what only counts up by 
 constexpr int64_t kMostSteps = 10'000'000;
 constexpr uint64_t kMaxSerial = uint64_t{1} << 40;  // of trajectories; 10^7 steps of 65536 prompts
 
-constexpr uint64_t kMostOpenDraws = uint64_t{1} << 16;  // of a job; twice what a spec may ask for
-constexpr uint64_t kMostPerDraw = 2048;
+constexpr uint64_t kMostOpenPrompts = uint64_t{1} << 16;  // of a job; twice what a spec may ask for
+constexpr uint64_t kMostPerPrompt = 2048;
 
 template <typename T>
 absl::Status InRange(absl::string_view field, T value, T low, T high) {
@@ -112,11 +112,12 @@ absl::Status CheckVersions(const store::v1::JobRow& row) {
   return absl::OkStatus();
 }
 
-// Ranges in order that do not touch, because DrawSet looks up and joins them.
-absl::Status CheckDraws(absl::string_view field,
-                        const google::protobuf::RepeatedPtrField<store::v1::DrawRange>& ranges) {
+// Ranges in order that do not touch, because PromptIndexSet looks up and joins them.
+absl::Status CheckPromptIndices(
+    absl::string_view field,
+    const google::protobuf::RepeatedPtrField<store::v1::PromptIndexRange>& ranges) {
   uint64_t least = 0;
-  for (const store::v1::DrawRange& range : ranges) {
+  for (const store::v1::PromptIndexRange& range : ranges) {
     BATON_RETURN_IF_ERROR(
         InRange<uint64_t>(absl::StrCat(field, ".first"), range.first(), least, kMaxSerial));
     BATON_RETURN_IF_ERROR(
@@ -128,48 +129,50 @@ absl::Status CheckDraws(absl::string_view field,
 
 // A group that has given up responses that it never had would wait for ever, or be complete without
 // any response.
-absl::Status CheckGivenUp(const store::v1::OpenDraws& open) {
+absl::Status CheckGivenUp(const store::v1::OpenPrompts& open) {
   if (open.given_up_size() > 0) {
-    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.count", open.count(), 1, 1));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_prompts.count", open.count(), 1, 1));
   }
   uint64_t least = 0;
   for (const uint32_t sample : open.given_up()) {
     BATON_RETURN_IF_ERROR(
-        InRange<uint64_t>("open_draws.given_up", sample, least, open.per_draw() - 1));
+        InRange<uint64_t>("open_prompts.given_up", sample, least, open.per_prompt() - 1));
     least = uint64_t{sample} + 1;
   }
-  const auto most = static_cast<int>(open.per_draw()) - 1;  // one response is left
-  return InRange<int>("open_draws.given_up", open.given_up_size(), 0, most);
+  const auto most = static_cast<int>(open.per_prompt()) - 1;  // one response is left
+  return InRange<int>("open_prompts.given_up", open.given_up_size(), 0, most);
 }
 
 // A group that is open and spent would be learned from twice, and a trajectory uid that is not
 // given yet would be given to a second trajectory.
-absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
-  BATON_RETURN_IF_ERROR(CheckDraws("spent", row.spent()));
-  BATON_RETURN_IF_ERROR(CheckDraws("saved_spent", row.saved_spent()));
+absl::Status CheckOpenPrompts(const store::v1::JobRow& row) {
+  BATON_RETURN_IF_ERROR(CheckPromptIndices("spent", row.spent()));
+  BATON_RETURN_IF_ERROR(CheckPromptIndices("saved_spent", row.saved_spent()));
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("lost_groups", row.lost_groups(), 0, kMaxCount));
   BATON_RETURN_IF_ERROR(InRange<uint64_t>("filtered_groups", row.filtered_groups(), 0, kMaxCount));
-  DrawSet spent;
+  PromptIndexSet spent;
   spent.Restore(row.spent());
   uint64_t least = 0;
-  uint64_t room = kMostOpenDraws;  // each of them has a place in memory
-  for (const store::v1::OpenDraws& open : row.open_draws()) {
-    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.draw", open.draw(), least, kMaxSerial));
-    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.count", open.count(), 1, room));
-    if (!Mutant("open-draws-each-bounded")) room -= open.count();
+  uint64_t room = kMostOpenPrompts;  // each of them has a place in memory
+  for (const store::v1::OpenPrompts& open : row.open_prompts()) {
     BATON_RETURN_IF_ERROR(
-        InRange<uint64_t>("open_draws.per_draw", open.per_draw(), 1, kMostPerDraw));
+        InRange<uint64_t>("open_prompts.prompt_index", open.prompt_index(), least, kMaxSerial));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_prompts.count", open.count(), 1, room));
+    if (!Mutant("open-prompts-each-bounded")) room -= open.count();
     BATON_RETURN_IF_ERROR(
-        InRange<uint64_t>("open_draws.first_birth", open.first_birth(), 1, kMaxCount));
+        InRange<uint64_t>("open_prompts.per_prompt", open.per_prompt(), 1, kMostPerPrompt));
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>("open_prompts.first_uid", open.first_uid(), 1, kMaxCount));
     // All of these uids were given.
-    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_draws.first_birth",
-                                            open.first_birth() + open.count() * open.per_draw(), 1,
-                                            row.next_birth()));
+    BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_prompts.first_uid",
+                                            open.first_uid() + open.count() * open.per_prompt(), 1,
+                                            row.next_trajectory_uid()));
     BATON_RETURN_IF_ERROR(CheckGivenUp(open));
-    const uint64_t end = open.draw() + open.count();
-    for (uint64_t draw = open.draw(); draw < end; ++draw) {
-      if (!spent.Contains(draw)) continue;
-      return absl::DataLossError(absl::StrCat("open_draws.draw: ", draw, " is spent already"));
+    const uint64_t end = open.prompt_index() + open.count();
+    for (uint64_t prompt_index = open.prompt_index(); prompt_index < end; ++prompt_index) {
+      if (!spent.Contains(prompt_index)) continue;
+      return absl::DataLossError(
+          absl::StrCat("open_prompts.prompt_index: ", prompt_index, " is spent already"));
     }
     least = end;
   }
@@ -178,10 +181,11 @@ absl::Status CheckOpenDraws(const store::v1::JobRow& row) {
       InRange<uint64_t>("evaluation.version", evaluation.version(), 0, row.job().policy_version()));
   BATON_RETURN_IF_ERROR(
       InRange<int64_t>("evaluation.step", evaluation.step(), 0, row.job().step()));
+  BATON_RETURN_IF_ERROR(InRange<uint64_t>(
+      "evaluation.trajectory_count", evaluation.trajectory_count(), 0, row.next_trajectory_uid()));
   BATON_RETURN_IF_ERROR(
-      InRange<uint64_t>("evaluation.births", evaluation.births(), 0, row.next_birth()));
-  BATON_RETURN_IF_ERROR(InRange<uint64_t>("evaluation.first_birth", evaluation.first_birth(), 0,
-                                          row.next_birth() - evaluation.births()));
+      InRange<uint64_t>("evaluation.first_uid", evaluation.first_uid(), 0,
+                        row.next_trajectory_uid() - evaluation.trajectory_count()));
   return InRange<uint64_t>("oldest_serial", row.oldest_serial(), 0,
                            std::max<uint64_t>(row.next_serial(), 1));
 }
@@ -246,7 +250,8 @@ absl::Status CheckGroupRows(const store::v1::JobRow& row) {
   }
   for (const store::v1::GroupRow& group : row.groups()) {
     groups.insert(group.role());
-    BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.generation", group.generation(), 0, kMaxCount));
+    BATON_RETURN_IF_ERROR(
+        InRange<uint64_t>("groups.group_epoch", group.group_epoch(), 0, kMaxCount));
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.sequence", group.sequence(), 0, kMaxCount));
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("groups.version", group.version(), 0, kMaxCount));
     if (!group.has_command()) continue;
@@ -277,8 +282,9 @@ absl::Status CheckRow(const store::v1::JobRow& row) {
   BATON_RETURN_IF_ERROR(CheckStates(row));
   BATON_RETURN_IF_ERROR(CheckSteps(row));
   BATON_RETURN_IF_ERROR(CheckVersions(row));
-  BATON_RETURN_IF_ERROR(InRange<uint64_t>("next_birth", row.next_birth(), 0, kMaxCount));
-  BATON_RETURN_IF_ERROR(CheckOpenDraws(row));
+  BATON_RETURN_IF_ERROR(
+      InRange<uint64_t>("next_trajectory_uid", row.next_trajectory_uid(), 0, kMaxCount));
+  BATON_RETURN_IF_ERROR(CheckOpenPrompts(row));
   BATON_RETURN_IF_ERROR(CheckLearning(row.learning()));
   BATON_RETURN_IF_ERROR(CheckLearning(row.saved_learning()));
   BATON_RETURN_IF_ERROR(

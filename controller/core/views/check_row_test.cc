@@ -43,24 +43,24 @@ store::v1::JobRow RunningRow() {
   return row;
 }
 
-void AddOpenDraw(uint64_t first_birth, store::v1::JobRow* row) {
-  store::v1::OpenDraws* open = row->add_open_draws();
-  open->set_first_birth(first_birth);
+void AddOpenPrompt(uint64_t first_uid, store::v1::JobRow* row) {
+  store::v1::OpenPrompts* open = row->add_open_prompts();
+  open->set_first_uid(first_uid);
   open->set_count(1);
-  open->set_per_draw(1);
+  open->set_per_prompt(1);
 }
 
 // Adds a group of three trajectories that has given up these samples.
-void AddDrawWithout(std::initializer_list<uint32_t> samples, store::v1::JobRow* row) {
-  row->set_next_birth(20);
-  AddOpenDraw(1, row);
-  row->mutable_open_draws(0)->set_per_draw(3);
-  for (const uint32_t sample : samples) row->mutable_open_draws(0)->add_given_up(sample);
+void AddPromptWithout(std::initializer_list<uint32_t> samples, store::v1::JobRow* row) {
+  row->set_next_trajectory_uid(20);
+  AddOpenPrompt(1, row);
+  row->mutable_open_prompts(0)->set_per_prompt(3);
+  for (const uint32_t sample : samples) row->mutable_open_prompts(0)->add_given_up(sample);
 }
 
 TEST(CheckRowTest, AGroupMayHaveGivenUpSomeResponses) {
   store::v1::JobRow row = RunningRow();
-  AddDrawWithout({0, 2}, &row);
+  AddPromptWithout({0, 2}, &row);
   EXPECT_TRUE(CheckRow(row).ok()) << CheckRow(row);
 }
 
@@ -98,50 +98,51 @@ TEST(CheckRowTest, RefusesAnInvalidRowAndNamesTheField) {
          row.add_spent()->set_first(4);  // it touches the one before it
        }},
       {"spent.last", [](auto& row) { row.add_spent()->set_first(4); }},
-      {"open_draws.draw",
+      {"open_prompts.prompt_index",
        [](auto& row) {
          row.add_spent()->set_last(3);
-         row.set_next_birth(9);
-         AddOpenDraw(1, &row);  // draw 0
+         row.set_next_trajectory_uid(9);
+         AddOpenPrompt(1, &row);  // prompt index 0
        }},
-      {"open_draws.first_birth", [](auto& row) { AddOpenDraw(9, &row); }},
-      {"open_draws.count",
+      {"open_prompts.first_uid", [](auto& row) { AddOpenPrompt(9, &row); }},
+      {"open_prompts.count",
        [](auto& row) {
-         row.set_next_birth(9);
-         AddOpenDraw(1, &row);
-         row.mutable_open_draws(0)->set_count(uint64_t{1} << 40);
+         row.set_next_trajectory_uid(9);
+         AddOpenPrompt(1, &row);
+         row.mutable_open_prompts(0)->set_count(uint64_t{1} << 40);
        }},
-      {"open_draws.count",  // each is within its bound, but their sum is not
+      {"open_prompts.count",  // each is within its bound, but their sum is not
        [](auto& row) {
-         row.set_next_birth(uint64_t{1} << 40);
+         row.set_next_trajectory_uid(uint64_t{1} << 40);
          for (uint64_t i = 0; i < 3; ++i) {
-           AddOpenDraw(1, &row);
-           store::v1::OpenDraws* open = row.mutable_open_draws(row.open_draws_size() - 1);
-           open->set_draw(i << 16);
+           AddOpenPrompt(1, &row);
+           store::v1::OpenPrompts* open = row.mutable_open_prompts(row.open_prompts_size() - 1);
+           open->set_prompt_index(i << 16);
            open->set_count(uint64_t{1} << 16);
          }
        }},
-      {"open_draws.given_up", [](auto& row) { AddDrawWithout({7}, &row); }},  // no such sample
-      {"open_draws.given_up",
+      {"open_prompts.given_up", [](auto& row) { AddPromptWithout({7}, &row); }},  // no such sample
+      {"open_prompts.given_up",
        [](auto& row) {
-         AddDrawWithout({1, 1}, &row);
+         AddPromptWithout({1, 1}, &row);
        }},
-      {"open_draws.given_up",
+      {"open_prompts.given_up",
        [](auto& row) {
-         AddDrawWithout({2, 1}, &row);
+         AddPromptWithout({2, 1}, &row);
        }},
-      {"open_draws.given_up",
+      {"open_prompts.given_up",
        [](auto& row) {
-         AddDrawWithout({0, 1, 2}, &row);
-       }},                  // none is left
-      {"open_draws.count",  // given_up needs a row of one group
+         AddPromptWithout({0, 1, 2}, &row);
+       }},                    // none is left
+      {"open_prompts.count",  // given_up needs a row of one group
        [](auto& row) {
-         AddDrawWithout({1}, &row);
-         row.mutable_open_draws(0)->set_count(2);
+         AddPromptWithout({1}, &row);
+         row.mutable_open_prompts(0)->set_count(2);
        }},
       {"evaluation.version", [](auto& row) { row.mutable_evaluation()->set_version(2); }},
       {"evaluation.step", [](auto& row) { row.mutable_evaluation()->set_step(1); }},
-      {"evaluation.births", [](auto& row) { row.mutable_evaluation()->set_births(3); }},
+      {"evaluation.trajectory_count",
+       [](auto& row) { row.mutable_evaluation()->set_trajectory_count(3); }},
       {"oldest_serial", [](auto& row) { row.set_oldest_serial(99); }},
       {"published_version", [](auto& row) { row.set_published_version(2); }},
       {"name", [](auto& row) { row.mutable_job()->set_name("j"); }},
@@ -193,7 +194,7 @@ TEST(CheckRowTest, RefusesAnInvalidRowAndNamesTheField) {
          row.add_versions()->set_version(8);
          row.mutable_versions(0)->set_parent(8);
        }},
-      {"next_birth", [](auto& row) { row.set_next_birth(~uint64_t{0}); }},
+      {"next_trajectory_uid", [](auto& row) { row.set_next_trajectory_uid(~uint64_t{0}); }},
       {"slots", [](auto& row) { row.clear_slots(); }},
       {"slots.credits", [](auto& row) { row.mutable_slots(1)->set_credits(0); }},
       {"do not share", [](auto& row) { row.mutable_slots(1)->set_worker_id("actor-1"); }},
@@ -216,22 +217,22 @@ TEST(CheckRowTest, RefusesAnInvalidRowAndNamesTheField) {
 // data files have changed or the row is damaged. Nor is one of another evaluation.
 TEST(RestoredTrajectoryTest, IgnoresARowOfAnotherPromptOrEvaluation) {
   struct Case {
-    uint64_t prompt, birth;
+    uint64_t prompt, trajectory_uid;
   };
-  for (const auto& [prompt, birth] : {Case{0, 5}, Case{1000, 5}, Case{0, 4}, Case{0, 7}}) {
+  for (const auto& [prompt, trajectory_uid] : {Case{0, 5}, Case{1000, 5}, Case{0, 4}, Case{0, 7}}) {
     store::v1::TrajectoryRow kept;
     kept.set_id(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
     kept.set_purpose(v1::PURPOSE_EVAL);
     kept.set_incarnation(1);
     kept.set_policy_version(1);
-    kept.set_birth(birth);
+    kept.set_trajectory_uid(trajectory_uid);
     kept.set_prompt_id(prompt);
     kept.set_scored_nodes(1);
     store::v1::JobRow row = RunningRow();
     row.mutable_evaluation()->set_version(1);
-    row.mutable_evaluation()->set_first_birth(5);
-    row.mutable_evaluation()->set_births(2);
-    row.set_next_birth(8);
+    row.mutable_evaluation()->set_first_uid(5);
+    row.mutable_evaluation()->set_trajectory_count(2);
+    row.set_next_trajectory_uid(8);
     JobCore core(row, {{1, kept}}, 2, {});
     const absl::Time now = absl::UnixEpoch() + absl::Hours(1);
     core.Start(now);
@@ -243,7 +244,7 @@ TEST(RestoredTrajectoryTest, IgnoresARowOfAnotherPromptOrEvaluation) {
     const TrajectoryInfo* trajectory = core.Find(kept.id());
     ASSERT_NE(trajectory, nullptr);
     EXPECT_EQ(trajectory->prompt_id, 0u);
-    EXPECT_EQ(trajectory->state == TrajectoryState::kReady, prompt == 0 && birth == 5);
+    EXPECT_EQ(trajectory->state == TrajectoryState::kReady, prompt == 0 && trajectory_uid == 5);
   }
 }
 

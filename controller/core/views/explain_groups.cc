@@ -16,11 +16,11 @@ void ExplainBatch(const JobParts& job, WaitList& waits) {
   if (!job.doing.Is(Activity::kGenerate)) return;
   const PromptGroups& groups = job.prompt_groups;
   const std::string what =
-      !job.batch.drawn.empty()
-          ? "scores of its responses that are made when the batch is drawn"
+      !job.batch.selected.empty()
+          ? "scores of its responses that are made when the batch is selected"
           : absl::StrCat(job.GroupsPerBatch(), " complete groups; the buffer has ",
                          groups.complete.size(), ", and ",
-                         groups.draws.open().size() - groups.complete.size(), " are under way");
+                         groups.prompts.open().size() - groups.complete.size(), " are under way");
   waits.Add("batch", absl::StrCat("step ", job.out.step() + 1), what, job.doing.since(),
             absl::InfiniteDuration(), "the trainer goes on with them");
 }
@@ -37,9 +37,10 @@ void ExplainLate(const JobParts& job, WaitList& waits) {
   uint64_t late = 0;
   absl::Time since = absl::InfiniteFuture();
   const PromptGroups& groups = job.prompt_groups;
-  for (const auto& [draw, birth] : groups.draws.open()) {
-    const absl::Time due = groups.late.BegunAt(draw) + job.schedule.group_timeout;
-    if (due > job.out.now() || groups.complete.Has(draw) || job.IsWhole(draw)) continue;
+  for (const auto& [prompt_index, trajectory_uid] : groups.prompts.open()) {
+    const absl::Time due = groups.late.BegunAt(prompt_index) + job.schedule.group_timeout;
+    if (due > job.out.now() || groups.complete.Has(prompt_index) || job.IsWhole(prompt_index))
+      continue;
     ++late;
     since = std::min(since, due);
   }
@@ -54,7 +55,7 @@ void ExplainLate(const JobParts& job, WaitList& waits) {
 void ExplainBound(const JobParts& job, WaitList& waits) {
   const PromptGroups& groups = job.prompt_groups;
   if (groups.bounded_since == absl::InfinitePast()) return;
-  const uint64_t ahead = groups.draws.open().size();
+  const uint64_t ahead = groups.prompts.open().size();
   const std::string cause =
       groups.paced ? absl::StrCat("the trainer: ", ahead,
                                   " groups are ahead of it; what begins later is complete in time "

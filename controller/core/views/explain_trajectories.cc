@@ -27,7 +27,7 @@ void ExplainOldest(const TrajectoriesView& view, const RoleQueue& queue, const s
     lacks = absl::StrCat(", which has ", trajectory.tokens, " tokens");
   }
   waits.Add(kind, view.scheduler.admission().WorkName(view.out),
-            absl::StrCat(view.scheduler.table().OpenGroups(), "; group ", trajectory.draw,
+            absl::StrCat(view.scheduler.table().OpenGroups(), "; group ", trajectory.prompt_index,
                          " waits for response ", trajectory.sample, " (",
                          TrajectoryName(trajectory.id), ") on worker ", it->second.worker, lacks),
             queue.tasks.watch().StillSince(it->second), limit, action);

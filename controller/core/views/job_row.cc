@@ -28,8 +28,8 @@ store::v1::JobRow RowOf(const JobParts& job) {
   job.milestones.Save(&row);
   job.versions.Save(&row);
   job.buffer.Save(&row);
-  job.births.Save(&row);
-  job.prompt_groups.Save(job.responses().PerDraw(), job.batch.Draws(), &row);
+  job.trajectory_uids.Save(&row);
+  job.prompt_groups.Save(job.responses().PerPrompt(), job.batch.PromptIndices(), &row);
   job.evaluation.Save(&row);
   job.groups.Save(&row);
   job.commands.Save(&row);

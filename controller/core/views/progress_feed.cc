@@ -6,9 +6,9 @@ namespace baton::controller {
 
 void ProgressFeed::Tell(Activity activity, const v1::Job& progress, EffectSink& out) {
   const int64_t mark = progress.phase_done() * 16 + static_cast<int>(activity);
-  if (mark == told_ || out.now() - told_at_ < absl::Milliseconds(200)) return;
-  told_ = mark;
-  told_at_ = out.now();
+  if (mark == sent_ || out.now() - sent_at_ < absl::Milliseconds(200)) return;
+  sent_ = mark;
+  sent_at_ = out.now();
   v1::JobEvent event;
   event.set_type("progress");
   event.set_step(out.step());

@@ -20,8 +20,8 @@ class ProgressFeed {
   void Tell(Activity activity, const v1::Job& progress, EffectSink& out);
 
  private:
-  absl::Time told_at_;
-  int64_t told_ = -1;  // the phase, and how much of it was done, as one number
+  absl::Time sent_at_;
+  int64_t sent_ = -1;  // the phase, and how much of it was done, as one number
 };
 
 }  // namespace baton::controller

@@ -75,10 +75,10 @@ std::pair<int64_t, int64_t> PhaseProgress(const JobParts& job) {
     });
     return {ready, static_cast<int64_t>(job.evaluation.prompts(1))};
   }
-  const int64_t per_group = job.responses().PerDraw();
+  const int64_t per_group = job.responses().PerPrompt();
   if (job.plan.rounds) {
     return {static_cast<int64_t>(job.scheduler.table().ready()),
-            static_cast<int64_t>(job.prompt_groups.draws.open().size()) * per_group};
+            static_cast<int64_t>(job.prompt_groups.prompts.open().size()) * per_group};
   }
   // More groups may be under way than the trainer waits for.
   const int64_t total = job.spec().data().train_batch_size() * per_group;

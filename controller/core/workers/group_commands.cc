@@ -22,9 +22,9 @@ void GroupCommands::Restore(const store::v1::JobRow& row, const RankGroups& grou
     // again.
     Command command;
     command.kind = static_cast<TaskKind>(kept.command().kind());
-    command.group_epoch = kept.command().generation();
+    command.group_epoch = kept.command().group_epoch();
     command.sequence = kept.command().sequence();
-    command.attempt = kept.command().wide_attempt();
+    command.attempt = kept.command().attempt();
     line.command = command;
   }
 }
@@ -36,9 +36,9 @@ void GroupCommands::Save(store::v1::JobRow* row) const {
     const auto& command = lines_[i].command;
     if (!command.has_value()) continue;
     kept->mutable_command()->set_kind(static_cast<int>(command->kind));
-    kept->mutable_command()->set_generation(command->group_epoch);
+    kept->mutable_command()->set_group_epoch(command->group_epoch);
     kept->mutable_command()->set_sequence(command->sequence);
-    kept->mutable_command()->set_wide_attempt(command->attempt);
+    kept->mutable_command()->set_attempt(command->attempt);
   }
 }
 

@@ -137,7 +137,7 @@ class GroupCommands {
   struct Line {
     uint64_t sequence = 0;  // of its newest command
     // The attempt of the line's newest command. It changes only when a number is used again: for a
-    // command that is issued again, and for the next generation, whose numbers count from 1.
+    // command that is issued again, and for the next group epoch, whose numbers count from 1.
     uint64_t attempt = 0;
     std::optional<Command> command;
   };

@@ -154,7 +154,7 @@ TEST(GroupCommandsTest, ANewGenerationCountsItsCommandsFromOneAndForgetsTheOldOn
 TEST(GroupCommandsTest, NoTwoCommandsOfAGroupHaveOneName) {
   TwoRanks world;
   std::set<TaskRef> names;
-  for (int generation = 0; generation < 3; ++generation) {
+  for (int group_epoch = 0; group_epoch < 3; ++group_epoch) {
     names.insert(world.Command(TaskKind::kPublish)[0].ref);
     ASSERT_EQ(world.Reply(0), Answer::kWaits);
     ASSERT_EQ(world.Reply(1), Answer::kDone);

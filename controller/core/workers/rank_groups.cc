@@ -31,7 +31,7 @@ void RankGroups::Restore(const store::v1::JobRow& row) {
     const Group* const found = Find(kept.role());
     if (found == nullptr) continue;
     Group* const group = &Own(*found);
-    group->group_epoch = kept.generation();
+    group->group_epoch = kept.group_epoch();
     group->version = kept.version();
   }
 }
@@ -40,7 +40,7 @@ void RankGroups::Save(store::v1::JobRow* row) const {
   for (const Group& group : groups_) {
     store::v1::GroupRow* kept = row->add_groups();
     kept->set_role(group.role);
-    kept->set_generation(group.group_epoch);
+    kept->set_group_epoch(group.group_epoch);
     kept->set_version(group.version);
   }
 }

@@ -74,8 +74,8 @@ class RankGroups {
   /// Null: the role has no group.
   const Group* Find(absl::string_view role) const;
 
-  // ---- Generations.
-  /// All ranks are there, and begin a new generation.
+  // ---- Group epochs.
+  /// All ranks are there, and begin a new group epoch.
   void BeginGeneration(const Group& group, PolicyVersions& versions, const EffectSink& out);
   /// All ranks hold the role.
   void Formed(const Group& group) { Own(group).forming_since = absl::InfinitePast(); }

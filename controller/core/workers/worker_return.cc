@@ -24,12 +24,13 @@ bool GroupGathers(const RoleSlot& slot, const RoleContext& context) {
 }
 
 // The version of the worker's weights in that role; 0: it does not hold the role.
-uint64_t HeldIn(const std::string& role, const WorkerBack& event) {
+uint64_t HeldIn(const std::string& role, const WorkerReconnected& event) {
   const auto held = event.holds.find(role);
   return held == event.holds.end() ? 0 : held->second;
 }
 
-void ResumeLoading(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context) {
+void ResumeLoading(const RoleSlot& slot, const WorkerReconnected& event,
+                   const RoleContext& context) {
   PolicyVersions& versions = context.versions;
   const uint64_t index = context.slots.IndexOf(slot);
   versions.replicas().Hold(index, HeldIn(slot.role, event));
@@ -48,7 +49,7 @@ void ResumeLoading(const RoleSlot& slot, const WorkerBack& event, const RoleCont
 
 }  // namespace
 
-bool GaveUpRole(const WorkerBack& event, const RoleContext& context) {
+bool GaveUpRole(const WorkerReconnected& event, const RoleContext& context) {
   const std::vector<const RoleSlot*> slots = context.slots.roster().Of(event.worker);
   return std::any_of(slots.begin(), slots.end(), [&](const RoleSlot* slot) {
     return slot->state == SlotState::kReady && event.holds.count(slot->role) == 0 &&
@@ -56,7 +57,7 @@ bool GaveUpRole(const WorkerBack& event, const RoleContext& context) {
   });
 }
 
-void NoteCommands(const WorkerBack& event, const RoleContext& context) {
+void NoteCommands(const WorkerReconnected& event, const RoleContext& context) {
   for (const RoleSlot* slot : context.slots.roster().Of(event.worker)) {
     const Group* const group = context.groups.Find(slot->role);
     const bool commanded = group != nullptr && context.commands.Of(*group) != nullptr;
@@ -67,7 +68,7 @@ void NoteCommands(const WorkerBack& event, const RoleContext& context) {
   }
 }
 
-void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context) {
+void ResumeRole(const RoleSlot& slot, const WorkerReconnected& event, const RoleContext& context) {
   if (slot.state == SlotState::kReleasing) {
     // The release may have been lost on the way, so it is repeated. It is harmless twice.
     return context.slots.RepeatRelease(slot, context.out);
@@ -85,7 +86,7 @@ void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext
   if (!took && !this_try(event.running)) TakeRoleOn(slot, context);
 }
 
-void ResumeWork(const RoleSlot& slot, const WorkerBack& event, bool first_time,
+void ResumeWork(const RoleSlot& slot, const WorkerReconnected& event, bool first_time,
                 const RoleContext& context) {
   TaskScheduler& tasks = context.scheduler.queues().Of(slot.role);
   if (first_time) JoinQueue(slot, context);

@@ -12,14 +12,14 @@ namespace baton::controller {
 
 /// True if the worker fenced itself while it was cut off: it lacks a role that it played, and will
 /// not be told to take the role on anew.
-bool GaveUpRole(const WorkerBack& event, const RoleContext& context);
+bool GaveUpRole(const WorkerReconnected& event, const RoleContext& context);
 /// Notes whether the worker has the commands of its groups.
-void NoteCommands(const WorkerBack& event, const RoleContext& context);
+void NoteCommands(const WorkerReconnected& event, const RoleContext& context);
 /// The worker goes on with taking its role on or leaving it, if it has not finished.
-void ResumeRole(const RoleSlot& slot, const WorkerBack& event, const RoleContext& context);
+void ResumeRole(const RoleSlot& slot, const WorkerReconnected& event, const RoleContext& context);
 /// The worker, which plays its role, goes on with the role's trajectories. `first_time`: since this
 /// controller started.
-void ResumeWork(const RoleSlot& slot, const WorkerBack& event, bool first_time,
+void ResumeWork(const RoleSlot& slot, const WorkerReconnected& event, bool first_time,
                 const RoleContext& context);
 
 }  // namespace baton::controller

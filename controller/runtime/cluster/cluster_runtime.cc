@@ -72,7 +72,7 @@ void ClusterRuntime::Leave(const std::string& job) {
   });
 }
 
-void ClusterRuntime::SetAside(const std::string& job) {
+void ClusterRuntime::Quarantine(const std::string& job) {
   Post([this, job] {
     core_.OnLeave(job);
     std::vector<std::string> held;  // first, because a return changes the map
@@ -91,7 +91,7 @@ void ClusterRuntime::SetAside(const std::string& job) {
       sessions_.erase(at);
       Apply(core_.OnClosed(session, now_));
       stream->Close(
-          MakeError(absl::StatusCode::kAborted, "JOB_SET_ASIDE",
+          MakeError(absl::StatusCode::kAborted, "JOB_QUARANTINED",
                     absl::StrCat("job '", job, "', whose roles this worker plays, is set ",
                                  "aside; attach again")));
     }
@@ -179,10 +179,10 @@ void ClusterRuntime::Do(const ClusterYield& yield) {
   if (job != nullptr) job->Post(YieldRequested{yield.reason});
 }
 
-void ClusterRuntime::Do(const ClusterBack& back) {
+void ClusterRuntime::Do(const ClusterReconnected& back) {
   const auto job = jobs_->Find(back.job);
   if (job == nullptr) return TakeBack(back.job, back.worker);
-  WorkerBack event;
+  WorkerReconnected event;
   event.worker = back.worker;
   for (const v1::RoleHeld& held : back.hello.roles_held()) {
     if (held.job() != back.job) continue;

@@ -27,7 +27,7 @@
 #include "controller/runtime/calls/calls.h"
 #include "controller/runtime/cluster/checkpoint_exports.h"
 #include "controller/runtime/cluster/job_table.h"
-#include "controller/runtime/cluster/lease_book.h"
+#include "controller/runtime/cluster/lease_table.h"
 #include "controller/runtime/cluster/worker_directory.h"
 #include "controller/runtime/job/job_runtime.h"
 
@@ -51,7 +51,7 @@ class ClusterRuntime : public WorkerQueue {
   void Need(const std::string& job, const NeedWorkers& need) override;
   void Return(const std::string& job, const ReturnWorker& worker) override;
   void Leave(const std::string& job) override;
-  void SetAside(const std::string& job) override;
+  void Quarantine(const std::string& job) override;
   /// An operator drains a worker, or undoes the drain. A drain is a row, so that it survives the
   /// end of the lease, of the worker's process and of this controller. NOT_FOUND
   /// (WORKER_NOT_FOUND). Answers with the worker afterwards.
@@ -80,7 +80,7 @@ class ClusterRuntime : public WorkerQueue {
   void Do(const ClusterGrant& grant);
   void Do(const ClusterLost& lost);
   void Do(const ClusterYield& yield);
-  void Do(const ClusterBack& back);
+  void Do(const ClusterReconnected& back);
   void TakeBack(const std::string& job, const std::string& worker);
   void PassHeld(SessionState& session, const std::string& worker);
   void CloseSilentStreams();
@@ -94,7 +94,7 @@ class ClusterRuntime : public WorkerQueue {
   const JobTable* const jobs_;
   const std::unique_ptr<Executor> strand_;
   WorkerDirectory directory_;
-  LeaseBook leases_;
+  LeaseTable leases_;
   std::atomic<uint64_t> next_session_{1};
 
   // On the strand.

@@ -134,8 +134,8 @@ TEST_F(ClusterRuntimeTest, AWorkerOfAJobThatIsGoneIsFree) {
   EXPECT_EQ(workers[0].job(), "");
 }
 
-// A job that is set aside tells its workers nothing, so the queue frees them.
-TEST_F(ClusterRuntimeTest, TheWorkersOfAJobThatIsSetAsideAreFreed) {
+// A job that is quarantined tells its workers nothing, so the queue frees them.
+TEST_F(ClusterRuntimeTest, TheWorkersOfAQuarantinedJobAreFreed) {
   constexpr char kJob[] = "projects/default/jobs/j";
   const auto attach = [&] {
     Attached attached;
@@ -158,9 +158,9 @@ TEST_F(ClusterRuntimeTest, TheWorkersOfAJobThatIsSetAsideAreFreed) {
   ASSERT_EQ(before.stream->sent.size(), 1u);
   cluster_->core().Expect(kJob, "w", "actor", clock_.now);
   ASSERT_EQ(cluster_->core().workers().JobOf("w"), kJob);
-  cluster_->SetAside(kJob);
+  cluster_->Quarantine(kJob);
   thread_.Settle();
-  EXPECT_EQ(before.stream->closed, "JOB_SET_ASIDE");
+  EXPECT_EQ(before.stream->closed, "JOB_QUARANTINED");
   EXPECT_FALSE(cluster_->core().workers().Knows("w"));
   before.session->OnClosed();
   const Attached after = attach();

@@ -8,7 +8,7 @@
 #include "controller/access/caller.h"
 #include "controller/runtime/cluster/job_order.h"
 #include "controller/runtime/cluster/take_over.h"
-#include "controller/runtime/job/stand_in.h"
+#include "controller/runtime/job/quarantined_core.h"
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/stored_job.h"
 #include "controller/runtime/rows/tables.h"
@@ -64,7 +64,7 @@ absl::Status JobRestorer::ReadRestores() {
   }
   for (const std::string& job : options_.quarantine) {
     BATON_RETURN_IF_ERROR(by_hand("--quarantine", job));
-    restores_[FullJobName(job)].set_quarantine("it was set aside by hand (--quarantine)");
+    restores_[FullJobName(job)].set_quarantine("it was quarantined by hand (--quarantine)");
   }
   for (auto& [job, restore] : restores_) {
     if (restore.quarantine().empty() && restore.attempts() >= kMaxAttempts) {
@@ -90,9 +90,9 @@ absl::StatusOr<std::shared_ptr<JobRuntime>> JobRestorer::RestoreJob(const store:
 }
 
 // The visible part of a job whose rows and files stay as they are.
-std::shared_ptr<JobRuntime> JobRestorer::SetAside(const store::Row& stored,
-                                                  const std::string& reason) {
-  Log(LogLevel::kError, "a job is set aside; the others go on",
+std::shared_ptr<JobRuntime> JobRestorer::Quarantine(const store::Row& stored,
+                                                    const std::string& reason) {
+  Log(LogLevel::kError, "a job is quarantined; the others go on",
       {{"job", stored.key}, {"reason", reason}});
   store::v1::JobRow known;
   if (!known.ParseFromString(stored.value)) known.Clear();
@@ -100,12 +100,13 @@ std::shared_ptr<JobRuntime> JobRestorer::SetAside(const store::Row& stored,
   ReadCheckpoints(store_, stored.key, &known).IgnoreError();
   const auto shown = TakeSubmitted(known.mutable_job());
   return std::make_shared<JobRuntime>(
-      context_, StandIn(stored.key, known, SetAsideError(stored.key, reason), *context_), 1,
+      context_, QuarantinedCore(stored.key, known, QuarantineError(stored.key, reason), *context_),
+      1,
       /*stored=*/true, shown);
 }
 
-absl::StatusOr<JobRestorer::Loaded> JobRestorer::RestoreOrSetAside(const store::Row& stored,
-                                                                   bool leave_ended) {
+absl::StatusOr<JobRestorer::Loaded> JobRestorer::RestoreOrQuarantine(const store::Row& stored,
+                                                                     bool leave_ended) {
   const auto restore = restores_.find(stored.key);
   std::string why = restore == restores_.end() ? "" : restore->second.quarantine();
   Loaded loaded;
@@ -125,7 +126,7 @@ absl::StatusOr<JobRestorer::Loaded> JobRestorer::RestoreOrSetAside(const store::
     if (!job.ok() && !absl::IsDataLoss(job.status())) return job.status();
     why = std::string(job.status().message());
   }
-  loaded.job = job.ok() ? *std::move(job) : SetAside(stored, why);
+  loaded.job = job.ok() ? *std::move(job) : Quarantine(stored, why);
   return loaded;
 }
 
@@ -134,7 +135,7 @@ absl::StatusOr<JobRestorer::Loaded> JobRestorer::Load(const std::string& name) {
   if (!value.has_value() || !access::ValidResource(name)) {
     return absl::NotFoundError(absl::StrCat("there is no job '", name, "'"));
   }
-  return RestoreOrSetAside({name, *std::move(value)}, /*leave_ended=*/false);
+  return RestoreOrQuarantine({name, *std::move(value)}, /*leave_ended=*/false);
 }
 
 absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> JobRestorer::Restore(JobTable* jobs) {
@@ -146,7 +147,7 @@ absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> JobRestorer::Restore(Jo
       Log(LogLevel::kError, "a row of no job is left alone", {{"key", stored.key}});
       return true;
     }
-    auto loaded = RestoreOrSetAside(stored, options_.leave_ended);
+    auto loaded = RestoreOrQuarantine(stored, options_.leave_ended);
     if (!loaded.ok()) {
       failed = loaded.status();
       return false;

@@ -28,7 +28,7 @@ namespace baton::controller {
 class JobRestorer {
  public:
   struct Options {
-    /// Jobs to set aside, and jobs to restore again. Names are full, or of project `default`.
+    /// Jobs to quarantine, and jobs to restore again. Names are full, or of project `default`.
     std::vector<std::string> quarantine, unquarantine;
     /// The jobs during whose work the last controller died.
     std::vector<std::string> died_in;
@@ -57,8 +57,8 @@ class JobRestorer {
   absl::Status ReadRestores();
   absl::StatusOr<std::shared_ptr<JobRuntime>> RestoreJob(const store::Row& stored);
   /// Null: the job has ended and stays rows.
-  absl::StatusOr<Loaded> RestoreOrSetAside(const store::Row& stored, bool leave_ended);
-  std::shared_ptr<JobRuntime> SetAside(const store::Row& stored, const std::string& reason);
+  absl::StatusOr<Loaded> RestoreOrQuarantine(const store::Row& stored, bool leave_ended);
+  std::shared_ptr<JobRuntime> Quarantine(const store::Row& stored, const std::string& reason);
 
   const RuntimeContext* const context_;
   store::Store& store_;

@@ -72,7 +72,7 @@ JobTable::Ended JobTable::TakeEnded() {
   absl::MutexLock lock(&mu_);
   for (auto it = jobs_.begin(); it != jobs_.end();) {
     std::shared_ptr<JobRuntime>& job = it->second.job;
-    if (!job->visible() || job->set_aside() || !IsTerminal(job->state())) {
+    if (!job->visible() || job->quarantined() || !IsTerminal(job->state())) {
       ++it;
     } else if (job.use_count() > 1 && !Mutant("busy-job-dropped")) {
       ++ended.in_use;

@@ -50,7 +50,7 @@ class JobTable {
     size_t in_use = 0;                              ///< Left in it.
   };
   /// Takes out the jobs that have ended and are not used by any call or waiting work. Jobs that
-  /// were set aside stay, because their rows cannot be read again.
+  /// were quarantined stay, because their rows cannot be read again.
   Ended TakeEnded();
   /// Empties the table.
   std::vector<Entry> TakeAll();

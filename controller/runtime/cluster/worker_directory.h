@@ -59,7 +59,7 @@ class WorkerDirectory : public WorkerOutbox {
     *known.offer.mutable_features() = hello.features();
     known.offer.set_group_store(hello.group_store());
   }
-  bool Promises(const std::string& worker, const std::string& feature) const override {
+  bool HasFeature(const std::string& worker, const std::string& feature) const override {
     absl::MutexLock lock(&mu_);
     const auto known = introduced_.find(worker);
     if (known == introduced_.end()) return false;
@@ -69,20 +69,20 @@ class WorkerDirectory : public WorkerOutbox {
 
   /// The combined offer of the workers of a role that have attached since this controller started
   /// and may work for the project.
-  struct RoleOffer {
+  struct RoleSupport {
     bool known = false;             ///< At least one such worker has attached.
     std::set<std::string> methods;  ///< Methods of any of them, without those that every role has.
     /// The offer that the closest worker lacks.
-    MissingOffer missing;
+    MissingSupport missing;
   };
-  RoleOffer OfferOf(const std::string& role, const RoleNeed& need,
-                    const std::string& project) const {
+  RoleSupport SupportOf(const std::string& role, const RoleNeed& need,
+                        const std::string& project) const {
     absl::MutexLock lock(&mu_);
-    RoleOffer out;
+    RoleSupport out;
     for (const auto& [worker, known] : introduced_) {
       if (known.project != "*" && known.project != project) continue;
       if (!PlaysRole(known.offer, role)) continue;
-      const MissingOffer missing = MissingFrom(known.offer, role, need);
+      const MissingSupport missing = MissingFrom(known.offer, role, need);
       const bool first = !std::exchange(out.known, true);
       // A worker that serves the methods and lacks a feature is closer than one that lacks a
       // method.

@@ -179,7 +179,7 @@ TEST_F(ControllerDeleteTest, AStoredJobIsDeleted) {
   }
   // A job that kept controllers from starting.
   store::v1::RestoreRow aside;
-  aside.set_quarantine("it was set aside by hand");
+  aside.set_quarantine("it was quarantined by hand");
   store_->Commit({{kRestoreTable, "projects/default/jobs/waits", aside.SerializeAsString()}},
                  [](const absl::Status&) {});
   EXPECT_TRUE(erase("projects/default/jobs/waits").ok());

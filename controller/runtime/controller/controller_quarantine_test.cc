@@ -1,4 +1,4 @@
-// Quarantine: a job that cannot be restored is set aside, and the others go on.
+// Quarantine: a job that cannot be restored is quarantined, and the others go on.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -212,7 +212,7 @@ class ControllerQuarantineTest : public ::testing::Test {
         Wait<v1::ExplainJobResponse>([&](auto done) { controller_->ExplainJob(request, done); });
     return why.ok() ? why->summary() : std::string(why.status().message());
   }
-  void ExpectSetAside(const std::string& reason) {
+  void ExpectQuarantined(const std::string& reason) {
     const v1::Job bad = Get("bad");
     EXPECT_EQ(bad.state(), v1::Job::STATE_FAILED);
     EXPECT_EQ(ErrorReason(FromProto(bad.error())), "QUARANTINED");
@@ -232,11 +232,11 @@ TEST_F(ControllerQuarantineTest, QuarantinesAJobAfterTwoDeathsDuringItsRestorati
   DieRestoring();
   DieRestoring();
   Start();
-  ExpectSetAside("the controller died 2 times under the work for this job");
+  ExpectQuarantined("the controller died 2 times under the work for this job");
   EXPECT_EQ(Get("bad").uid(), before.uid());
   EXPECT_EQ(Get("bad").spec().DebugString(), before.spec().DebugString());
   Start();  // and it stays so
-  ExpectSetAside("the controller died 2 times");
+  ExpectQuarantined("the controller died 2 times");
   EXPECT_EQ(Row(kJobTable, kBad), row);
 
   ControllerOptions back;
@@ -267,7 +267,7 @@ TEST_F(ControllerQuarantineTest, QuarantinesAJobAfterTwoDeathsInItsLaterTurns) {
   EXPECT_NE(Why("bad"), "");
   DieInATurn();
   Start();
-  ExpectSetAside("the controller died 2 times under the work for this job");
+  ExpectQuarantined("the controller died 2 times under the work for this job");
 }
 
 // The turn of one job throws: the process lives, and only that job stops.
@@ -287,7 +287,7 @@ TEST_F(ControllerQuarantineTest, QuarantinesAJobWhoseTurnThrows) {
   ASSERT_TRUE(paused.ok()) << paused.status();
   EXPECT_EQ(paused->state(), v1::Job::STATE_FAILED);
   EXPECT_EQ(ending->Wait().state(), v1::Job::STATE_FAILED);
-  ExpectSetAside("a poisoned number");
+  ExpectQuarantined("a poisoned number");
   EXPECT_EQ(Pause("good")->state(), v1::Job::STATE_PAUSED);
   EXPECT_EQ(Row(kJobTable, kBad), row);
   Start();  // and it stays so
@@ -317,7 +317,7 @@ TEST_F(ControllerQuarantineTest, QuarantinesAJobWhoseRowsAreDamaged) {
   for (const auto& [damage, reason] : damages) {
     Write(damage);
     Start();
-    ExpectSetAside(reason);
+    ExpectQuarantined(reason);
     Write({{kJobTable, kBad, row},
            {kSpecTable, kBad, spec},
            {kLogTable, absl::StrCat(kBad, "#not-a-number"), std::nullopt}});
@@ -331,9 +331,9 @@ TEST_F(ControllerQuarantineTest, QuarantinesAndReleasesAJobByOption) {
   ControllerOptions aside;
   aside.quarantine = {"bad"};
   Start(std::move(aside));
-  ExpectSetAside("by hand");
+  ExpectQuarantined("by hand");
   Start();
-  ExpectSetAside("by hand");
+  ExpectQuarantined("by hand");
   EXPECT_TRUE(fs::exists(folder_.path("jobs/default/bad/checkpoints/step-1")));
   ControllerOptions nobody;
   nobody.quarantine = {"nobody"};
@@ -351,7 +351,7 @@ TEST_F(ControllerQuarantineTest, ABadSpecIsNotTakenOverByOtherJobs) {
   huge.mutable_effective_spec()->mutable_resources()->set_rollout_workers(2'000'000'000);
   Write({{kSpecTable, kBad, huge.SerializeAsString()}});
   Start();
-  ExpectSetAside("spec.resources.rollout_workers");
+  ExpectQuarantined("spec.resources.rollout_workers");
   v1::CreateReplayRequest replay;
   replay.set_name("bad");
   const auto replayed = Wait<v1::Replay>([&](auto d) { controller_->CreateReplay(replay, d); });

@@ -25,7 +25,7 @@ namespace {
 constexpr size_t kDeletedInOneCommit = 1000;
 
 // True if the job is known to be one that cannot be restored (job_restorer.h).
-absl::StatusOr<bool> IsSetAside(store::Store& store, const std::string& job) {
+absl::StatusOr<bool> IsQuarantined(store::Store& store, const std::string& job) {
   BATON_ASSIGN_OR_RETURN(const auto stored, store.Get(kRestoreTable, job));
   store::v1::RestoreRow row;
   return stored.has_value() && row.ParseFromString(*stored) && !row.quarantine().empty();
@@ -165,8 +165,8 @@ absl::Status DeleteStoredJob(store::Store& store, const std::string& data_root,
   }
   store::v1::JobRow row;
   const bool whole = row.ParseFromString(*stored);
-  BATON_ASSIGN_OR_RETURN(const bool set_aside, IsSetAside(store, job));
-  if (whole && !IsTerminal(row.job().state()) && !set_aside) {
+  BATON_ASSIGN_OR_RETURN(const bool quarantined, IsQuarantined(store, job));
+  if (whole && !IsTerminal(row.job().state()) && !quarantined) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "JOB_ACTIVE",
                      absl::StrCat("job '", name, "' is ", StateName(row.job().state()),
                                   "; start the controller and cancel it first. If the controller "

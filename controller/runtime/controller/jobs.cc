@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "controller/access/caller.h"
-#include "controller/runtime/cluster/steering_checks.h"
+#include "controller/runtime/cluster/pause_checks.h"
 #include "controller/runtime/job_files/checkpoint_choice.h"
 #include "sdk/common/rpc/error.h"
 
@@ -83,7 +83,7 @@ void Jobs::Get(const v1::GetJobRequest& request, Callback<v1::Job> done) const {
     auto job = scope_->ended->Describe(name);
     if (absl::IsNotFound(job.status())) return done(NoSuchJob(given));
     if (!absl::IsDataLoss(job.status())) return done(std::move(job));
-    // The job is shown as set aside.
+    // The job is shown as quarantined.
     scope_->FindJob(name, done,
                     [done](const std::shared_ptr<JobRuntime>& aside) { done(aside->Snapshot()); });
   });

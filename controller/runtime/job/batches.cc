@@ -26,7 +26,7 @@ TrajectoryInfo HeldOutExample(uint64_t i) {
   TrajectoryInfo held_out;
   held_out.id = TrajectoryId(v1::PURPOSE_EVAL, i, 0, 1);
   held_out.purpose = v1::PURPOSE_EVAL;
-  held_out.draw = held_out.prompt_id = i;
+  held_out.prompt_index = held_out.prompt_id = i;
   return held_out;
 }
 

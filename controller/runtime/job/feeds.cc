@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "controller/runtime/job/stand_in.h"
+#include "controller/runtime/job/quarantined_core.h"
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/runtime/rows/tables.h"
 #include "sdk/common/base/cut_text.h"
@@ -114,7 +114,7 @@ void Feeds::CatchUpEvents(const Feed<v1::JobEvent>::Handle& subscriber, int64_t 
         if (events_.CatchUp(subscriber, *history)) CatchUpEvents(subscriber, last);
         return;
       }
-      if (scope_->set_aside) history->push_back(SetAsideEvent(scope_->core));
+      if (scope_->quarantined) history->push_back(QuarantineEvent(scope_->core));
       events_.CaughtUp(subscriber, *history, IsTerminal(turns_->state()));
     });
   });

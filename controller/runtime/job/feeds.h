@@ -176,7 +176,7 @@ class Feeds {
   void Emit(const v1::JobEvent& event);
   /// A line of a worker. While the store is too slow for them, lines are dropped and counted.
   void AddWorkerLine(const std::string& worker, const v1::WorkerLog& line);
-  /// The job was set aside: `last` is the event that ends both feeds.
+  /// The job was quarantined: `last` is the event that ends both feeds.
   void EndWith(const v1::JobEvent& last);
 
  private:

@@ -100,9 +100,9 @@ void JobHistory::AddStored(const std::shared_ptr<Call>& call) {
   if (!call->LacksSome() || Mutant("history-lost-at-restart")) return AddSeed(call);
   WithStored(*call, name_, uid_, call->first_known, [this, call](const PromptHistory& stored) {
     for (size_t i = 0; i < call->keys.size(); ++i) {
-      std::vector<SaidBefore>& own = call->prompts[i].own;
+      std::vector<PastResponse>& own = call->prompts[i].own;
       if (own.size() >= kEnoughResponses) continue;
-      for (const SaidBefore& said : stored.Of(call->keys[i], kMostResponses - own.size())) {
+      for (const PastResponse& said : stored.Of(call->keys[i], kMostResponses - own.size())) {
         // The rows that were read may include some that the core put meanwhile.
         const bool known = call->first_known != 0 && said.serial >= call->first_known;
         if (!known) own.push_back(said);

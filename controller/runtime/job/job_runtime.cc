@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "controller/runtime/job/stand_in.h"
+#include "controller/runtime/job/quarantined_core.h"
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/runtime/rows/tables.h"
 #include "sdk/common/base/log.h"
@@ -16,16 +16,16 @@
 namespace baton::controller {
 
 JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence,
-                       bool stored, std::shared_ptr<const v1::Job> set_aside)
+                       bool stored, std::shared_ptr<const v1::Job> quarantined)
     : held_at_start_(core.HeldWorkers()),
       priority_(core.effective_spec().priority()),
       role_needs_(RoleNeedsOf(core.effective_spec(), core.submitted()->dataflow(),
                               core.Brief().model_features())),
-      scope_(context, std::move(core), std::move(set_aside),
+      scope_(context, std::move(core), std::move(quarantined),
              [this](const Event& event) { Run(event); }),
       threads_(
           &scope_, [this] { return shared_from_this(); },
-          [this](const std::string& thrown) { SetAside(thrown); }),
+          [this](const std::string& thrown) { Quarantine(thrown); }),
       turns_(&scope_, &threads_, stored, [this](const Effect& effect) { effects_.Run(effect); }),
       disk_(&scope_, &threads_),
       feeds_(&scope_, &threads_, &turns_, next_log_sequence),
@@ -40,7 +40,7 @@ JobRuntime::JobRuntime(const RuntimeContext* context, JobCore core, int64_t next
                          &batches_, &sender_, &reports_}),
       explanations_(&scope_, &turns_, &disk_) {
   scope_.restoring = stored && !IsTerminal(scope_.core.state());
-  turns_.SetClosed(scope_.set_aside);
+  turns_.SetClosed(scope_.quarantined);
 }
 
 // ---- The job's life ---------------------------------------------------------------------------
@@ -62,7 +62,7 @@ void JobRuntime::Retire(std::function<void(bool first)> done) {
   threads_.OnStrand([this, done = std::move(done)] {
     const bool first = !retired_ && IsTerminal(scope_.core.state());  // it may have been resumed
     retired_ |= first;
-    turns_.SetClosed(retired_ || scope_.set_aside);
+    turns_.SetClosed(retired_ || scope_.quarantined);
     turns_.AfterAll([done, first] { done(first); });
   });
 }
@@ -70,7 +70,7 @@ void JobRuntime::Retire(std::function<void(bool first)> done) {
 void JobRuntime::Unretire() {
   threads_.OnStrand([this] {
     retired_ = false;
-    turns_.SetClosed(scope_.set_aside);
+    turns_.SetClosed(scope_.quarantined);
   });
 }
 
@@ -114,8 +114,8 @@ void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const J
                        absl::StrCat("job '", name, "' is being deleted"), {{"job", name}}));
       });
     }
-    // A job that is set aside cannot go on.
-    if (scope_.set_aside && std::holds_alternative<ResumeRequested>(event)) {
+    // A job that is quarantined cannot go on.
+    if (scope_.quarantined && std::holds_alternative<ResumeRequested>(event)) {
       return done(FromProto(scope_.core.Brief().error()));
     }
     if (check) {
@@ -131,7 +131,7 @@ void JobRuntime::PostAndDescribe(Event event, std::function<absl::Status(const J
     try {
       Run(event, after, extra);
     } catch (const std::exception& thrown) {
-      SetAside(thrown.what());
+      Quarantine(thrown.what());
       after();
     }
   });
@@ -182,26 +182,27 @@ void JobRuntime::EndRestoration(std::vector<store::Write>* writes) {
 // ---- A job whose work throws ------------------------------------------------------------------
 
 // Nothing of the core is shown, written or sent any more. The rows stay as the last good turn left
-// them, and the next start sets the job aside too.
-void JobRuntime::SetAside(const std::string& reason) {
-  if (scope_.set_aside || retired_) return;
+// them, and the next start quarantines the job too.
+void JobRuntime::Quarantine(const std::string& reason) {
+  if (scope_.quarantined || retired_) return;
   const std::string why = absl::StrCat("a turn of the job failed: ", reason);
-  baton::Log(LogLevel::kError, "a job is set aside; the others go on",
+  baton::Log(LogLevel::kError, "a job is quarantined; the others go on",
              {{"job", scope_.name}, {"reason", why}});
   JobCore& core = scope_.core;
   store::v1::JobRow known;
   *known.mutable_job() = Brief();
   known.mutable_checkpoints()->Assign(core.checkpoints().begin(), core.checkpoints().end());
-  scope_.set_aside = true;
+  scope_.quarantined = true;
   turns_.SetClosed(true);
-  JobCore stand_in = StandIn(scope_.name, known, SetAsideError(scope_.name, why), *scope_.context);
+  JobCore quarantined_core =
+      QuarantinedCore(scope_.name, known, QuarantineError(scope_.name, why), *scope_.context);
   std::destroy_at(&core);
-  std::construct_at(&core, std::move(stand_in));
+  std::construct_at(&core, std::move(quarantined_core));
   const auto answers = turns_.TakeAll();
   reports_.ForgetEarly();
   saves_.Clear();
   effects_.DropWork();
-  scope_.context->queue->SetAside(scope_.name);
+  scope_.context->queue->Quarantine(scope_.name);
   // Calls that waited for these turns are answered now, from the stand-in.
   for (const auto& answer : answers) threads_.TakeTurn(answer);
   store::v1::RestoreRow row;
@@ -210,7 +211,7 @@ void JobRuntime::SetAside(const std::string& reason) {
                                 [self = shared_from_this()](const absl::Status& status) {
                                   if (!status.ok()) return;
                                   self->threads_.OnStrand([self = self.get()] {
-                                    self->feeds_.EndWith(SetAsideEvent(self->scope_.core));
+                                    self->feeds_.EndWith(QuarantineEvent(self->scope_.core));
                                   });
                                 });
 }

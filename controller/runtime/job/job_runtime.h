@@ -46,10 +46,10 @@ namespace baton::controller {
 class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
  public:
   /// `stored`: the job was read from the store; otherwise Start writes its first rows.
-  /// `set_aside`: the job cannot be restored. `core` is a stand-in for a job that has ended, these
-  /// specs are shown, and nothing is ever written: its rows stay as they are.
+  /// `quarantined`: the job cannot be restored. `core` is a stand-in for a job that has ended,
+  /// these specs are shown, and nothing is ever written: its rows stay as they are.
   JobRuntime(const RuntimeContext* context, JobCore core, int64_t next_log_sequence, bool stored,
-             std::shared_ptr<const v1::Job> set_aside = nullptr);
+             std::shared_ptr<const v1::Job> quarantined = nullptr);
   /// Call before Start: deletes the job's row of kRestoreTable once it has ended or is past `step`.
   void ForgetDeathsAfter(int64_t step) { deaths_at_ = step; }
 
@@ -112,7 +112,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   const std::string& uid() const { return scope_.uid; }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
-  bool set_aside() const { return scope_.set_aside; }
+  bool quarantined() const { return scope_.quarantined; }
   /// For tests, on the strand: trajectories whose payloads or tokens it holds; call it between
   /// turns.
   std::vector<uint64_t> HeldPayloads() const;
@@ -127,7 +127,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   void FailForRows(const absl::Status& refused, Effects* effects, std::vector<store::Write>* rows);
   void EndRestoration(std::vector<store::Write>* writes);
   /// After work has thrown, the core's state is unknown, so a stand-in takes its place.
-  void SetAside(const std::string& reason);
+  void Quarantine(const std::string& reason);
 
   // Constant after construction.
   const std::map<std::string, std::string> held_at_start_;

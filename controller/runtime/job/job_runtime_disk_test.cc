@@ -36,10 +36,10 @@ store::v1::JobRow SavingRow(const std::vector<std::string>& workers) {
   row.set_saved_step(0);
   store::v1::GroupRow& group = *row.add_groups();
   group.set_role("actor");
-  group.set_generation(3);
+  group.set_group_epoch(3);
   group.set_sequence(5);
   group.mutable_command()->set_kind(static_cast<int>(TaskKind::kSaveCheckpoint));
-  group.mutable_command()->set_generation(3);
+  group.mutable_command()->set_group_epoch(3);
   group.mutable_command()->set_sequence(5);
   for (const std::string& worker : workers) {
     store::v1::SlotRow& slot = *row.add_slots();
@@ -61,18 +61,18 @@ TEST(JobRuntimeTest, RanksBeginToSaveWhenTheFolderStands) {
   controller.workers.Set("actor-1", second);
   const auto job = controller.Start(row);
 
-  job->Post(WorkerBack{"actor-1", {{"actor", 3}}, {}, {}});
+  job->Post(WorkerReconnected{"actor-1", {{"actor", 3}}, {}, {}});
   EXPECT_TRUE(second->AwaitSaves(1, absl::Milliseconds(200)).empty());
-  job->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
+  job->Post(WorkerReconnected{"actor-0", {{"actor", 3}}, {}, {}});
   const std::vector<std::string> folders = first->AwaitSaves(1);
   ASSERT_EQ(folders.size(), 1u);
   EXPECT_EQ(second->AwaitSaves(1), folders);
   EXPECT_TRUE(std::filesystem::is_directory(folders[0]));
   // A task that was lost on the way is sent again, and existing files are not removed.
   std::ofstream(folders[0] + "/written") << "by rank 0";
-  job->Post(WorkerBack{"actor-1", {{"actor", 3}}, {}, {}});
+  job->Post(WorkerReconnected{"actor-1", {{"actor", 3}}, {}, {}});
   EXPECT_EQ(second->AwaitSaves(2).size(), 2u);
-  job->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
+  job->Post(WorkerReconnected{"actor-0", {{"actor", 3}}, {}, {}});
   EXPECT_EQ(first->AwaitSaves(2).size(), 2u);
   EXPECT_TRUE(std::filesystem::exists(folders[0] + "/written"));
 }
@@ -99,7 +99,7 @@ class FullDiskTest : public testing::Test {
     const auto worker = std::make_shared<Recorder>();
     controller_.workers.Set("actor-0", worker);
     job_ = controller_.Start(SavingRow({"actor-0"}));
-    job_->Post(WorkerBack{"actor-0", {{"actor", 3}}, {}, {}});
+    job_->Post(WorkerReconnected{"actor-0", {{"actor", 3}}, {}, {}});
     const std::optional<TaskToken> save = worker->AwaitSaveToken();
     if (!save.has_value()) return;
     v1::TaskResult saved;

@@ -62,7 +62,7 @@ class JobRuntimeHistoryTest : public ::testing::Test {
     OpenGroups(row_);
   }
   // A row of step 1, and its payload with this response.
-  void Put(uint64_t serial, uint64_t draw, const std::vector<int32_t>& tokens,
+  void Put(uint64_t serial, uint64_t prompt_index, const std::vector<int32_t>& tokens,
            bool damaged = false) {
     auto log = controller_.files.FilesOf(row_.job().name())->OpenLog();
     ASSERT_TRUE(log.ok()) << log.status();
@@ -70,15 +70,15 @@ class JobRuntimeHistoryTest : public ::testing::Test {
     AddColumn<int32_t>(columns, "prompt_tokens", v1::DATA_TYPE_INT32, {7, 8});
     AddColumn<int32_t>(columns, "tokens", v1::DATA_TYPE_INT32, tokens);
     v1::Trajectory payload;
-    const uint64_t id = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 2);
+    const uint64_t id = TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, 0, 2);
     payload.set_trajectory_id(damaged ? "another" : TrajectoryName(id));
     *payload.mutable_columns() = columns.columns();
     const auto at = (*log)->Append(payload.SerializeAsString());
     ASSERT_TRUE(at.ok()) << at.status();
     store::v1::TrajectoryRow row = GeneratedRow(*at);
     row.set_id(id);
-    row.set_draw(draw);
-    row.set_birth(1 + 2 * draw);
+    row.set_prompt_index(prompt_index);
+    row.set_trajectory_uid(1 + 2 * prompt_index);
     row.set_tokens(static_cast<uint32_t>(tokens.size()));
     controller_.store.Commit(
         {{kTrajectoryTable, NumberKey(row_.job().name(), serial), row.SerializeAsString()}},

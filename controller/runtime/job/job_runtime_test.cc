@@ -56,16 +56,16 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   controller.workers.Set("reward-0", reward);
   const auto job = controller.Start(row);
 
-  TaskRef ref;  // of the first controller: the second draw's second sample
+  TaskRef ref;  // of the first controller: the second prompt group's second sample
   ref.kind = TaskKind::kGenerate;
   ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 1, 2);
   ref.attempt = 1 << 8;
-  ref.birth = 4;
+  ref.trajectory_uid = 4;
   ref.version = 1;
   ref.prompt = PromptMix(spec.data(), {3}).At(1);
-  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
-  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
-  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {ref}});
+  job->Post(WorkerReconnected{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerReconnected{"reward-0", {{"reward", 0}}, {}, {}});
+  job->Post(WorkerReconnected{"rollout-0", {{"rollout", 1}}, {}, {ref}});
   v1::TaskResult result;
   AddColumn<int32_t>(result, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
   AddColumn<int32_t>(result, "tokens", v1::DATA_TYPE_INT32, {3});
@@ -80,7 +80,7 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
 
   const v1::Trajectory scored = reward->AwaitScored();
   EXPECT_EQ(scored.trajectory_id(), TrajectoryName(ref.subject));
-  EXPECT_EQ(scored.group_id(), "draw-1");
+  EXPECT_EQ(scored.group_id(), "group-1");
   EXPECT_EQ(scored.prompt_id(), PromptSource(3, 0, false).At(1));
   EXPECT_EQ(scored.sample_index(), 1);
   EXPECT_EQ(scored.policy_version(), 1);
@@ -112,17 +112,17 @@ TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
   const auto job = controller.Start(row);
 
   std::vector<TaskRef> refs(2);  // of the first controller
-  for (uint64_t draw = 0; draw < 2; ++draw) {
-    refs[draw].kind = TaskKind::kGenerate;
-    refs[draw].subject = TrajectoryId(v1::PURPOSE_TRAIN, draw, 0, 1);
-    refs[draw].attempt = 1 << 8;
-    refs[draw].birth = draw + 1;
-    refs[draw].version = 1;
-    refs[draw].prompt = PromptMix(spec.data(), {2}).At(draw);
+  for (uint64_t prompt_index = 0; prompt_index < 2; ++prompt_index) {
+    refs[prompt_index].kind = TaskKind::kGenerate;
+    refs[prompt_index].subject = TrajectoryId(v1::PURPOSE_TRAIN, prompt_index, 0, 1);
+    refs[prompt_index].attempt = 1 << 8;
+    refs[prompt_index].trajectory_uid = prompt_index + 1;
+    refs[prompt_index].version = 1;
+    refs[prompt_index].prompt = PromptMix(spec.data(), {2}).At(prompt_index);
   }
-  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
-  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
-  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, refs});
+  job->Post(WorkerReconnected{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerReconnected{"reward-0", {{"reward", 0}}, {}, {}});
+  job->Post(WorkerReconnected{"rollout-0", {{"rollout", 1}}, {}, refs});
   v1::TaskResult result;
   AddColumn<int32_t>(result, "prompt_tokens", v1::DATA_TYPE_INT32, {1, 2});
   AddColumn<int32_t>(result, "tokens", v1::DATA_TYPE_INT32, {3});
@@ -184,15 +184,15 @@ TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {
   ref.subject = generated.id();
   ref.target = 1;
   ref.attempt = 1 << 8;
-  ref.birth = 1;
-  job->Post(WorkerBack{"reference-0", {{"reference", 0}}, {}, {ref}});
-  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
-  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {}, {}});
+  ref.trajectory_uid = 1;
+  job->Post(WorkerReconnected{"reference-0", {{"reference", 0}}, {}, {ref}});
+  job->Post(WorkerReconnected{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerReconnected{"rollout-0", {{"rollout", 1}}, {}, {}});
   rollout->AwaitGenerate("train-1");  // the data is known
   v1::TaskResult result;
   AddColumn<float>(result, "ref_log_prob", v1::DATA_TYPE_FLOAT32, {-1});
   job->OnResult("reference-0", ref, result);
-  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
+  job->Post(WorkerReconnected{"reward-0", {{"reward", 0}}, {}, {}});
   absl::Notification taken;
   job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
   taken.WaitForNotification();
@@ -286,11 +286,11 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
   ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 1, 0, 1);
   const std::string other = TrajectoryName(TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1));
   ref.attempt = 1 << 8;
-  ref.birth = 2;
+  ref.trajectory_uid = 2;
   ref.version = 1;
-  job->Post(WorkerBack{"actor-0", {{"actor", 1}}, {}, {}});
-  job->Post(WorkerBack{"reward-0", {{"reward", 0}}, {}, {}});
-  job->Post(WorkerBack{"rollout-0", {{"rollout", 1}}, {ref}, {}});
+  job->Post(WorkerReconnected{"actor-0", {{"actor", 1}}, {}, {}});
+  job->Post(WorkerReconnected{"reward-0", {{"reward", 0}}, {}, {}});
+  job->Post(WorkerReconnected{"rollout-0", {{"rollout", 1}}, {ref}, {}});
   const auto piece = [&](uint32_t offset, const std::vector<float>& log_probs,
                          const std::vector<float>& sampling) {
     v1::Progress progress;
@@ -301,7 +301,7 @@ TEST_P(MovedResponseTest, KeepsBothOfItsLogProbs) {
     job->OnProgress("rollout-0", ref, progress);
   };
   piece(0, {-1}, {});
-  job->Post(WorkerBack{"rollout-1", {{"rollout", 1}}, {}, {}});
+  job->Post(WorkerReconnected{"rollout-1", {{"rollout", 1}}, {}, {}});
   absl::Notification taken;
   job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
   taken.WaitForNotification();

@@ -19,7 +19,8 @@ namespace baton::controller {
 /// JobRuntime owns it and changes it. Each part of the job reads it, and is destroyed before it. A
 /// part uses another part only if its constructor is handed that part.
 struct JobScope {
-  /// `aside`: the specs of a job that is set aside; null: the job is not. `let_handle`: see `run`.
+  /// `aside`: the specs of a job that is quarantined; null: the job is not. `let_handle`: see
+  /// `run`.
   JobScope(const RuntimeContext* shared, JobCore handed, std::shared_ptr<const v1::Job> aside,
            std::function<void(const Event&)> let_handle)
       : context(shared),
@@ -29,7 +30,7 @@ struct JobScope {
         submitted(aside != nullptr ? aside : handed.submitted()),
         files(shared->files->FilesOf(name)),
         run(std::move(let_handle)),
-        set_aside(aside != nullptr),
+        quarantined(aside != nullptr),
         core(std::move(handed)) {}
 
   absl::Time now() const { return context->clock->Now(); }
@@ -46,7 +47,7 @@ struct JobScope {
   const std::function<void(const Event&)> run;
 
   /// `core` is a stand-in: nothing is written, and nothing leaves. Any thread.
-  std::atomic<bool> set_aside;
+  std::atomic<bool> quarantined;
 
   // On the job's strand.
   JobCore core;

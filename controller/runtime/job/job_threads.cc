@@ -8,10 +8,10 @@
 namespace baton::controller {
 
 JobThreads::JobThreads(const JobScope* scope, std::function<std::shared_ptr<void>()> hold,
-                       std::function<void(const std::string&)> set_aside)
+                       std::function<void(const std::string&)> quarantine)
     : scope_(scope),
       hold_(std::move(hold)),
-      set_aside_(std::move(set_aside)),
+      quarantine_(std::move(quarantine)),
       strand_(scope->context->executors->NewStrand()),
       disk_(scope->context->executors->NewDiskStrand()) {}
 
@@ -52,16 +52,16 @@ void JobThreads::TakeTurn(const Work& work) {
     work();
   } catch (const std::exception& thrown) {
     if (Mutant("throw-ends-the-process")) throw;
-    set_aside_(thrown.what());
+    quarantine_(thrown.what());
   }
 }
 
-// A turn sets the job aside, so work elsewhere posts one.
+// A turn quarantines the job, so work elsewhere posts one.
 void JobThreads::Guard(const Work& work) {
   try {
     work();
   } catch (const std::exception& thrown) {
-    OnStrand([this, what = std::string(thrown.what())] { set_aside_(what); });
+    OnStrand([this, what = std::string(thrown.what())] { quarantine_(what); });
   }
 }
 

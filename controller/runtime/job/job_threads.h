@@ -13,16 +13,16 @@
 
 namespace baton::controller {
 
-/// Posts the work of a job. Posted work holds the job. If work throws, only this job is set aside.
-/// Any thread may post.
+/// Posts the work of a job. Posted work holds the job. If work throws, only this job is
+/// quarantined. Any thread may post.
 class JobThreads {
  public:
   using Work = std::function<void()>;
 
-  /// `hold` returns a reference that keeps the job alive. `set_aside` is called on the strand, with
-  /// what was thrown.
+  /// `hold` returns a reference that keeps the job alive. `quarantine` is called on the strand,
+  /// with what was thrown.
   JobThreads(const JobScope* scope, std::function<std::shared_ptr<void>()> hold,
-             std::function<void(const std::string& thrown)> set_aside);
+             std::function<void(const std::string& thrown)> quarantine);
 
   /// A reference that keeps the job alive.
   std::shared_ptr<void> Hold() const { return hold_(); }
@@ -47,7 +47,7 @@ class JobThreads {
 
   const JobScope* const scope_;
   const std::function<std::shared_ptr<void>()> hold_;
-  const std::function<void(const std::string&)> set_aside_;
+  const std::function<void(const std::string&)> quarantine_;
   const std::unique_ptr<Executor> strand_;
   const std::unique_ptr<Executor> disk_;
 };

@@ -46,8 +46,8 @@ void Payloads::AddColumn(uint64_t trajectory, uint32_t node, const v1::Column& c
   const PayloadCache::Payload kept = cache_.Find(trajectory);
   if (kept == nullptr) return;
   v1::Trajectory whole = kept->Unpack();
-  // A node that runs when a batch is drawn runs again for the next batch if the first one was given
-  // up.
+  // A node that runs when a batch is selected runs again for the next batch if the first one was
+  // given up.
   for (v1::Column& had : *whole.mutable_columns()) {
     if (had.name() != column.name()) continue;
     had = column;

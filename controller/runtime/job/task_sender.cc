@@ -50,7 +50,7 @@ v1::Task TaskSender::MakeTask(const StartTask& effect) const {
   }
   if (IsGroupCommand(effect.ref.kind)) {
     task.mutable_order()->set_pool(effect.args.role);
-    task.mutable_order()->set_generation(effect.args.group_epoch);
+    task.mutable_order()->set_group_epoch(effect.args.group_epoch);
     task.mutable_order()->set_sequence(effect.args.sequence);
   }
   return task;
@@ -124,10 +124,10 @@ void TaskSender::Assign(const StartTask& effect, v1::Task task) {
     assign->set_history_capability(from_.history->Capability());
   }
   if (args.hybrid) assign->set_generation_tp(GenerationTp(spec));
-  // The generation of the group goes to the worker with the role, so that a worker that comes back
+  // The epoch of the group goes to the worker with the role, so that a worker that comes back
   // reports it.
   task.mutable_order()->set_pool(args.role);
-  task.mutable_order()->set_generation(args.group_epoch);
+  task.mutable_order()->set_group_epoch(args.group_epoch);
   const bool grouped = !args.first_worker.empty();
   if (const int ranks = grouped ? RanksOf(spec, args.role) : 1; ranks > 1) {
     assign->set_rank(static_cast<int>(args.rank));
@@ -188,7 +188,7 @@ void TaskSender::FillGenerate(const StartTask& effect, v1::Generate* generate) {
     }
   }
   generate->set_prompt_id(info.prompt_id);
-  generate->set_draw(info.draw);
+  generate->set_prompt_index(info.prompt_index);
   generate->set_sample_index(info.sample);
   generate->set_policy_version(effect.args.policy_version);
   FillSampling(scope_->core.effective_spec(), generate);
@@ -206,7 +206,7 @@ void TaskSender::RunAhead(const StartAhead& effect) {
   generate->set_purpose(v1::PURPOSE_TRAIN);
   SetPrompt(train->examples[effect.response.prompt_id], generate);
   generate->set_prompt_id(effect.response.prompt_id);
-  generate->set_draw(effect.response.draw);
+  generate->set_prompt_index(effect.response.prompt_index);
   generate->set_sample_index(effect.response.sample);
   generate->set_policy_version(effect.policy_version);
   FillSampling(scope_->core.effective_spec(), generate);
@@ -284,7 +284,7 @@ void TaskSender::FillPublish(const StartTask& effect, v1::Publish* publish) cons
   const RuntimeContext& context = *scope_->context;
   if (context.relay_key.empty()) return;
   // A worker without this feature does not tell the relay the uid.
-  const bool by_uid = context.workers->Promises(effect.worker, kJobUidFeature);
+  const bool by_uid = context.workers->HasFeature(effect.worker, kJobUidFeature);
   publish->set_capability(
       PublishCapability(context.relay_key, scope_->name, by_uid ? scope_->uid : ""));
 }

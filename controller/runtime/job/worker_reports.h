@@ -37,7 +37,7 @@ class WorkerReports {
   void TakeEarly();
   /// The job has ended: refuses results received before recovery.
   void RefuseEarly();
-  /// The job was set aside: nothing leaves.
+  /// The job was quarantined: nothing leaves.
   void ForgetEarly();
 
  private:

@@ -33,19 +33,19 @@ std::string KeyOf(const std::vector<std::string>& paths, const DataSetOptions& o
 
 }  // namespace
 
-bool DataCache::Books::Take(uint64_t bytes, uint64_t own) {
+bool DataCache::ByteBudget::Take(uint64_t bytes, uint64_t own) {
   absl::MutexLock lock(&mu_);
   if (bytes_ > own && bytes_ + bytes > max_bytes_ && !Mutant("data-without-bound")) return false;
   bytes_ += bytes;
   return true;
 }
 
-void DataCache::Books::GiveBack(uint64_t bytes) {
+void DataCache::ByteBudget::GiveBack(uint64_t bytes) {
   absl::MutexLock lock(&mu_);
   bytes_ -= bytes;
 }
 
-uint64_t DataCache::Books::bytes() const {
+uint64_t DataCache::ByteBudget::bytes() const {
   absl::MutexLock lock(&mu_);
   return bytes_;
 }
@@ -68,7 +68,7 @@ absl::Status DataCache::NoRoom(uint64_t bytes) const {
   return absl::ResourceExhaustedError(
       absl::StrCat("room for ", bytes,
                    " bytes of examples in the controller's memory: those of other jobs take ",
-                   books_->bytes(), ", and all together may take ", books_->max_bytes(),
+                   budget_->bytes(), ", and all together may take ", budget_->max_bytes(),
                    "; it comes when such a job ends, or with a larger --max-data-memory-bytes"));
 }
 
@@ -82,15 +82,15 @@ absl::StatusOr<std::shared_ptr<const DataSet>> DataCache::Get(
   // As a rule not less than the size of the files; their size in memory is known once they were
   // read.
   const uint64_t expected = slot->bytes > 0 ? slot->bytes : BytesOf(paths);
-  if (!books_->Take(expected, own)) return NoRoom(expected);
+  if (!budget_->Take(expected, own)) return NoRoom(expected);
   auto set = std::make_unique<DataSet>(read());
   slot->bytes = set->memory_bytes;
-  books_->GiveBack(expected);
-  if (!books_->Take(slot->bytes, own)) return NoRoom(slot->bytes);
+  budget_->GiveBack(expected);
+  if (!budget_->Take(slot->bytes, own)) return NoRoom(slot->bytes);
   std::shared_ptr<const DataSet> shared(
-      set.release(), [books = books_, bytes = slot->bytes](const DataSet* dropped) {
+      set.release(), [budget = budget_, bytes = slot->bytes](const DataSet* dropped) {
         delete dropped;
-        books->GiveBack(bytes);
+        budget->GiveBack(bytes);
       });
   // If a file changed while it was read, no other job gets this set.
   if (KeyOf(paths, options) == key) slot->set = shared;

@@ -25,7 +25,7 @@ namespace baton::controller {
 class DataCache {
  public:
   /// `max_bytes`: of all sets together, in memory.
-  explicit DataCache(uint64_t max_bytes) : books_(std::make_shared<Books>(max_bytes)) {}
+  explicit DataCache(uint64_t max_bytes) : budget_(std::make_shared<ByteBudget>(max_bytes)) {}
 
   /// The set that `read` makes of `paths` with `options`; or an earlier one, if somebody holds it
   /// and no file has changed since (another file, size or time of change). Blocks, also while
@@ -37,13 +37,13 @@ class DataCache {
                                                      const std::function<DataSet()>& read);
 
   /// Bytes of all sets that somebody holds or is reading.
-  uint64_t bytes() const { return books_->bytes(); }
+  uint64_t bytes() const { return budget_->bytes(); }
 
  private:
   // The count of all sets' bytes. Each set shares it, so it lives as long as they.
-  class Books {
+  class ByteBudget {
    public:
-    explicit Books(uint64_t max_bytes) : max_bytes_(max_bytes) {}
+    explicit ByteBudget(uint64_t max_bytes) : max_bytes_(max_bytes) {}
     // False: there is no room beside what others hold.
     bool Take(uint64_t bytes, uint64_t own);
     void GiveBack(uint64_t bytes);
@@ -70,7 +70,7 @@ class DataCache {
   std::shared_ptr<Slot> SlotOf(const std::string& key);
   absl::Status NoRoom(uint64_t bytes) const;
 
-  const std::shared_ptr<Books> books_;
+  const std::shared_ptr<ByteBudget> budget_;
   absl::Mutex mu_;
   std::map<std::string, std::shared_ptr<Slot>> slots_ ABSL_GUARDED_BY(mu_);
 };

@@ -262,7 +262,7 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
   if (const absl::Status status = CheckReplayable(source.job); !status.ok()) {
     return MakeError(status.code(), "REPLAY_KIND", status.message());
   }
-  // A job that was set aside has the specs of its rows, which may be invalid.
+  // A job that was quarantined has the specs of its rows, which may be invalid.
   if (const std::string problem = ProblemOfSaved(source.job); !problem.empty()) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition, "REPLAY_KIND",

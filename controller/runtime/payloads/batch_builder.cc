@@ -68,7 +68,7 @@ struct BatchBuilder::Taken {
 Sample BatchBuilder::Taken::SampleOf(const TrajectoryInfo& info, const BuildBatch& ask,
                                      const EstimatorSpec& spec) const {
   Sample sample;
-  sample.group = info.draw;
+  sample.group = info.prompt_index;
   sample.length = info.tokens;
   sample.reward = ScoreOf(info, "reward").value_or(0);
   const bool recomputed = !old_log_prob.empty();  // by the actor
@@ -79,7 +79,7 @@ Sample BatchBuilder::Taken::SampleOf(const TrajectoryInfo& info, const BuildBatc
   sample.cost_values = cost_values;
   sample.token_advantages = advantage;
   sample.advantage = ScoreOf(info, "advantage");
-  const auto baseline = ask.baselines.find(info.draw);
+  const auto baseline = ask.baselines.find(info.prompt_index);
   if (baseline != ask.baselines.end()) sample.reward_baseline = baseline->second;
   sample.cost = ScoreOf(info, "cost");
   if (spec.filter_metric != "reward") sample.filter_metric = ScoreOf(info, spec.filter_metric);
@@ -205,11 +205,11 @@ Pretraining::Pretraining(const v1::DataSpec& data, std::shared_ptr<const DataSet
 bool Pretraining::AddSome(uint64_t most, BatchEntries* batch) {
   const uint64_t end = std::min(count_, next_ + most);
   for (; next_ < end; ++next_) {
-    const uint64_t draw = static_cast<uint64_t>(step_ - 1) * count_ + next_;
-    const uint64_t index = order_.At(draw);
+    const uint64_t text_index = static_cast<uint64_t>(step_ - 1) * count_ + next_;
+    const uint64_t index = order_.At(text_index);
     const Example& example = texts_->examples[index];
     v1::Trajectory text;
-    text.set_trajectory_id(absl::StrCat("pretrain-", draw));
+    text.set_trajectory_id(absl::StrCat("pretrain-", text_index));
     text.set_step(static_cast<uint64_t>(step_));
     text.set_purpose(v1::PURPOSE_TRAIN);
     text.set_prompt_id(index);

@@ -180,10 +180,10 @@ TEST(BatchBuilderTest, LogProbsOfTheActorGoBeforeThoseOfTheRollout) {
 TEST(BatchBuilderTest, ComparesAnIncompleteGroupAmongItsRemainingResponses) {
   const v1::Dataflow graph = Graph(R"(advantage { estimator: "grpo" })");
   BuildBatch ask;
-  for (const auto& [draw, sample, reward] :
+  for (const auto& [prompt_index, sample, reward] :
        {std::tuple{0, 0, 1.0}, {0, 1, 0.0}, {0, 3, 1.0}, {1, 0, 4.0}, {1, 1, 2.0}}) {
     TrajectoryInfo& info = ask.trajectories.emplace_back();
-    info.draw = static_cast<uint64_t>(draw);
+    info.prompt_index = static_cast<uint64_t>(prompt_index);
     info.sample = static_cast<uint32_t>(sample);
     info.tokens = 2;
     info.scores = {{"reward", reward}};

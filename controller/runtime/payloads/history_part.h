@@ -27,7 +27,7 @@ class HistoryPart {
 
   /// The places of the responses to one prompt, the newest first; those of the seed job come last.
   struct Prompt {
-    std::vector<SaidBefore> own, of_seed;
+    std::vector<PastResponse> own, of_seed;
     size_t size() const { return own.size() + of_seed.size(); }
   };
 
@@ -48,7 +48,7 @@ class HistoryPart {
 
  private:
   struct Place {
-    const SaidBefore* said;
+    const PastResponse* said;
     bool of_seed;
   };
   Place Here() const;

@@ -13,7 +13,7 @@ const Example* FindExample(const TrajectoryInfo& info, const DataSet* train, con
 v1::Trajectory MakePayload(const TrajectoryInfo& info, const Example* example) {
   v1::Trajectory payload;
   payload.set_trajectory_id(TrajectoryName(info.id));
-  payload.set_group_id(absl::StrCat("draw-", info.draw));
+  payload.set_group_id(absl::StrCat("group-", info.prompt_index));
   payload.set_purpose(info.purpose);
   payload.set_prompt_id(info.prompt_id);
   payload.set_sample_index(info.sample);

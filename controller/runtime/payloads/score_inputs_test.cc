@@ -17,7 +17,7 @@ const std::map<std::string, double> kNodeScores = {{"reward", 1}};
 v1::Trajectory Payload() {
   v1::Trajectory payload;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(R"(
-    trajectory_id: "t-1" group_id: "draw-0" purpose: PURPOSE_TRAIN prompt_id: 3 sample_index: 2
+    trajectory_id: "t-1" group_id: "group-0" purpose: PURPOSE_TRAIN prompt_id: 3 sample_index: 2
     policy_version: 5 finish_reason: "stop"
     segments { kind: KIND_PROMPT end: 1 } segments { kind: KIND_MODEL begin: 1 end: 3 }
     columns { name: "prompt_tokens" data: "aaaa" } columns { name: "tokens" data: "aaaabbbb" }

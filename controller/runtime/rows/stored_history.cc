@@ -25,7 +25,7 @@ absl::StatusOr<bool> StoredHistory::ReadMore(store::Store& store) {
     end_ = KeyNumber(stored.key);
     store::v1::TrajectoryRow row;
     if (!row.ParseFromString(stored.value)) continue;
-    const SaidBefore said = {
+    const PastResponse said = {
         row.id(), end_, row.policy_version(), row.tokens(), {row.file(), row.offset(), row.size()}};
     rows_.emplace_back(PromptKey(row.purpose(), row.prompt_id()), said);
   }

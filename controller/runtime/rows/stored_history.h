@@ -36,7 +36,7 @@ class StoredHistory {
   const std::string job_;
   uint64_t end_;  // of the next page
   const size_t most_;
-  std::vector<std::pair<uint64_t, SaidBefore>> rows_;  // by PromptKey; the newest first
+  std::vector<std::pair<uint64_t, PastResponse>> rows_;  // by PromptKey; the newest first
 };
 
 }  // namespace baton::controller

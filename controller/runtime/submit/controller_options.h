@@ -51,7 +51,7 @@ struct ControllerOptions {
   /// After a deletion they are searched for sooner. A search reads all jobs and checkpoints, so one
   /// search serves many deletions.
   absl::Duration look_after_deletion = absl::Minutes(1);
-  /// Jobs to set aside (STATE_FAILED, QUARANTINED), and jobs to restore again. Names are full, or
+  /// Jobs to quarantine (STATE_FAILED, QUARANTINED), and jobs to restore again. Names are full, or
   /// of project `default`. Create answers NOT_FOUND for an unknown job.
   std::vector<std::string> quarantine, unquarantine;
   /// The program that finds problems of models and data (checker_process.h); empty: no such check.

@@ -230,7 +230,7 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckSeed(const Submission& su
                                           "'; name one of this project (`baton jobs` lists them), "
                                           "or remove seed_from"))};
   }
-  // A job that was set aside is shown with the specs of its rows, which may be invalid.
+  // A job that was quarantined is shown with the specs of its rows, which may be invalid.
   if (const std::string problem = ProblemOfSaved(*job); !problem.empty()) {
     return {Violation(field, absl::StrCat("the spec of job '", name, "' is not a good one: ",
                                           problem, "; name another job, or remove seed_from"))};
@@ -251,17 +251,17 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckOffers(const Submission& 
   const std::set<std::string> foreign = ForeignRoles(checked.dataflow);
   for (const auto& [role, need] :
        RoleNeedsOf(checked.effective, checked.dataflow, {features.begin(), features.end()})) {
-    const WorkerDirectory::RoleOffer offer =
-        scope_->cluster->directory().OfferOf(role, need, submission.request.project());
+    const WorkerDirectory::RoleSupport offer =
+        scope_->cluster->directory().SupportOf(role, need, submission.request.project());
     if (offer.known ? offer.missing.none() : foreign.count(role) == 0) continue;
-    const MissingOffer missing = offer.known ? offer.missing : MissingFrom({}, role, need);
-    std::string text = absl::StrCat("no attached worker of role ", role, " ", OfferText(missing));
+    const MissingSupport missing = offer.known ? offer.missing : MissingFrom({}, role, need);
+    std::string text = absl::StrCat("no attached worker of role ", role, " ", SupportText(missing));
     if (!missing.method.empty() && !offer.methods.empty()) {
       absl::StrAppend(&text, "; offered are: ", absl::StrJoin(offer.methods, ", "));
     }
-    out.push_back(
-        Violation(FieldOfOffer(checked.effective, checked.dataflow, role, missing),
-                  absl::StrCat(text, "; ", OfferRemedy(role, missing), ", then submit again")));
+    out.push_back(Violation(
+        FieldOfOffer(checked.effective, checked.dataflow, role, missing),
+        absl::StrCat(text, "; ", MissingSupportRemedy(role, missing), ", then submit again")));
   }
   return out;
 }

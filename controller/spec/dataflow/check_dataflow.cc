@@ -379,7 +379,7 @@ std::set<std::string> ForeignRoles(const v1::Dataflow& dataflow) {
 }
 
 std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                         const std::string& role, const MissingOffer& missing) {
+                         const std::string& role, const MissingSupport& missing) {
   if (missing.feature == kRewardRulesFeature) return "spec.reward.rules";
   if (missing.feature == kRewardCommandFeature) return "spec.reward.command";
   if (missing.feature == kChatTemplatesFeature) return "spec.model.chat_template";

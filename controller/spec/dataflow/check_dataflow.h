@@ -26,7 +26,7 @@ std::set<std::string> ForeignRoles(const v1::Dataflow& dataflow);
 /// The field that asks for an offer that no worker of the role has, e.g.
 /// "spec.dataflow.score[1].method", "spec.reward.command".
 std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
-                         const std::string& role, const MissingOffer& missing);
+                         const std::string& role, const MissingSupport& missing);
 
 }  // namespace baton::controller
 

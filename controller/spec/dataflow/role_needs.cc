@@ -38,7 +38,7 @@ bool BatonWorkersPromise(const std::string& feature) {
          !ModelOfFeature(feature).empty();
 }
 
-std::pair<std::string, std::string> VerbAndObject(const MissingOffer& offer) {
+std::pair<std::string, std::string> VerbAndObject(const MissingSupport& offer) {
   if (!offer.method.empty()) return {"offer", absl::StrCat("method ", offer.method)};
   if (offer.feature == kRewardRulesFeature) return {"compute", "the rules of spec.reward"};
   if (offer.feature == kRewardCommandFeature) return {"run", "the command of spec.reward"};
@@ -115,7 +115,7 @@ RoleNeeds RoleNeedsOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow
   return needs;
 }
 
-MissingOffer MissingFrom(const v1::Hello& hello, const std::string& role, const RoleNeed& need) {
+MissingSupport MissingFrom(const v1::Hello& hello, const std::string& role, const RoleNeed& need) {
   for (const std::string& method : need.methods) {
     if (!OffersMethod(hello, role, method)) return {method, ""};
   }
@@ -130,17 +130,17 @@ bool PlaysRole(const v1::Hello& hello, absl::string_view role) {
                      [&](const v1::MethodCredits& m) { return m.role() == role; });
 }
 
-std::string OfferText(const MissingOffer& offer) {
+std::string SupportText(const MissingSupport& offer) {
   const auto [does, what] = VerbAndObject(offer);
   return absl::StrCat(does, "s ", what);
 }
 
-std::string NotOfferedText(const MissingOffer& missing, int workers) {
+std::string MissingSupportText(const MissingSupport& missing, int workers) {
   const auto [does, what] = VerbAndObject(missing);
   return absl::StrCat(workers == 1 ? "does not " : "do not ", does, " ", what);
 }
 
-std::string OfferRemedy(absl::string_view role, const MissingOffer& missing) {
+std::string MissingSupportRemedy(absl::string_view role, const MissingSupport& missing) {
   if (!missing.method.empty()) {
     return absl::StrCat("start the worker that serves method ", missing.method, " of role ", role);
   }

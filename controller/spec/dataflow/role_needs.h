@@ -34,26 +34,26 @@ RoleNeeds RoleNeedsOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow
                       const google::protobuf::RepeatedPtrField<std::string>& model_features);
 
 /// The first thing that a worker does not offer, methods first; both empty: it offers everything.
-struct MissingOffer {
+struct MissingSupport {
   std::string method;
   std::string feature;
 
   bool none() const { return method.empty() && feature.empty(); }
-  bool operator<(const MissingOffer& other) const {
+  bool operator<(const MissingSupport& other) const {
     return std::tie(method, feature) < std::tie(other.method, other.feature);
   }
 };
-MissingOffer MissingFrom(const v1::Hello& hello, const std::string& role, const RoleNeed& need);
+MissingSupport MissingFrom(const v1::Hello& hello, const std::string& role, const RoleNeed& need);
 
 /// True if the worker registered some method of the role.
 bool PlaysRole(const v1::Hello& hello, absl::string_view role);
 
 /// "offers method compute_brevity"; for a number of workers: "does not offer method …", "do not …".
-std::string OfferText(const MissingOffer& offer);
-std::string NotOfferedText(const MissingOffer& missing, int workers);
+std::string SupportText(const MissingSupport& offer);
+std::string MissingSupportText(const MissingSupport& missing, int workers);
 
 /// Advice for when no worker offers it: an imperative sentence without a full stop.
-std::string OfferRemedy(absl::string_view role, const MissingOffer& missing);
+std::string MissingSupportRemedy(absl::string_view role, const MissingSupport& missing);
 
 }  // namespace baton::controller
 

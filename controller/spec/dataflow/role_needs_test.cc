@@ -27,8 +27,8 @@ v1::JobSpec SpecWithARule() {
   return spec;
 }
 
-v1::Hello OfferOf(const std::string& role, const std::vector<std::string>& methods,
-                  const std::vector<std::string>& features = {}) {
+v1::Hello SupportOf(const std::string& role, const std::vector<std::string>& methods,
+                    const std::vector<std::string>& features = {}) {
   v1::Hello hello;
   for (const std::string& name : methods) {
     hello.add_methods()->set_role(role);
@@ -146,7 +146,7 @@ TEST(RoleNeedsTest, ADecayOfMatricesAloneIsAFeature) {
 
   const v1::JobSpec ppo = CheckSpec(ExampleSpec("ppo")).effective;
   const v1::Dataflow dataflow = CheckSpec(ExampleSpec("ppo")).dataflow;
-  const MissingOffer missing = {"", "undecayed_norms"};
+  const MissingSupport missing = {"", "undecayed_norms"};
   EXPECT_EQ(FieldOfOffer(ppo, dataflow, "actor", missing), "spec.actor.decay_norms_and_biases");
   EXPECT_EQ(FieldOfOffer(ppo, dataflow, "critic", missing),
             "spec.critic.train.decay_norms_and_biases");
@@ -154,9 +154,9 @@ TEST(RoleNeedsTest, ADecayOfMatricesAloneIsAFeature) {
 
 TEST(RoleNeedsTest, MissingIsTheFirstThingThatIsNotOffered) {
   const RoleNeed need = {{"compute_reward"}, {"compute_reward"}, {"reward_rules"}};
-  const v1::Hello brevity = OfferOf("reward", {"compute_brevity"});
-  const v1::Hello foreign = OfferOf("reward", {"assign_role", "compute_reward"});
-  const v1::Hello own = OfferOf("reward", {"compute_reward"}, {"reward_rules"});
+  const v1::Hello brevity = SupportOf("reward", {"compute_brevity"});
+  const v1::Hello foreign = SupportOf("reward", {"assign_role", "compute_reward"});
+  const v1::Hello own = SupportOf("reward", {"compute_reward"}, {"reward_rules"});
   EXPECT_EQ(MissingFrom(brevity, "reward", need).method, "compute_reward");
   EXPECT_EQ(MissingFrom(foreign, "reward", need).feature, "reward_rules");
   EXPECT_TRUE(MissingFrom(own, "reward", need).none());
@@ -164,20 +164,21 @@ TEST(RoleNeedsTest, MissingIsTheFirstThingThatIsNotOffered) {
 }
 
 TEST(RoleNeedsTest, OfferTextsAreSentences) {
-  EXPECT_EQ(OfferText({"compute_brevity", ""}), "offers method compute_brevity");
-  EXPECT_EQ(NotOfferedText({"compute_brevity", ""}, 2), "do not offer method compute_brevity");
-  EXPECT_EQ(NotOfferedText({"", "reward_command"}, 1), "does not run the command of spec.reward");
-  EXPECT_EQ(OfferText({"", "reward_rules"}), "computes the rules of spec.reward");
-  EXPECT_EQ(OfferText({"", "tree_verify"}), "promises feature tree_verify");
-  EXPECT_EQ(NotOfferedText({"", "chat_templates"}, 2), "do not read chat templates of models");
-  EXPECT_EQ(NotOfferedText({"", "sft_evaluation"}, 1), "does not evaluate jobs of kind sft");
-  EXPECT_EQ(NotOfferedText({"", "model_qwen3"}, 1), "does not load models of type qwen3");
-  EXPECT_EQ(OfferText({"", "byte_fallback_tokenizers"}), "reads tokenizers with byte_fallback");
-  EXPECT_THAT(OfferRemedy("rollout", {"", "model_qwen3"}),
+  EXPECT_EQ(SupportText({"compute_brevity", ""}), "offers method compute_brevity");
+  EXPECT_EQ(MissingSupportText({"compute_brevity", ""}, 2), "do not offer method compute_brevity");
+  EXPECT_EQ(MissingSupportText({"", "reward_command"}, 1),
+            "does not run the command of spec.reward");
+  EXPECT_EQ(SupportText({"", "reward_rules"}), "computes the rules of spec.reward");
+  EXPECT_EQ(SupportText({"", "tree_verify"}), "promises feature tree_verify");
+  EXPECT_EQ(MissingSupportText({"", "chat_templates"}, 2), "do not read chat templates of models");
+  EXPECT_EQ(MissingSupportText({"", "sft_evaluation"}, 1), "does not evaluate jobs of kind sft");
+  EXPECT_EQ(MissingSupportText({"", "model_qwen3"}, 1), "does not load models of type qwen3");
+  EXPECT_EQ(SupportText({"", "byte_fallback_tokenizers"}), "reads tokenizers with byte_fallback");
+  EXPECT_THAT(MissingSupportRemedy("rollout", {"", "model_qwen3"}),
               HasSubstr("`baton-worker --roles rollout` of the same release"));
-  EXPECT_EQ(NotOfferedText({"", "undecayed_norms"}, 1),
+  EXPECT_EQ(MissingSupportText({"", "undecayed_norms"}, 1),
             "does not leave norms and biases undecayed");
-  EXPECT_EQ(OfferRemedy("actor", {"", "sft_evaluation"}),
+  EXPECT_EQ(MissingSupportRemedy("actor", {"", "sft_evaluation"}),
             "start `baton-worker --roles actor` of the same release as the controller; a worker of "
             "your own promises feature sft_evaluation (docs/worker-protocol.md)");
 }

@@ -40,9 +40,9 @@ ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow, bool is_async) {
     }
   }
   for (uint32_t i = 0; is_async && i < roles_.size(); ++i) {
-    if (roles_[i] == roles::kActor) at_draw_ |= WithDependents(i);
+    if (roles_[i] == roles::kActor) at_selection_ |= WithDependents(i);
   }
-  at_draw_ &= ~rewarding_;  // a reward is known before a batch is drawn
+  at_selection_ &= ~rewarding_;  // a reward is known before a batch is drawn
 }
 
 std::vector<std::string> ScoreGraph::roles() const {

@@ -44,7 +44,7 @@ class ScoreGraph {
   /// The wanted nodes that run only when a batch is drawn: in an async job, the actor's and those
   /// that read their outputs. The proximal log-probs of decoupled PPO (AReaL, arXiv 2505.24298,
   /// section 5.2) are those of the very weights that the update begins with.
-  uint64_t at_draw() const { return at_draw_; }
+  uint64_t at_selection() const { return at_selection_; }
   /// True for a node whose output is part of the reward.
   bool IsReward(uint32_t node) const { return (sources_ >> node & 1) != 0; }
   /// The weighted sum of the sources among `scores`; scores that are missing count 0.
@@ -57,7 +57,7 @@ class ScoreGraph {
   uint64_t over_group_ = 0;
   uint64_t sources_ = 0;
   uint64_t rewarding_ = 0;  // sources_ and all that they need
-  uint64_t at_draw_ = 0;
+  uint64_t at_selection_ = 0;
   std::map<std::string, double> weights_;  // of the sources, by output
 };
 

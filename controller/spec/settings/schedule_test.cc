@@ -86,7 +86,7 @@ TEST(ScheduleTest, AGroupMayGoOnWithoutItsStragglers) {
 
 TEST(ScheduleTest, ChecksTheBeginOrder) {
   v1::JobSpec spec = Async();
-  EXPECT_EQ(CheckSpec(spec).effective.schedule().begin_order(), "as_drawn");
+  EXPECT_EQ(CheckSpec(spec).effective.schedule().begin_order(), "data_order");
   spec.mutable_schedule()->set_begin_order("longest_first");
   EXPECT_THAT(Problems(spec), IsEmpty());
   EXPECT_TRUE(ScheduleOf(CheckSpec(spec).effective).longest_first);
@@ -94,8 +94,9 @@ TEST(ScheduleTest, ChecksTheBeginOrder) {
   EXPECT_THAT(Problems(spec),
               ElementsAre(Pair("spec.schedule.begin_order", HasSubstr("sampler fifo"))));
   spec.mutable_schedule()->set_begin_order("random");
-  EXPECT_THAT(Problems(spec), ElementsAre(Pair("spec.schedule.begin_order",
-                                               "'random' is not one of: as_drawn, longest_first")));
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.schedule.begin_order",
+                               "'random' is not one of: data_order, longest_first")));
 }
 
 TEST(ScheduleTest, AScheduleOfAnotherModeIsRefused) {

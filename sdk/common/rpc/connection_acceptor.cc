@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<tcp::endpoint>> Resolve(asio::io_context& io,
 
 class TcpAcceptor : public ConnectionAcceptor {
  public:
-  explicit TcpAcceptor(int max) : book_(std::make_shared<ConnectionBook>(max)), pause_(io_) {}
+  explicit TcpAcceptor(int max) : table_(std::make_shared<ConnectionTable>(max)), pause_(io_) {}
   ~TcpAcceptor() override {
     io_.stop();
     if (thread_.joinable()) thread_.join();
@@ -100,7 +100,7 @@ class TcpAcceptor : public ConnectionAcceptor {
   }
 
   int port() const override { return port_; }
-  const std::shared_ptr<ConnectionBook>& book() const override { return book_; }
+  const std::shared_ptr<ConnectionTable>& table() const override { return table_; }
 
  private:
   error_code BindOne(const tcp::endpoint& endpoint) {
@@ -140,14 +140,14 @@ class TcpAcceptor : public ConnectionAcceptor {
       if (errno == EAGAIN) return true;
       if (errno != EMFILE && errno != ENFILE && errno != ENOMEM && errno != ENOBUFS) continue;
       Log(LogLevel::kError, "a connection cannot be accepted",
-          {{"error", std::strerror(errno)}, {"connections", book_->size()}});
+          {{"error", std::strerror(errno)}, {"connections", table_->size()}});
       return false;
     }
     return true;
   }
 
   void Take(int listener, int fd) {
-    if (!book_->Enter(fd)) {
+    if (!table_->Enter(fd)) {
       ::close(fd);
       return;
     }
@@ -160,7 +160,7 @@ class TcpAcceptor : public ConnectionAcceptor {
     grpc_->HandleNewConnection(&connection);
   }
 
-  const std::shared_ptr<ConnectionBook> book_;
+  const std::shared_ptr<ConnectionTable> table_;
   asio::io_context io_{1};
   asio::steady_timer pause_;
   std::list<tcp::acceptor> listeners_;
@@ -173,18 +173,18 @@ class TcpAcceptor : public ConnectionAcceptor {
 class UnixAcceptor : public ConnectionAcceptor {
  public:
   UnixAcceptor(std::string address, int max)
-      : address_(std::move(address)), book_(std::make_shared<ConnectionBook>(max)) {}
+      : address_(std::move(address)), table_(std::make_shared<ConnectionTable>(max)) {}
   void AddTo(grpc::ServerBuilder& builder,
              const std::shared_ptr<grpc::ServerCredentials>& credentials) override {
     builder.AddListeningPort(address_, credentials);
   }
   void Start() override {}
   int port() const override { return 0; }
-  const std::shared_ptr<ConnectionBook>& book() const override { return book_; }
+  const std::shared_ptr<ConnectionTable>& table() const override { return table_; }
 
  private:
   const std::string address_;
-  const std::shared_ptr<ConnectionBook> book_;
+  const std::shared_ptr<ConnectionTable> table_;
 };
 
 }  // namespace

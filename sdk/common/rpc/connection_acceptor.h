@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
-#include "sdk/common/rpc/connection_book.h"
+#include "sdk/common/rpc/connection_table.h"
 
 namespace baton {
 
@@ -35,7 +35,7 @@ class ConnectionAcceptor {
   /// 0: a unix socket.
   virtual int port() const = 0;
   /// Never null; the book may outlive the acceptor.
-  virtual const std::shared_ptr<ConnectionBook>& book() const = 0;
+  virtual const std::shared_ptr<ConnectionTable>& table() const = 0;
 };
 
 }  // namespace baton

@@ -12,7 +12,7 @@ namespace baton {
 /// A stream that its connection's age ends is resumed by its peer on another connection: a worker
 /// attaches again within its lease, a watch goes on after its last revision.
 struct ConnectionLimits {
-  int connections = 4096;                        ///< For one address at once (ConnectionBook).
+  int connections = 4096;                        ///< For one address at once (ConnectionTable).
   size_t quota_bytes = size_t{2} << 30;          ///< Of gRPC's buffers; beyond it, calls are ended.
   int streams = 1000;                            ///< Calls at once of one connection; others wait.
   absl::Duration handshake = absl::Seconds(10);  ///< Until TLS and HTTP/2 are agreed on.

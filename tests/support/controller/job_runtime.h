@@ -140,7 +140,7 @@ struct EmptyQueue : public WorkerQueue {
   void Need(const std::string& /*job*/, const NeedWorkers& /*need*/) override {}
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
-  void SetAside(const std::string& /*job*/) override {}
+  void Quarantine(const std::string& /*job*/) override {}
 };
 
 // The parts of a second controller that jobs need over the data of a first.
@@ -200,7 +200,7 @@ inline store::v1::TrajectoryRow GeneratedRow(const experience::Location& at) {
   row.set_purpose(v1::PURPOSE_TRAIN);
   row.set_step(1);
   row.set_incarnation(1);
-  row.set_birth(1);
+  row.set_trajectory_uid(1);
   row.set_policy_version(1);
   row.set_tokens(1);
   row.set_file(at.file);
@@ -234,11 +234,11 @@ inline store::v1::JobRow RunningRow(const std::vector<std::string>& workers) {
 // The first controller began the step in progress: all its prompt groups are open.
 inline void OpenGroups(store::v1::JobRow& row) {
   const v1::JobSpec& spec = row.job().effective_spec();
-  store::v1::OpenDraws& open = *row.add_open_draws();
+  store::v1::OpenPrompts& open = *row.add_open_prompts();
   open.set_count(static_cast<uint64_t>(spec.data().train_batch_size()));
-  open.set_per_draw(static_cast<uint32_t>(spec.rollout().n()));
-  open.set_first_birth(1);
-  row.set_next_birth(1 + open.count() * open.per_draw());
+  open.set_per_prompt(static_cast<uint32_t>(spec.rollout().n()));
+  open.set_first_uid(1);
+  row.set_next_trajectory_uid(1 + open.count() * open.per_prompt());
 }
 
 template <typename T>

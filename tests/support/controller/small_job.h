@@ -81,7 +81,7 @@ class WillingWorkers : public WorkerOutbox, public WorkerQueue {
       Do(worker, DecodeToken(task.task_token())->ref, task);
     });
   }
-  bool Promises(const std::string& /*worker*/, const std::string& /*feature*/) const override {
+  bool HasFeature(const std::string& /*worker*/, const std::string& /*feature*/) const override {
     return true;
   }
   std::string GroupStoreOf(const std::string& /*worker*/) const override { return "here"; }
@@ -98,7 +98,7 @@ class WillingWorkers : public WorkerOutbox, public WorkerQueue {
   }
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
-  void SetAside(const std::string& /*job*/) override {}
+  void Quarantine(const std::string& /*job*/) override {}
 
  protected:
   /// On a thread of the workers.

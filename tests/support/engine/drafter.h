@@ -38,7 +38,7 @@ inline int32_t AddPath(DraftTree& tree, int32_t parent, absl::Span<const int32_t
 }
 
 /// The number of the coming tokens that the tree has, one below the other.
-inline int64_t Foretold(const DraftTree& tree, absl::Span<const int32_t> tokens) {
+inline int64_t Predicted(const DraftTree& tree, absl::Span<const int32_t> tokens) {
   int32_t node = -1;
   int64_t count = 0;
   for (const int32_t token : tokens) {
@@ -156,7 +156,7 @@ class OracleDrafter : public Drafter {
     EXPECT_FALSE(tokens.empty());
     Live& live = live_.at(id);
     ExpectNodesOf(live.proposed, outcome, tokens);
-    foretold_ += Foretold(live.proposed, tokens);
+    predicted_ += Predicted(live.proposed, tokens);
     live.proposed = DraftTree();
     live.passed += tokens.size();
   }
@@ -191,7 +191,7 @@ class OracleDrafter : public Drafter {
   int64_t calls() const { return calls_; }
   int64_t asked_nodes() const { return asked_nodes_; }  // the most for one pass
   int64_t rows() const { return rows_; }
-  int64_t foretold() const { return foretold_; }  // tokens that came as proposed
+  int64_t predicted() const { return predicted_; }  // tokens that came as proposed
 
  private:
   static constexpr int64_t kSetNodes = 32;
@@ -207,7 +207,7 @@ class OracleDrafter : public Drafter {
   const Propose propose_;
   std::map<uint64_t, std::vector<int32_t>> futures_;
   std::map<uint64_t, Live> live_;
-  int64_t calls_ = 0, asked_nodes_ = 0, foretold_ = 0, rows_ = 0;
+  int64_t calls_ = 0, asked_nodes_ = 0, predicted_ = 0, rows_ = 0;
 };
 
 }  // namespace baton::engine::testing

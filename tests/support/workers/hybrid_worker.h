@@ -83,7 +83,7 @@ class HybridWorker {
       assign->mutable_rendezvous()->set_tp(place_.tp);
       assign->mutable_rendezvous()->set_dp(place_.dp);
       task.mutable_order()->set_pool("actor");
-      task.mutable_order()->set_generation(++generation_);
+      task.mutable_order()->set_group_epoch(++group_epoch_);
       task.mutable_order()->set_sequence(1);
     }
     return task;
@@ -177,7 +177,7 @@ class HybridWorker {
   rollout::RolloutRole rollout_;
   RunningWorker worker_;
   int tokens_ = 0;
-  uint64_t generation_ = 0;
+  uint64_t group_epoch_ = 0;
 };
 
 inline std::vector<int32_t> TokensOf(const v1::TaskResult& result) {

@@ -34,7 +34,7 @@ struct GenerateUpdate {
   bool finished = false;
   std::string finish_reason;   // "stop", "length", "cancelled" or "error", once finished
   absl::Status error;          // with "error": what ended it after new_tokens, naming the token
-  int64_t draft_accepted = 0;  // of new_tokens: the first ones, which request.draft had foretold
+  int64_t draft_accepted = 0;  // of new_tokens: the first ones, which request.draft had predicted
 };
 
 }  // namespace baton::engine

@@ -341,7 +341,7 @@ TEST(GeneratorDrafterTest, AGoodTreeSavesSteps) {
   EXPECT_EQ(outcome.responses, plain.responses);
   EXPECT_EQ(outcome.stats.steps, 1 + 99 / 9);
   EXPECT_EQ(outcome.stats.drafts.accepted, 11 * 8);
-  EXPECT_EQ(outcome.stats.drafts.accepted, drafter.foretold());
+  EXPECT_EQ(outcome.stats.drafts.accepted, drafter.predicted());
   EXPECT_EQ(outcome.stats.drafts.bonus, 11);
   EXPECT_EQ(outcome.accepted.at(1), 0) << "the request had no draft of its own";
 }

@@ -139,7 +139,7 @@ TEST(GeneratorTreeTest, OtherTypesDoNotDiverge) {
         requests.back().key.job_seed = random();
       }
       const Responses right = Generate(model.get(), requests, GeneratorOptions()).responses;
-      // The drafter knows the response as long as it goes on as foretold.
+      // The drafter knows the response as long as it goes on as predicted.
       OracleDrafter drafter = Knowing(right, [&](absl::Span<const int32_t> future, int64_t) {
         return AmongSiblings(future.subspan(0, 1 + random() % 12), 2);
       });

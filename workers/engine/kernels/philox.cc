@@ -29,9 +29,9 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 }
 
 UniformStream::UniformStream(const SamplingKey& key) {
-  const std::array<uint32_t, 4> hash =
-      Philox4x32({Low(key.prompt_id), High(key.prompt_id), Low(key.draw), High(key.draw)},
-                 {Low(key.job_seed), High(key.job_seed)});
+  const std::array<uint32_t, 4> hash = Philox4x32(
+      {Low(key.prompt_id), High(key.prompt_id), Low(key.prompt_index), High(key.prompt_index)},
+      {Low(key.job_seed), High(key.job_seed)});
   key_ = {hash[0], hash[1]};
   counter_ = {key.sample, Mutant("purpose-not-in-the-draw") ? 0 : key.purpose, hash[2]};
 }

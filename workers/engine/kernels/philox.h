@@ -16,16 +16,17 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 /// Names one trajectory's stream of random numbers.
 struct SamplingKey {
   uint64_t job_seed = 0;
-  uint32_t purpose = 0;    // why it is generated: training, evaluation, ...
-  uint64_t prompt_id = 0;  // the prompt's place in the data set
-  uint64_t draw = 0;       // how often the prompt had been drawn before
-  uint32_t sample = 0;     // index among the samples of this draw
+  uint32_t purpose = 0;       // why it is generated: training, evaluation, ...
+  uint64_t prompt_id = 0;     // the prompt's place in the data set
+  uint64_t prompt_index = 0;  // the prompt's running number over all epochs
+  uint32_t sample = 0;        // index among the samples of this prompt
 };
 
 /// The uniforms of one trajectory. Immutable, cheap to copy.
 ///
-/// Two Philox calls fold the 288-bit key: the first, keyed by the seed, hashes (prompt id, draw)
-/// to 96 bits; they key the second, whose counter holds position, sample and purpose in full.
+/// Two Philox calls fold the 288-bit key: the first, keyed by the seed, hashes (prompt id, prompt
+/// index) to 96 bits; they key the second, whose counter holds position, sample and purpose in
+/// full.
 class UniformStream {
  public:
   explicit UniformStream(const SamplingKey& key);

@@ -41,8 +41,8 @@ TEST(UniformStreamTest, EveryFieldAndThePositionChangeTheDraw) {
   keys[2].job_seed ^= uint64_t{1} << 63;
   keys[3].purpose ^= 1;
   keys[4].prompt_id ^= uint64_t{1} << 40;
-  keys[5].draw ^= 1;
-  keys[6].draw ^= uint64_t{1} << 33;
+  keys[5].prompt_index ^= 1;
+  keys[6].prompt_index ^= uint64_t{1} << 33;
   keys[7].sample ^= 1;
   std::set<double> seen;
   for (const SamplingKey& key : keys) {

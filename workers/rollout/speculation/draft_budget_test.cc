@@ -96,14 +96,14 @@ TEST(GainGuardTest, RestsAfterALossAndLongerAfterTheNext) {
   GainGuard guard;
   const auto passes_until_rest = [&](double tokens, double plain) {
     for (int i = 0; i < 200; ++i) {
-      if (guard.Rests()) return i;
+      if (guard.BacksOff()) return i;
       guard.NotePass(tokens, plain);
     }
     return 200;
   };
   const auto length_of_rest = [&] {
     int length = 1;  // the one that was seen
-    while (guard.Rests()) ++length;
+    while (guard.BacksOff()) ++length;
     return length;
   };
   EXPECT_EQ(passes_until_rest(5, 4), 200) << "it pays";
@@ -113,14 +113,14 @@ TEST(GainGuardTest, RestsAfterALossAndLongerAfterTheNext) {
   EXPECT_EQ(length_of_rest(), 128);
   EXPECT_EQ(passes_until_rest(5, 4), 200);
   for (const double nonsense : {0.0, -1.0, std::nan(""), HUGE_VAL}) guard.NotePass(1, nonsense);
-  EXPECT_FALSE(guard.Rests());
+  EXPECT_FALSE(guard.BacksOff());
 }
 
 // A guard that is told of passes of 4 plain tokens. Every tenth yields `lucky`, the others none.
 int PassesUntilRest(double lucky, int most) {
   GainGuard guard;
   for (int i = 0; i < most; ++i) {
-    if (guard.Rests()) return i;
+    if (guard.BacksOff()) return i;
     guard.NotePass(i % 10 == 9 ? lucky : 0, 4);
   }
   return most;
@@ -134,8 +134,8 @@ TEST(GainGuardTest, DoesNotRestIfPassesGainOnAverage) {
 TEST(GainGuardTest, ToleratesANegligibleLoss) {
   GainGuard guard;
   const auto rests_after = [&](double tokens) {
-    for (int i = 0; i < 1000 && !guard.Rests(); ++i) guard.NotePass(tokens, 100);
-    return guard.Rests();
+    for (int i = 0; i < 1000 && !guard.BacksOff(); ++i) guard.NotePass(tokens, 100);
+    return guard.BacksOff();
   };
   EXPECT_FALSE(rests_after(99.9));
   EXPECT_TRUE(rests_after(98));
@@ -147,7 +147,7 @@ TEST(GainGuardTest, ATrialEndsUnlessDraftsPay) {
   const auto passes_until_rest = [](double lucky, double unlucky) {
     GainGuard guard(64, 128);
     int passes = 0;
-    for (; passes < 5000 && !guard.Rests(); ++passes) {
+    for (; passes < 5000 && !guard.BacksOff(); ++passes) {
       guard.NotePass(passes % 2 == 0 ? lucky : unlucky, 10);
     }
     return passes;
@@ -164,11 +164,11 @@ TEST(GainGuardTest, ChanceDoesNotShortenRests) {
   std::vector<int> rests;
   for (int trial = 0; trial < 4; ++trial) {
     for (int pass = 0; pass < 512; ++pass) {
-      ASSERT_FALSE(guard.Rests());
+      ASSERT_FALSE(guard.BacksOff());
       guard.NotePass(pass % 2 == 0 ? 12 : 8.1, 10);
     }
     rests.push_back(0);
-    while (guard.Rests()) ++rests.back();
+    while (guard.BacksOff()) ++rests.back();
   }
   EXPECT_THAT(rests, ElementsAre(64, 128, 256, 512));
 }

@@ -10,9 +10,9 @@ namespace baton::rollout {
 namespace {
 
 constexpr int64_t kLongestBackOff = 256;  // passes
-constexpr int64_t kBackOffAfter = 4;      // passes in a row whose drafts are in vain
-// The share of the passes' time that drafts may take which are all in vain.
-constexpr double kVainShare = 0.0025;
+constexpr int64_t kBackOffAfter = 4;      // passes in a row whose drafts are wasted
+// The share of the passes' time that drafts may take which are all wasted.
+constexpr double kMaxWastedShare = 0.0025;
 // One pass in this many gets drafts although they are not expected to pay.
 constexpr int64_t kProbeInterval = 512;
 // While the cost of a row is not known, one pass of so many has drafts: it shows in the difference.
@@ -24,9 +24,9 @@ constexpr int64_t kLearningTime = 4096;
 // Rows beside those of responses and drafts, as a share of these, in a pass that tells what a row
 // costs. Rows of prompts cost less: they have no logits.
 constexpr int64_t kOtherRows = 8;
-// From 2^this responses on drafts may well not pay: a trial without a gain has a long rest.
-constexpr size_t kDoubtful = 3;
-constexpr int64_t kDoubtfulRest = 2048;  // passes
+// From 2^this responses on drafts may well not pay: a trial without a gain has a long back-off.
+constexpr size_t kSeldomPays = 3;
+constexpr int64_t kSeldomPaysBackOff = 2048;  // passes
 constexpr int64_t kTrial = 128;
 // From 2^this on they seldom pay: so many of the responses try it.
 constexpr size_t kFullBatch = 4;
@@ -40,9 +40,9 @@ constexpr int64_t kPlainEvery = 64;
 }  // namespace
 
 DraftSchedule::DraftSchedule() {
-  for (size_t size = kDoubtful; size < kGuards; ++size) {
+  for (size_t size = kSeldomPays; size < kGuards; ++size) {
     if (Mutant("many-rest-briefly")) break;
-    guards_[size] = GainGuard(kDoubtfulRest, kTrial);
+    guards_[size] = GainGuard(kSeldomPaysBackOff, kTrial);
   }
 }
 
@@ -92,14 +92,14 @@ void DraftSchedule::Settle() {
 
 void DraftSchedule::SetAhead(bool ahead) {
   if (std::exchange(ahead_, ahead) == ahead) return;
-  vain_ = rest_ = 0;
+  wasted_ = back_off_ = 0;
 }
 
-bool DraftSchedule::Rests(int64_t decoding, double best) {
+bool DraftSchedule::BacksOff(int64_t decoding, double best) {
   if (cost_.known() && asked_in_a_row_ >= kPlainEvery && !Mutant("never-a-plain-pass")) return true;
-  if (GuardOf(decoding).Rests()) return true;
-  if (rest_ > 0) {
-    --rest_;
+  if (GuardOf(decoding).BacksOff()) return true;
+  if (back_off_ > 0) {
+    --back_off_;
     return true;
   }
   if (!MayPayAtAll(decoding, best)) return true;
@@ -109,13 +109,13 @@ bool DraftSchedule::Rests(int64_t decoding, double best) {
   return pass >= kLearningSpell || pass % kLearningPasses != 0;
 }
 
-// Nothing paid: the more often, the longer it rests, until drafting takes next to no time.
-void DraftSchedule::RestIfInVain() {
-  vain_ = pass_.effort.chosen > 0 ? 0 : vain_ + 1;
-  if (vain_ < kBackOffAfter || !cost_.known()) return;
-  const double share = pass_.effort.draft_seconds / cost_.Seconds(pass_.decoding) / kVainShare;
+// Nothing paid: the more often, the longer it backs off, until drafting takes next to no time.
+void DraftSchedule::BackOffIfWasted() {
+  wasted_ = pass_.effort.chosen > 0 ? 0 : wasted_ + 1;
+  if (wasted_ < kBackOffAfter || !cost_.known()) return;
+  const double share = pass_.effort.draft_seconds / cost_.Seconds(pass_.decoding) / kMaxWastedShare;
   const auto enough = static_cast<int64_t>(std::min(share, static_cast<double>(kLongestBackOff)));
-  rest_ = std::min(int64_t{1} << std::min<int64_t>(vain_ - kBackOffAfter, 32), enough);
+  back_off_ = std::min(int64_t{1} << std::min<int64_t>(wasted_ - kBackOffAfter, 32), enough);
 }
 
 bool DraftSchedule::WantsToDraft(int64_t decoding, double best) {
@@ -123,7 +123,7 @@ bool DraftSchedule::WantsToDraft(int64_t decoding, double best) {
   if (decoding < 1) return false;
   pass_.decoding = decoding;
   pass_.ahead = ahead_ && !Mutant("ahead-teaches-the-guard");
-  const bool wants = !Rests(decoding, best);
+  const bool wants = !BacksOff(decoding, best);
   asked_in_a_row_ = wants ? asked_in_a_row_ + 1 : 0;
   return wants;
 }
@@ -146,7 +146,7 @@ void DraftSchedule::NoteDrafts(const DraftingEffort& effort) {
   // A process that was stopped says nothing of drafting.
   if (seconds_a_response_ > 0) seconds = std::min(seconds, kSlowestDraft * seconds_a_response_);
   seconds_a_response_ += kSecondsFading * (seconds - seconds_a_response_);
-  RestIfInVain();
+  BackOffIfWasted();
 }
 
 void DraftSchedule::NoteTokens(int64_t tokens, int64_t computed) {

@@ -65,9 +65,9 @@ class DraftSchedule {
     double seconds = 0;
   };
   void Settle();
-  bool Rests(int64_t decoding, double best);
+  bool BacksOff(int64_t decoding, double best);
   bool MayPayAtAll(int64_t decoding, double best);
-  void RestIfInVain();
+  void BackOffIfWasted();
   GainGuard& GuardOf(int64_t decoding);
   size_t Asked(size_t responses);
 
@@ -78,8 +78,8 @@ class DraftSchedule {
   Pass pass_;
   bool ahead_ = false;
   // If nothing paid lately, the schedule does not even ask for drafts: drafting costs time as well.
-  int64_t vain_ = 0;               // drafts in a row for which the budget was zero
-  int64_t rest_ = 0;               // passes without drafts that are left
+  int64_t wasted_ = 0;             // drafts in a row for which the budget was zero
+  int64_t back_off_ = 0;           // passes without drafts that are left
   int64_t learning_ = 0;           // passes while the cost of a row was not known
   int64_t most_nodes_ = 1;         // of the last call
   double seconds_a_response_ = 0;  // that drafting took, faded

@@ -31,15 +31,16 @@ void GainGuard::NotePass(double tokens, double plain) {
   variance_ = kGainFading * kGainFading * variance_ + loss * loss;
   ++tried_;
   if (passes_ < kLeastPasses) return;
-  if (TrialFailed() && !Mutant("a-trial-never-ends")) return Rest();
+  if (TrialFailed() && !Mutant("a-trial-never-ends")) return BackOff();
   if (loss_ <= 0 || Mutant("loss-is-not-noticed")) {
     const bool chance = trial_ > 0 && !Pays() && !Mutant("chance-shortens-rests");
-    if (!chance) next_rest_ = std::max(first_rest_, next_rest_ - 1 - next_rest_ / 64);
+    if (!chance)
+      next_back_off_ = std::max(first_back_off_, next_back_off_ - 1 - next_back_off_ / 64);
     return;
   }
   if (loss_ < kSure * std::sqrt(variance_) && !Mutant("bad-luck-is-a-loss")) return;
   if (loss_ < kLeastLoss * plain_ && !Mutant("tiny-loss-is-a-loss")) return;
-  Rest();
+  BackOff();
 }
 
 // A small gain takes longer to be told from chance than a loss that costs as much.
@@ -49,16 +50,16 @@ bool GainGuard::TrialFailed() const {
   return !Pays();
 }
 
-void GainGuard::Rest() {
-  rest_ = next_rest_;
-  next_rest_ = std::min(kLongestRest, 2 * next_rest_);
+void GainGuard::BackOff() {
+  back_off_ = next_back_off_;
+  next_back_off_ = std::min(kLongestRest, 2 * next_back_off_);
   passes_ = plain_ = loss_ = variance_ = 0;
   tried_ = 0;
 }
 
-bool GainGuard::Rests() {
-  if (rest_ == 0) return false;
-  --rest_;
+bool GainGuard::BacksOff() {
+  if (back_off_ == 0) return false;
+  --back_off_;
   return true;
 }
 

@@ -42,7 +42,7 @@ bool PromptTree::Append(GrowingText* text, absl::Span<const int32_t> tokens, int
   absl::MutexLock lock(&mu_);
   if (tree_.full()) return false;
   for (const int32_t token : tokens) {
-    if (tree_.Append(text, token)) foretold_ += text->weight;
+    if (tree_.Append(text, token)) predicted_ += text->weight;
   }
   tokens_ += static_cast<int64_t>(tokens.size());
   TrimIfLarge();
@@ -64,7 +64,7 @@ void PromptTree::ProposeDraft(GrowingText* text, int budget, Draft* draft, doubl
 
 double PromptTree::LogUsefulness() const {
   absl::MutexLock lock(&mu_);
-  double log = std::log2(foretold_) - std::log2(static_cast<double>(bytes_));
+  double log = std::log2(predicted_) - std::log2(static_cast<double>(bytes_));
   if (half_life_updates_ > 0) log += static_cast<double>(base_updates_) / half_life_updates_;
   return log;
 }
@@ -94,7 +94,7 @@ void PromptTree::Rebase(int64_t actor_updates) {
   const double factor =
       std::exp2(static_cast<double>(base_updates_ - actor_updates) / half_life_updates_);
   tree_.Scale(static_cast<float>(factor));
-  foretold_ *= factor;
+  predicted_ *= factor;
   base_updates_ = actor_updates;
 }
 
@@ -108,7 +108,7 @@ void PromptTree::TrimIfLarge() {
   const int64_t before = tokens_;
   // Each text began with kStartToken.
   tokens_ -= forgotten.tokens - forgotten.texts;
-  if (before > 0) foretold_ *= static_cast<double>(tokens_) / static_cast<double>(before);
+  if (before > 0) predicted_ *= static_cast<double>(tokens_) / static_cast<double>(before);
 }
 
 int64_t PromptTree::TakeGrowth() {

@@ -37,7 +37,7 @@ class alignas(64) PromptTree {
   void End(GrowingText* text, int64_t* bytes_grown);
   void ProposeDraft(GrowingText* text, int budget, Draft* draft, double least_score = 0);
 
-  /// log2 of the tokens per byte that the tree foretold, faded; -infinity: it foretold none.
+  /// log2 of the tokens per byte that the tree predicted, faded; -infinity: it predicted none.
   double LogUsefulness() const;
   int64_t tokens() const;
   /// The first size plus bytes_grown of all calls.
@@ -54,7 +54,7 @@ class alignas(64) PromptTree {
 
   // The members that each call reads stand in the first two cache lines.
   mutable absl::Mutex mu_;
-  double foretold_ ABSL_GUARDED_BY(mu_) = 0;  // weights of the tokens that followed a match
+  double predicted_ ABSL_GUARDED_BY(mu_) = 0;  // weights of the tokens that followed a match
   int64_t tokens_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;  // of the tree
   int64_t base_updates_ ABSL_GUARDED_BY(mu_) = 0;

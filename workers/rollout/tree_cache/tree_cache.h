@@ -90,9 +90,9 @@ struct DraftQuery {
 /// themselves are the key. Safe for concurrent use.
 ///
 /// When the trees have more than max_bytes, the prompts without running responses are evicted that
-/// were least useful: that foretold the fewest tokens per byte, faded like counts; among equals the
-/// one used longest ago. A prompt whose tree has more than an eighth of max_bytes loses the older
-/// half of what was said, unless running responses said it.
+/// were least useful: that predicted the fewest tokens per byte, faded like counts; among equals
+/// the one used longest ago. A prompt whose tree has more than an eighth of max_bytes loses the
+/// older half of what was said, unless running responses said it.
 class TreeCache {
  public:
   /// INVALID_ARGUMENT names every option that is out of bounds.

@@ -214,7 +214,7 @@ TEST(TreeCacheTest, TheLeastUsefulPromptsAreEvicted) {
   std::mt19937 rng(1);
   const Tokens repeated = RandomResponse(rng, 500, 30'000);
   ASSERT_TRUE(cache->Add({0}, repeated, 0).ok());
-  ASSERT_TRUE(cache->Add({0}, repeated, 0).ok());  // the tree foretold all of it
+  ASSERT_TRUE(cache->Add({0}, repeated, 0).ok());  // the tree predicted all of it
   auto running = cache->Begin({1}, 0);
   ASSERT_TRUE(running->Append(RandomResponse(rng, 500, 1'000'000'000)).ok());
   for (int32_t prompt = 2; prompt < 400; ++prompt) {

@@ -1,4 +1,4 @@
-#include "workers/rollout/speculation/kept_drafter.h"
+#include "workers/rollout/speculation/drafter_cache.h"
 
 #include <utility>
 
@@ -9,8 +9,8 @@
 namespace baton::rollout {
 namespace {
 
-TEST(KeptDrafterTest, TheSameJobWithTheSameOptionsFindsItAgain) {
-  KeptDrafter kept;
+TEST(DrafterCacheTest, TheSameJobWithTheSameOptionsFindsItAgain) {
+  DrafterCache kept;
   TreeCacheOptions options;
   auto drafter = kept.TakeOrMake("a", options).value();
   const TreeDrafter* const first = drafter.get();
@@ -22,8 +22,8 @@ TEST(KeptDrafterTest, TheSameJobWithTheSameOptionsFindsItAgain) {
   EXPECT_TRUE(kept.empty()) << "it is lent once";
 }
 
-TEST(KeptDrafterTest, AnotherJobOrOtherOptionsDropIt) {
-  KeptDrafter kept;
+TEST(DrafterCacheTest, AnotherJobOrOtherOptionsDropIt) {
+  DrafterCache kept;
   TreeCacheOptions options, smaller;
   smaller.max_bytes = int64_t{1} << 20;
   const auto said = [](const TreeDrafter& drafter) { return drafter.cache().stats().tokens; };
@@ -49,8 +49,8 @@ TEST(KeptDrafterTest, AnotherJobOrOtherOptionsDropIt) {
   EXPECT_FALSE(kept.TakeOrMake("a", smaller).ok());
 }
 
-TEST(KeptDrafterTest, DropsTheDrafterAfterItsTime) {
-  KeptDrafter kept(absl::Milliseconds(1));
+TEST(DrafterCacheTest, DropsTheDrafterAfterItsTime) {
+  DrafterCache kept(absl::Milliseconds(1));
   kept.Keep("a", {}, kept.TakeOrMake("a", {}).value());
   const absl::Time deadline = absl::Now() + absl::Seconds(20);
   while (!kept.empty() && absl::Now() < deadline) std::this_thread::yield();

@@ -1,6 +1,6 @@
 // The book of a server's connections, which decides who may hold them.
-#ifndef BATON_SDK_COMMON_RPC_CONNECTION_BOOK_H_
-#define BATON_SDK_COMMON_RPC_CONNECTION_BOOK_H_
+#ifndef BATON_SDK_COMMON_RPC_CONNECTION_TABLE_H_
+#define BATON_SDK_COMMON_RPC_CONNECTION_TABLE_H_
 
 #include <sys/types.h>
 
@@ -25,12 +25,12 @@ namespace baton {
 /// connection. Known connections are never closed; they are limited by project.
 ///
 /// Thread-safe. Does not block.
-class ConnectionBook {
+class ConnectionTable {
  public:
   /// At most `max` connections: half of them strangers of one address, a quarter known ones of one
   /// project, seven eighths known ones together. So the last eighth is for strangers (each
   /// connection begins as one; probes of health stay so), for workers and for administrators.
-  explicit ConnectionBook(int max);
+  explicit ConnectionTable(int max);
 
   /// Takes a connection in; the caller then gives `fd` to gRPC. False: there is no room even after
   /// the oldest stranger was closed; the caller closes `fd`.
@@ -88,4 +88,4 @@ class ConnectionBook {
 
 }  // namespace baton
 
-#endif  // BATON_SDK_COMMON_RPC_CONNECTION_BOOK_H_
+#endif  // BATON_SDK_COMMON_RPC_CONNECTION_TABLE_H_

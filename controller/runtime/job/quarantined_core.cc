@@ -1,4 +1,4 @@
-#include "controller/runtime/job/stand_in.h"
+#include "controller/runtime/job/quarantined_core.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace baton::controller {
 
-absl::Status SetAsideError(const std::string& job, absl::string_view reason) {
+absl::Status QuarantineError(const std::string& job, absl::string_view reason) {
   return MakeError(
       absl::StatusCode::kFailedPrecondition, "QUARANTINED",
       absl::StrCat(reason, "; its rows and files are kept. `baton-controller --unquarantine ", job,
@@ -16,8 +16,8 @@ absl::Status SetAsideError(const std::string& job, absl::string_view reason) {
                    "from a checkpoint as another job"));
 }
 
-JobCore StandIn(const std::string& job, const store::v1::JobRow& known, const absl::Status& error,
-                const RuntimeContext& context) {
+JobCore QuarantinedCore(const std::string& job, const store::v1::JobRow& known,
+                        const absl::Status& error, const RuntimeContext& context) {
   v1::Job plain;
   plain.set_name(job);
   plain.mutable_effective_spec()->set_kind(v1::JOB_KIND_SFT);
@@ -36,8 +36,8 @@ JobCore StandIn(const std::string& job, const store::v1::JobRow& known, const ab
   return JobCore(std::move(row), {}, context.epoch, context.core);
 }
 
-v1::JobEvent SetAsideEvent(const JobCore& stand_in) {
-  const v1::Job job = stand_in.Brief();
+v1::JobEvent QuarantineEvent(const JobCore& quarantined_core) {
+  const v1::Job job = quarantined_core.Brief();
   v1::JobEvent end;
   end.set_revision(job.revision() + 1);
   end.set_type("state");

@@ -1,6 +1,6 @@
 // Checks that a user may pause or resume a job in its present state.
-#ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_STEERING_CHECKS_H_
-#define BATON_CONTROLLER_RUNTIME_CLUSTER_STEERING_CHECKS_H_
+#ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_PAUSE_CHECKS_H_
+#define BATON_CONTROLLER_RUNTIME_CLUSTER_PAUSE_CHECKS_H_
 
 #include "absl/status/status.h"
 #include "controller/core/loop/job_core.h"
@@ -14,4 +14,4 @@ absl::Status CheckResume(const JobCore& core);
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_RUNTIME_CLUSTER_STEERING_CHECKS_H_
+#endif  // BATON_CONTROLLER_RUNTIME_CLUSTER_PAUSE_CHECKS_H_

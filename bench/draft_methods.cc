@@ -1,4 +1,4 @@
-#include "bench/draft_ways.h"
+#include "bench/draft_methods.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -20,9 +20,9 @@ void CheckWay(const absl::Status& status) {
 
 enum class TreeScope { kPrompt, kGlobal };
 
-class TreeWay : public DraftWay {
+class TreeMethod : public DraftMethod {
  public:
-  explicit TreeWay(TreeScope scope) : scope_(scope) {
+  explicit TreeMethod(TreeScope scope) : scope_(scope) {
     auto cache = rollout::TreeCache::Create({});
     CheckWay(cache.status());
     cache_ = *std::move(cache);
@@ -46,13 +46,13 @@ class TreeWay : public DraftWay {
   rollout::Draft draft_;
 };
 
-class RandomTreeWay : public TreeWay {
+class RandomTreeMethod : public TreeMethod {
  public:
-  RandomTreeWay() : TreeWay(TreeScope::kPrompt) {}
+  RandomTreeMethod() : TreeMethod(TreeScope::kPrompt) {}
 
   engine::DraftTree Draft(int64_t budget) override {
     constexpr int64_t kWider = 8;  // Enough nodes to choose from.
-    const engine::DraftTree all = TreeWay::Draft(kWider * budget);
+    const engine::DraftTree all = TreeMethod::Draft(kWider * budget);
     std::vector<int32_t> taken(all.tokens.size(), -1);  // The node's index in `draft`.
     std::vector<size_t> frontier;
     AddChildren(all, -1, &frontier);
@@ -83,10 +83,10 @@ class RandomTreeWay : public TreeWay {
 
 enum class LookupScope { kPrompt, kOwnText };
 
-class LookupWay : public DraftWay {
+class LookupMethod : public DraftMethod {
  public:
   /// `longest`: of the suffixes that are looked up, in tokens.
-  LookupWay(LookupScope scope, size_t longest) : scope_(scope), longest_(longest) {}
+  LookupMethod(LookupScope scope, size_t longest) : scope_(scope), longest_(longest) {}
 
   void Begin(absl::Span<const int32_t> prompt) override {
     texts_ = &by_prompt_[{prompt.begin(), prompt.end()}];
@@ -146,39 +146,39 @@ size_t AcceptedNodes(const engine::DraftTree& draft, absl::Span<const int32_t> t
 
 }  // namespace
 
-std::vector<NamedWay> AllDraftWays() {
-  std::vector<NamedWay> ways;
-  ways.push_back({"path_score", std::make_unique<TreeWay>(TreeScope::kPrompt)});
-  ways.push_back({"global_tree", std::make_unique<TreeWay>(TreeScope::kGlobal)});
-  ways.push_back({"random_tree", std::make_unique<RandomTreeWay>()});
-  ways.push_back({"suffix_chain", std::make_unique<LookupWay>(LookupScope::kPrompt, 63)});
-  ways.push_back({"ngram", std::make_unique<LookupWay>(LookupScope::kPrompt, 3)});
-  ways.push_back({"prompt_lookup", std::make_unique<LookupWay>(LookupScope::kOwnText, 3)});
-  return ways;
+std::vector<NamedDraftMethod> AllDraftMethods() {
+  std::vector<NamedDraftMethod> methods;
+  methods.push_back({"path_score", std::make_unique<TreeMethod>(TreeScope::kPrompt)});
+  methods.push_back({"global_tree", std::make_unique<TreeMethod>(TreeScope::kGlobal)});
+  methods.push_back({"random_tree", std::make_unique<RandomTreeMethod>()});
+  methods.push_back({"suffix_chain", std::make_unique<LookupMethod>(LookupScope::kPrompt, 63)});
+  methods.push_back({"ngram", std::make_unique<LookupMethod>(LookupScope::kPrompt, 3)});
+  methods.push_back({"prompt_lookup", std::make_unique<LookupMethod>(LookupScope::kOwnText, 3)});
+  return methods;
 }
 
-double AcceptedPerDraft(DraftWay& way, const EpochLoad& load, const std::vector<Epoch>& epochs,
-                        int64_t budget) {
+double AcceptedPerDraft(DraftMethod& method, const EpochLoad& load,
+                        const std::vector<Epoch>& epochs, int64_t budget) {
   for (size_t e = 0; e + 1 < epochs.size(); ++e) {
     for (size_t i = 0; i < load.responses(); ++i) {
-      way.Begin(load.PromptOf(i));
-      way.Append(epochs[e].responses[i].tokens);
-      way.End();
+      method.Begin(load.PromptOf(i));
+      method.Append(epochs[e].responses[i].tokens);
+      method.End();
     }
   }
   size_t passes = 0, accepted = 0;
   for (size_t i = 0; i < load.responses(); ++i) {
     auto rest = absl::MakeConstSpan(epochs.back().responses[i].tokens);
-    way.Begin(load.PromptOf(i));
+    method.Begin(load.PromptOf(i));
     while (!rest.empty()) {
-      const size_t right = AcceptedNodes(way.Draft(budget), rest);
+      const size_t right = AcceptedNodes(method.Draft(budget), rest);
       const size_t yielded = std::min(right + 1, rest.size());
-      way.Append(rest.first(yielded));
+      method.Append(rest.first(yielded));
       rest.remove_prefix(yielded);
       accepted += right;
       ++passes;
     }
-    way.End();
+    method.End();
   }
   return passes == 0 ? 0 : static_cast<double>(accepted) / static_cast<double>(passes);
 }

@@ -1,4 +1,4 @@
-#include "sdk/common/rpc/connection_book.h"
+#include "sdk/common/rpc/connection_table.h"
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -66,21 +66,21 @@ class Pair {
   std::string peer_;
 };
 
-class ConnectionBookTest : public ::testing::Test {
+class ConnectionTableTest : public ::testing::Test {
  protected:
-  ConnectionBookTest() { SilenceLog(); }
+  ConnectionTableTest() { SilenceLog(); }
   Pair& Enter(const std::string& from = "127.0.0.1") {
     pairs_.push_back(std::make_unique<Pair>(from));
-    EXPECT_TRUE(book_.Enter(pairs_.back()->fd()));
+    EXPECT_TRUE(table_.Enter(pairs_.back()->fd()));
     return *pairs_.back();
   }
 
   // 16 connections: 8 strangers of an address, 4 known of a project, 14 known together.
-  ConnectionBook book_{16};
+  ConnectionTable table_{16};
   std::vector<std::unique_ptr<Pair>> pairs_;
 };
 
-TEST_F(ConnectionBookTest, ClosesTheOldestUnknownConnectionOfAnAddress) {
+TEST_F(ConnectionTableTest, ClosesTheOldestUnknownConnectionOfAnAddress) {
   const Pair& first = Enter();
   const Pair& other = Enter("127.0.0.2");
   std::vector<const Pair*> later;
@@ -92,18 +92,18 @@ TEST_F(ConnectionBookTest, ClosesTheOldestUnknownConnectionOfAnAddress) {
   for (const Pair* stays : later) EXPECT_FALSE(stays->ended());
 }
 
-TEST_F(ConnectionBookTest, KnownConnectionsAreNeverClosedForStrangers) {
+TEST_F(ConnectionTableTest, KnownConnectionsAreNeverClosedForStrangers) {
   const Pair& known = Enter();
-  ASSERT_TRUE(book_.Know(known.peer(), "a", false).ok());
+  ASSERT_TRUE(table_.Know(known.peer(), "a", false).ok());
   for (int i = 0; i < 200; ++i) Enter(absl::StrCat("127.0.1.", i % 100 + 1));
   EXPECT_FALSE(known.ended());
-  const ConnectionBook::Counts counts = book_.counts();
+  const ConnectionTable::Counts counts = table_.counts();
   EXPECT_EQ(counts.open, 16);
   EXPECT_EQ(counts.strangers_closed, 201u - 16u);
   EXPECT_EQ(counts.refused, 0u);
 }
 
-TEST_F(ConnectionBookTest, ClosesAnUnknownConnectionOfTheBusiestAddress) {
+TEST_F(ConnectionTableTest, ClosesAnUnknownConnectionOfTheBusiestAddress) {
   Pair& crowd = Enter("127.0.0.9");
   Enter("127.0.0.9");
   std::vector<const Pair*> single;
@@ -113,40 +113,40 @@ TEST_F(ConnectionBookTest, ClosesAnUnknownConnectionOfTheBusiestAddress) {
   for (const Pair* one : single) EXPECT_FALSE(one->ended());
 }
 
-TEST_F(ConnectionBookTest, AProjectHasAShareAndTheLastOnesAreReserved) {
+TEST_F(ConnectionTableTest, AProjectHasAShareAndTheLastOnesAreReserved) {
   for (const char* project : {"a", "b", "c"}) {
-    for (int i = 0; i < 4; ++i) ASSERT_TRUE(book_.Know(Enter().peer(), project, false).ok());
-    const absl::Status more = book_.Know(Enter().peer(), project, true);
+    for (int i = 0; i < 4; ++i) ASSERT_TRUE(table_.Know(Enter().peer(), project, false).ok());
+    const absl::Status more = table_.Know(Enter().peer(), project, true);
     EXPECT_EQ(more.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(ErrorReason(more), "CONNECTIONS");
   }
-  for (int i = 0; i < 2; ++i) ASSERT_TRUE(book_.Know(Enter().peer(), "d", false).ok());
-  EXPECT_FALSE(book_.Know(Enter().peer(), "d", false).ok());  // 14 are known
-  EXPECT_TRUE(book_.Know(Enter().peer(), "d", true).ok());    // a worker
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(table_.Know(Enter().peer(), "d", false).ok());
+  EXPECT_FALSE(table_.Know(Enter().peer(), "d", false).ok());  // 14 are known
+  EXPECT_TRUE(table_.Know(Enter().peer(), "d", true).ok());    // a worker
   const Pair& admin = Enter();
-  EXPECT_TRUE(book_.Know(admin.peer(), "*", true).ok());
-  EXPECT_TRUE(book_.Know(admin.peer(), "*", true).ok());  // its next call
+  EXPECT_TRUE(table_.Know(admin.peer(), "*", true).ok());
+  EXPECT_TRUE(table_.Know(admin.peer(), "*", true).ok());  // its next call
 }
 
-TEST_F(ConnectionBookTest, ForgetsConnectionsThatGrpcClosed) {
+TEST_F(ConnectionTableTest, ForgetsConnectionsThatGrpcClosed) {
   std::vector<Pair*> old;
   for (int i = 0; i < 4; ++i) {
     old.push_back(&Enter());
-    ASSERT_TRUE(book_.Know(old.back()->peer(), "a", false).ok());
+    ASSERT_TRUE(table_.Know(old.back()->peer(), "a", false).ok());
   }
   const Pair& late = Enter();
-  EXPECT_FALSE(book_.Know(late.peer(), "a", false).ok());
+  EXPECT_FALSE(table_.Know(late.peer(), "a", false).ok());
   old[1]->CloseServer();
   // The book looks at its connections ten times a second at most.
   absl::Status known;
-  for (int i = 0; i < 1000 && !(known = book_.Know(late.peer(), "a", false)).ok(); ++i) {
+  for (int i = 0; i < 1000 && !(known = table_.Know(late.peer(), "a", false)).ok(); ++i) {
     ::poll(nullptr, 0, 5);
   }
   EXPECT_TRUE(known.ok()) << known;
 }
 
 // The number of a descriptor that gRPC has closed is soon another file's, which must not suffer.
-TEST_F(ConnectionBookTest, ADescriptorOfTheSameNumberIsNotTheSameConnection) {
+TEST_F(ConnectionTableTest, ADescriptorOfTheSameNumberIsNotTheSameConnection) {
   Pair& gone = Enter();
   const int number = gone.fd();
   Pair other;
@@ -157,8 +157,8 @@ TEST_F(ConnectionBookTest, ADescriptorOfTheSameNumberIsNotTheSameConnection) {
   ::close(number);
 }
 
-TEST_F(ConnectionBookTest, AcceptsPeersThatItDoesNotKnow) {
-  EXPECT_TRUE(book_.Know("unix:/run/baton", "a", false).ok());
+TEST_F(ConnectionTableTest, AcceptsPeersThatItDoesNotKnow) {
+  EXPECT_TRUE(table_.Know("unix:/run/baton", "a", false).ok());
 }
 
 }  // namespace

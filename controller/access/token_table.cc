@@ -1,4 +1,4 @@
-#include "controller/access/token_book.h"
+#include "controller/access/token_table.h"
 
 #include <algorithm>
 #include <fstream>
@@ -68,9 +68,10 @@ absl::Status Check(const v1::Token& token, const v1::CreateTokenRequest& request
 
 }  // namespace
 
-TokenBook::TokenBook(std::set<std::string> admin_tokens) : admin_tokens_(std::move(admin_tokens)) {}
+TokenTable::TokenTable(std::set<std::string> admin_tokens)
+    : admin_tokens_(std::move(admin_tokens)) {}
 
-absl::StatusOr<std::set<std::string>> TokenBook::ReadFile(const std::string& path) {
+absl::StatusOr<std::set<std::string>> TokenTable::ReadFile(const std::string& path) {
   const absl::Status is_private = CheckPrivate("--token-file", path);
   if (absl::IsInvalidArgument(is_private)) return is_private;
   std::ifstream in(path);
@@ -92,7 +93,7 @@ absl::StatusOr<std::set<std::string>> TokenBook::ReadFile(const std::string& pat
   return tokens;
 }
 
-absl::Status TokenBook::Load(store::Store* store) {
+absl::Status TokenTable::Load(store::Store* store) {
   BATON_ASSIGN_OR_RETURN(const auto rows, store->Scan(kTokenTable, {}));
   absl::MutexLock lock(&mu_);
   store_ = store;
@@ -106,7 +107,7 @@ absl::Status TokenBook::Load(store::Store* store) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now) const {
+absl::StatusOr<Caller> TokenTable::Find(absl::string_view bearer, absl::Time now) const {
   if (bearer.empty()) {
     if (open()) return Caller{"anyone", "*", {Scope::kAdmin}, /*kept=*/false};
     return Unauthenticated("TOKEN", "this controller asks for a token; give --token-file");
@@ -129,7 +130,7 @@ absl::StatusOr<Caller> TokenBook::Find(absl::string_view bearer, absl::Time now)
   return caller;
 }
 
-absl::Status TokenBook::CheckExpiry(const v1::Token& token, absl::Time now) {
+absl::Status TokenTable::CheckExpiry(const v1::Token& token, absl::Time now) {
   const auto expires = FromProto(token.expire_time());
   const bool holds = Mutant("token-expires-late") ? expires >= now : expires > now;
   if (!token.has_expire_time() || holds) {
@@ -140,7 +141,7 @@ absl::Status TokenBook::CheckExpiry(const v1::Token& token, absl::Time now) {
       absl::StrCat("token ", token.token_id(), " has expired; ask an administrator for a new one"));
 }
 
-absl::Status TokenBook::StillGood(const Caller& caller, absl::Time now) const {
+absl::Status TokenTable::StillGood(const Caller& caller, absl::Time now) const {
   if (!caller.kept) return absl::OkStatus();
   absl::MutexLock lock(&mu_);
   const auto row = rows_.find(caller.name);
@@ -150,8 +151,8 @@ absl::Status TokenBook::StillGood(const Caller& caller, absl::Time now) const {
   return CheckExpiry(row->second.token(), now);
 }
 
-void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
-                       Done<v1::CreateTokenResponse> done) {
+void TokenTable::Create(const v1::CreateTokenRequest& request, absl::Time now,
+                        Done<v1::CreateTokenResponse> done) {
   store::v1::TokenRow row;
   v1::Token& token = *row.mutable_token();
   const auto id_digits = RandomHex(6), secret = RandomHex(20);
@@ -183,7 +184,8 @@ void TokenBook::Create(const v1::CreateTokenRequest& request, absl::Time now,
                  });
 }
 
-absl::StatusOr<v1::ListTokensResponse> TokenBook::List(const v1::ListTokensRequest& request) const {
+absl::StatusOr<v1::ListTokensResponse> TokenTable::List(
+    const v1::ListTokensRequest& request) const {
   BATON_ASSIGN_OR_RETURN(const Page page, Page::Read(request, kMostTokens, kMostTokens));
   std::map<std::string, v1::Token> sorted;  // by creation time, then by id
   {
@@ -206,7 +208,7 @@ absl::StatusOr<v1::ListTokensResponse> TokenBook::List(const v1::ListTokensReque
   return answer;
 }
 
-void TokenBook::Revoke(const std::string& id, Done<v1::RevokeTokenResponse> done) {
+void TokenTable::Revoke(const std::string& id, Done<v1::RevokeTokenResponse> done) {
   bool known = false;
   {
     absl::MutexLock lock(&mu_);

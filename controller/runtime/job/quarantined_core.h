@@ -1,7 +1,7 @@
-// The stand-in for a job that is set aside: shown as FAILED (QUARANTINED), and never written. The
+// The stand-in for a job that is quarantined: shown as FAILED (QUARANTINED), and never written. The
 // job's rows and files stay as they are.
-#ifndef BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_
-#define BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_
+#ifndef BATON_CONTROLLER_RUNTIME_JOB_QUARANTINED_CORE_H_
+#define BATON_CONTROLLER_RUNTIME_JOB_QUARANTINED_CORE_H_
 
 #include <string>
 
@@ -14,16 +14,16 @@
 namespace baton::controller {
 
 /// QUARANTINED: the reason, and how the job comes back.
-absl::Status SetAsideError(const std::string& job, absl::string_view reason);
+absl::Status QuarantineError(const std::string& job, absl::string_view reason);
 
 /// A core that has ended with `error`. Of `known`, the job's last row as far as it can be read,
 /// only fields that are merely copied are taken: others could make a core fail.
-JobCore StandIn(const std::string& job, const store::v1::JobRow& known, const absl::Status& error,
-                const RuntimeContext& context);
+JobCore QuarantinedCore(const std::string& job, const store::v1::JobRow& known,
+                        const absl::Status& error, const RuntimeContext& context);
 
 /// The event that tells watchers of the job's end; it has no row.
-v1::JobEvent SetAsideEvent(const JobCore& stand_in);
+v1::JobEvent QuarantineEvent(const JobCore& quarantined_core);
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_RUNTIME_JOB_STAND_IN_H_
+#endif  // BATON_CONTROLLER_RUNTIME_JOB_QUARANTINED_CORE_H_

@@ -6,8 +6,8 @@
 // gives each trajectory the uid that it had, and tasks that workers still run stay known. The turn
 // that takes uids puts the job's row, which is stored before the uids are sent to workers. So no
 // uid is given twice, even after a crash.
-#ifndef BATON_CONTROLLER_CORE_PROMPTS_BIRTH_NUMBERS_H_
-#define BATON_CONTROLLER_CORE_PROMPTS_BIRTH_NUMBERS_H_
+#ifndef BATON_CONTROLLER_CORE_PROMPTS_TRAJECTORY_UIDS_H_
+#define BATON_CONTROLLER_CORE_PROMPTS_TRAJECTORY_UIDS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -19,17 +19,19 @@
 
 namespace baton::controller {
 
-class BirthNumbers {
+class TrajectoryUids {
  public:
   /// A job that goes on from a checkpoint has given no uid yet; 0 is not a uid.
-  void Restore(const store::v1::JobRow& row) { next_ = std::max<uint64_t>(row.next_birth(), 1); }
-  /// Sets next_birth.
-  void Save(store::v1::JobRow* row) const { row->set_next_birth(next_); }
+  void Restore(const store::v1::JobRow& row) {
+    next_ = std::max<uint64_t>(row.next_trajectory_uid(), 1);
+  }
+  /// Sets next_trajectory_uid.
+  void Save(store::v1::JobRow* row) const { row->set_next_trajectory_uid(next_); }
 
   /// Takes `count` uids; returns the first.
   uint64_t Take(uint64_t count, EffectSink& out) {
     out.Do(PutJob{});
-    return std::exchange(next_, Mutant("births-named-twice") ? next_ : next_ + count);
+    return std::exchange(next_, Mutant("uids-given-twice") ? next_ : next_ + count);
   }
 
  private:
@@ -38,4 +40,4 @@ class BirthNumbers {
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_PROMPTS_BIRTH_NUMBERS_H_
+#endif  // BATON_CONTROLLER_CORE_PROMPTS_TRAJECTORY_UIDS_H_

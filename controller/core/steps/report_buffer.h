@@ -9,8 +9,8 @@
 //   reported --the step's trajectories are restored--> adopted or stopped, handled as a result
 //            --the step ends without them-------------> stopped, acknowledged and dropped
 //            --the worker is lost---------------------> dropped
-#ifndef BATON_CONTROLLER_CORE_STEPS_EARLY_REPORTS_H_
-#define BATON_CONTROLLER_CORE_STEPS_EARLY_REPORTS_H_
+#ifndef BATON_CONTROLLER_CORE_STEPS_REPORT_BUFFER_H_
+#define BATON_CONTROLLER_CORE_STEPS_REPORT_BUFFER_H_
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@
 
 namespace baton::controller {
 
-class EarlyReports {
+class ReportBuffer {
  public:
   /// A task of a worker that came back, until it is known whether the task is wanted.
   struct Running {
@@ -31,13 +31,13 @@ class EarlyReports {
   };
 
   /// A worker came back for the first time: it runs these, or is about to send their results.
-  void NoteTasks(const WorkerBack& event);
+  void NoteTasks(const WorkerReconnected& event);
   /// Keeps a result that came before its step can take it. A worker sends a result again each time
   /// its stream is restored, so only the newest copy is kept.
   void NoteResult(const TaskDone& event);
   bool empty() const { return results_.empty() && running_.empty(); }
   /// True if the worker reported that it has this task.
-  bool Told(const std::string& worker, const TaskRef& ref) const;
+  bool Reported(const std::string& worker, const TaskRef& ref) const;
 
   /// True if workers run tasks that are not taken out yet.
   bool AnyRuns() const { return !running_.empty(); }
@@ -47,11 +47,11 @@ class EarlyReports {
   template <typename F>
   void Replay(bool commands, F handle) {
     std::vector<TaskDone> kept;
-    for (TaskDone& early : std::exchange(results_, {})) {
-      if (IsGroupCommand(early.ref.kind) == commands) {
-        handle(early);  // it may still be too early
+    for (TaskDone& result : std::exchange(results_, {})) {
+      if (IsGroupCommand(result.ref.kind) == commands) {
+        handle(result);  // it may still be too early
       } else {
-        kept.push_back(std::move(early));
+        kept.push_back(std::move(result));
       }
     }
     results_.insert(results_.end(), kept.begin(), kept.end());
@@ -69,4 +69,4 @@ class EarlyReports {
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_STEPS_EARLY_REPORTS_H_
+#endif  // BATON_CONTROLLER_CORE_STEPS_REPORT_BUFFER_H_

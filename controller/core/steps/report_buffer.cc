@@ -1,4 +1,4 @@
-#include "controller/core/steps/early_reports.h"
+#include "controller/core/steps/report_buffer.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,24 +7,24 @@
 
 namespace baton::controller {
 
-void EarlyReports::NoteTasks(const WorkerBack& event) {
+void ReportBuffer::NoteTasks(const WorkerReconnected& event) {
   for (const auto* refs : {&event.running, &event.unacked}) {
     for (const TaskRef& ref : *refs) {
       // Role tasks and commands belong to WorkerSlots and GroupCommands, which restore them from
       // rows.
-      const bool noted = IsTrajectoryTask(ref.kind) || Mutant("early-role-tasks-noted");
+      const bool noted = IsTrajectoryTask(ref.kind) || Mutant("buffered-role-tasks-noted");
       if (noted) running_.push_back({event.worker, ref});
     }
   }
 }
 
-bool EarlyReports::Told(const std::string& worker, const TaskRef& ref) const {
+bool ReportBuffer::Reported(const std::string& worker, const TaskRef& ref) const {
   return std::any_of(running_.begin(), running_.end(), [&](const Running& running) {
     return running.worker == worker && running.ref == ref;
   });
 }
 
-void EarlyReports::NoteResult(const TaskDone& event) {
+void ReportBuffer::NoteResult(const TaskDone& event) {
   for (TaskDone& known : results_) {
     if (known.worker == event.worker && known.ref == event.ref) {
       known = event;
@@ -34,21 +34,21 @@ void EarlyReports::NoteResult(const TaskDone& event) {
   results_.push_back(event);
 }
 
-std::vector<EarlyReports::Running> EarlyReports::TakeTasks() { return std::exchange(running_, {}); }
+std::vector<ReportBuffer::Running> ReportBuffer::TakeTasks() { return std::exchange(running_, {}); }
 
-void EarlyReports::Forget(const std::string& worker) {
+void ReportBuffer::Forget(const std::string& worker) {
   const auto of_worker = [&](const auto& told) { return told.worker == worker; };
-  if (Mutant("early-reports-of-a-lost-worker")) return;
+  if (Mutant("buffered-reports-of-a-lost-worker")) return;
   std::erase_if(results_, of_worker);
   std::erase_if(running_, of_worker);
 }
 
-void EarlyReports::Drop(const std::string& reason, EffectSink& out) {
+void ReportBuffer::Drop(const std::string& reason, EffectSink& out) {
   for (const Running& running : running_) {
-    if (!Mutant("early-work-runs-on")) out.Do(StopTask{running.worker, running.ref, reason});
+    if (!Mutant("buffered-work-runs-on")) out.Do(StopTask{running.worker, running.ref, reason});
   }
   // A worker keeps a result until it is acknowledged.
-  for (const TaskDone& early : results_) out.Do(AckResult{early.worker, early.ref});
+  for (const TaskDone& result : results_) out.Do(AckResult{result.worker, result.ref});
   results_.clear();
   running_.clear();
 }

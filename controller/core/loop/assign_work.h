@@ -1,7 +1,7 @@
 // Distribution of work: weights to rollouts, turns on shared workers, commands and tasks; and the
 // limit on prompt groups ahead of the trainer.
-#ifndef BATON_CONTROLLER_CORE_LOOP_GIVE_OUT_H_
-#define BATON_CONTROLLER_CORE_LOOP_GIVE_OUT_H_
+#ifndef BATON_CONTROLLER_CORE_LOOP_ASSIGN_WORK_H_
+#define BATON_CONTROLLER_CORE_LOOP_ASSIGN_WORK_H_
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ namespace baton::controller {
 /// are better made again with newer weights.
 void LoadWeights(JobParts& job);
 /// Gives workers all that can begin: turns on shared workers, then commands, then tasks.
-void GiveOut(JobParts& job);
+void AssignWork(JobParts& job);
 
 /// True if one more group may begin during the trainer's work: it can be consumed within the bound,
 /// and before the job ends.
@@ -23,4 +23,4 @@ bool MayBeginWithin(uint64_t staleness, JobParts& job);
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_LOOP_GIVE_OUT_H_
+#endif  // BATON_CONTROLLER_CORE_LOOP_ASSIGN_WORK_H_

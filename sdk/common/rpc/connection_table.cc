@@ -1,4 +1,4 @@
-#include "sdk/common/rpc/connection_book.h"
+#include "sdk/common/rpc/connection_table.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -69,27 +69,27 @@ void ShutDown(int fd, ino_t socket) {
 
 }  // namespace
 
-ConnectionBook::ConnectionBook(int max)
+ConnectionTable::ConnectionTable(int max)
     : max_(std::max(8, max)),
       max_strangers_(max_ / 2),
       max_of_project_(max_ / 4),
       max_known_(max_ - max_ / 8) {}
 
-bool ConnectionBook::IsOpen(int fd, const Entry& entry) { return SocketOf(fd) == entry.socket; }
+bool ConnectionTable::IsOpen(int fd, const Entry& entry) { return SocketOf(fd) == entry.socket; }
 
-ConnectionBook::Counts ConnectionBook::counts() {
+ConnectionTable::Counts ConnectionTable::counts() {
   absl::MutexLock lock(&mu_);
   RemoveClosed();
   return {static_cast<int>(entries_.size()), closed_, refused_};
 }
 
-void ConnectionBook::ForgetStranger(const Entry& entry) {
+void ConnectionTable::ForgetStranger(const Entry& entry) {
   const auto of_address = strangers_.find(entry.address);
   of_address->second.erase(entry.number);
   if (of_address->second.empty()) strangers_.erase(of_address);
 }
 
-void ConnectionBook::Remove(int fd) {
+void ConnectionTable::Remove(int fd) {
   const auto it = entries_.find(fd);
   const Entry& entry = it->second;
   if (entry.project.empty()) {
@@ -105,7 +105,7 @@ void ConnectionBook::Remove(int fd) {
 }
 
 // Not with every call while the book is full: an attacker would pay with our time.
-void ConnectionBook::RemoveClosed() {
+void ConnectionTable::RemoveClosed() {
   const absl::Time now = BootNow();
   if (now - looked_ < kLookEvery) return;
   looked_ = now;
@@ -116,12 +116,12 @@ void ConnectionBook::RemoveClosed() {
   for (const int fd : closed) Remove(fd);
 }
 
-int ConnectionBook::StrangersOf(const std::string& address) const {
+int ConnectionTable::StrangersOf(const std::string& address) const {
   const auto it = strangers_.find(address);
   return it == strangers_.end() ? 0 : static_cast<int>(it->second.size());
 }
 
-bool ConnectionBook::CloseStrangerOf(const std::string& address) {
+bool ConnectionTable::CloseStrangerOf(const std::string& address) {
   const auto it = strangers_.find(address);
   if (it == strangers_.end()) return false;
   const int fd = it->second.begin()->second;
@@ -134,14 +134,14 @@ bool ConnectionBook::CloseStrangerOf(const std::string& address) {
   return true;
 }
 
-bool ConnectionBook::CloseStranger() {
+bool ConnectionTable::CloseStranger() {
   const auto most = std::max_element(
       strangers_.begin(), strangers_.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
   return most != strangers_.end() && CloseStrangerOf(std::string(most->first));
 }
 
-bool ConnectionBook::Enter(int fd) {
+bool ConnectionTable::Enter(int fd) {
   Entry entry;
   entry.socket = SocketOf(fd);
   std::tie(entry.peer, entry.address) = PeerOf(fd);
@@ -161,14 +161,14 @@ bool ConnectionBook::Enter(int fd) {
   return true;
 }
 
-bool ConnectionBook::TooMany(const std::string& project, bool reserved) const {
+bool ConnectionTable::TooMany(const std::string& project, bool reserved) const {
   const auto of_project = known_.find(project);
   const bool its_share = of_project != known_.end() && of_project->second >= max_of_project_;
   return (project != "*" && its_share) || (!reserved && all_known_ >= max_known_);
 }
 
-absl::Status ConnectionBook::Know(const std::string& peer, const std::string& project,
-                                  bool reserved) {
+absl::Status ConnectionTable::Know(const std::string& peer, const std::string& project,
+                                   bool reserved) {
   absl::MutexLock lock(&mu_);
   const auto known = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const auto found = by_peer_.find(peer);  // absent: it has ended, or is not of this listener
@@ -195,7 +195,7 @@ absl::Status ConnectionBook::Know(const std::string& peer, const std::string& pr
 }
 
 // Logs one line for many refusals, so that an attack does not exhaust the log instead.
-void ConnectionBook::Report(const std::string& address, bool refused) {
+void ConnectionTable::Report(const std::string& address, bool refused) {
   ++(refused ? refused_ : closed_);
   const absl::Time now = BootNow();
   if (now - reported_ < kReportEvery) return;

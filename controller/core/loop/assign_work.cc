@@ -1,4 +1,4 @@
-#include "controller/core/loop/give_out.h"
+#include "controller/core/loop/assign_work.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -70,7 +70,7 @@ void LoadWeights(JobParts& job) {
                         job.rollouts(), job.out);
 }
 
-void GiveOut(JobParts& job) {
+void AssignWork(JobParts& job) {
   // The turn of the rollouts may have just begun, and they may lack the newest weights.
   if (job.pools.TakeTurns(job.View(), job.scheduler.queues(), job.out.now())) LoadWeights(job);
   // Without shared pools no command ever waits.
@@ -88,7 +88,7 @@ bool MayBeginWithin(uint64_t staleness, JobParts& job) {
   if (job.life.state() != v1::Job::STATE_RUNNING && job.life.state() != v1::Job::STATE_RECOVERING) {
     return false;
   }
-  DrawLedger& draws = job.prompt_groups.draws;
+  PromptLedger& prompts = job.prompt_groups.prompts;
   const uint64_t batch = job.GroupsPerBatch();
   const auto steps_left =
       static_cast<uint64_t>(std::max<int64_t>(0, job.life.job().total_steps() - job.out.step()));
@@ -96,7 +96,7 @@ bool MayBeginWithin(uint64_t staleness, JobParts& job) {
   // next batch waits for it. So the open groups do not count as ahead of it; otherwise they would
   // wait for each other.
   const uint64_t ahead =
-      job.schedule.in_order ? draws.OpenBefore(draws.Next()) : draws.open().size();
+      job.schedule.in_order ? prompts.OpenBefore(prompts.Next()) : prompts.open().size();
   if (ahead >= steps_left * batch || job.milestones.AtEnd(job.out.step())) return false;
   return MayBegin({staleness, batch, ahead, job.versions.Behind(job.versions.served())});
 }

@@ -3,8 +3,8 @@
 // A token is "baton-ID-SECRET". The store has its SHA-256. No slow hash is needed, because the
 // secret has 160 random bits. Tokens of the controller's token file have the scope admin and are
 // only in that file.
-#ifndef BATON_CONTROLLER_ACCESS_TOKEN_BOOK_H_
-#define BATON_CONTROLLER_ACCESS_TOKEN_BOOK_H_
+#ifndef BATON_CONTROLLER_ACCESS_TOKEN_TABLE_H_
+#define BATON_CONTROLLER_ACCESS_TOKEN_TABLE_H_
 
 #include <functional>
 #include <map>
@@ -25,15 +25,15 @@
 namespace baton::access {
 
 /// Thread-safe.
-class TokenBook {
+class TokenTable {
  public:
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
   /// Open: a caller without a token may do everything. Only for a server on loopback.
-  TokenBook() : TokenBook(std::set<std::string>()) {}
+  TokenTable() : TokenTable(std::set<std::string>()) {}
   /// Open only if `admin_tokens` is empty.
-  explicit TokenBook(std::set<std::string> admin_tokens);
+  explicit TokenTable(std::set<std::string> admin_tokens);
   /// Reads one token per line; skips empty lines and lines that begin with '#'. It is an error if
   /// the file has no token, or if others than its owner may read it.
   static absl::StatusOr<std::set<std::string>> ReadFile(const std::string& path);
@@ -69,4 +69,4 @@ class TokenBook {
 
 }  // namespace baton::access
 
-#endif  // BATON_CONTROLLER_ACCESS_TOKEN_BOOK_H_
+#endif  // BATON_CONTROLLER_ACCESS_TOKEN_TABLE_H_

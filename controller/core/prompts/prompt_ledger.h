@@ -1,8 +1,8 @@
 // The ledger of a job's prompt groups: which are open, and which are spent.
 //
-// Owns both sets. A draw is a prompt index: it counts the prompts in the order in which the job
-// draws them (prompt_mix.h), and names the prompt's group of responses. Groups may be complete in
-// any order, so a cursor does not say what was trained on; the set of spent groups does.
+// Owns both sets. A prompt group is a prompt index: it counts the prompts in the order in which the
+// job draws them (prompt_mix.h), and names the prompt's group of responses. Groups may be complete
+// in any order, so a cursor does not say what was trained on; the set of spent groups does.
 //
 // clang-format off
 //   not begun --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good
@@ -16,8 +16,8 @@
 //
 // Next is the smallest prompt index that is neither open nor spent. So after a rollback the groups
 // that are made again come first, and no prompt is skipped or trained on twice.
-#ifndef BATON_CONTROLLER_CORE_PROMPTS_DRAW_LEDGER_H_
-#define BATON_CONTROLLER_CORE_PROMPTS_DRAW_LEDGER_H_
+#ifndef BATON_CONTROLLER_CORE_PROMPTS_PROMPT_LEDGER_H_
+#define BATON_CONTROLLER_CORE_PROMPTS_PROMPT_LEDGER_H_
 
 #include <cstdint>
 #include <map>
@@ -29,51 +29,51 @@
 namespace baton::controller {
 
 /// A set of prompt indices, as ranges.
-class DrawSet {
+class PromptIndexSet {
  public:
-  void Add(uint64_t draw);
-  bool Contains(uint64_t draw) const { return Skip(draw) != draw; }
-  /// The smallest prompt index from `draw` on that is not in the set.
-  uint64_t Skip(uint64_t draw) const;
+  void Add(uint64_t prompt_index);
+  bool Contains(uint64_t prompt_index) const { return Skip(prompt_index) != prompt_index; }
+  /// The smallest prompt index from `prompt_index` on that is not in the set.
+  uint64_t Skip(uint64_t prompt_index) const;
   /// Number of prompt indices in the set.
   uint64_t size() const { return size_; }
 
-  void Restore(const google::protobuf::RepeatedPtrField<store::v1::DrawRange>& rows);
-  void Save(google::protobuf::RepeatedPtrField<store::v1::DrawRange>* rows) const;
+  void Restore(const google::protobuf::RepeatedPtrField<store::v1::PromptIndexRange>& rows);
+  void Save(google::protobuf::RepeatedPtrField<store::v1::PromptIndexRange>* rows) const;
 
  private:
   std::map<uint64_t, uint64_t> ranges_;  // first -> last; no two touch
   uint64_t size_ = 0;
 };
 
-class DrawLedger {
+class PromptLedger {
  public:
   void Restore(const store::v1::JobRow& row);
-  /// Sets spent, saved_spent and open_draws. `per_draw`: trajectories of a group; `in_batch`: the
-  /// groups that the update under way learns from.
-  void Save(uint32_t per_draw, const std::set<uint64_t>& in_batch, store::v1::JobRow* row) const;
+  /// Sets spent, saved_spent and open_prompts. `per_prompt`: trajectories of a group; `in_batch`:
+  /// the groups that the update under way learns from.
+  void Save(uint32_t per_prompt, const std::set<uint64_t>& in_batch, store::v1::JobRow* row) const;
 
   /// The group to begin next.
   uint64_t Next();
-  /// The group is begun; its trajectories have the uids from `first_birth` on.
-  void Open(uint64_t draw, uint64_t first_birth) {
-    open_[draw] = first_birth;
+  /// The group is begun; its trajectories have the uids from `first_uid` on.
+  void Open(uint64_t prompt_index, uint64_t first_uid) {
+    open_[prompt_index] = first_uid;
     ++changes_;
   }
   /// The group will be begun again later, with other trajectory uids.
-  void Reopen(uint64_t draw);
+  void Reopen(uint64_t prompt_index);
   /// The group is not needed any more.
-  void Spend(uint64_t draw);
+  void Spend(uint64_t prompt_index);
   /// A response of an open group is given up: the group goes on without it.
-  void GiveUp(uint64_t draw, uint32_t sample) { given_up_[draw].insert(sample); }
+  void GiveUp(uint64_t prompt_index, uint32_t sample) { given_up_[prompt_index].insert(sample); }
   /// Nothing is open any more.
   void CloseAll();
 
   /// The first trajectory uid of each open group.
   const std::map<uint64_t, uint64_t>& open() const { return open_; }
   /// The samples of an open group that were given up.
-  std::set<uint32_t> given_up(uint64_t draw) const {
-    const auto found = given_up_.find(draw);
+  std::set<uint32_t> given_up(uint64_t prompt_index) const {
+    const auto found = given_up_.find(prompt_index);
     return found == given_up_.end() ? std::set<uint32_t>() : found->second;
   }
   /// The groups that may be begun next: those from Next on that are neither open nor spent, up to
@@ -81,15 +81,15 @@ class DrawLedger {
   std::vector<uint64_t> Window(uint64_t window);
   /// The first `count` groups that are neither open nor spent.
   std::vector<uint64_t> Upcoming(uint64_t count);
-  /// Number of open groups before `draw`.
-  uint64_t OpenBefore(uint64_t draw) const;
+  /// Number of open groups before `prompt_index`.
+  uint64_t OpenBefore(uint64_t prompt_index) const;
   uint64_t spent() const { return spent_.size(); }
   /// Grows with each change of the open or spent groups.
   uint64_t changes() const { return changes_; }
-  /// True if the group is open, and one of its `per_draw` trajectories has this uid.
-  bool Has(uint64_t draw, uint64_t birth, uint32_t per_draw) const;
+  /// True if the group is open, and one of its `per_prompt` trajectories has this uid.
+  bool Has(uint64_t prompt_index, uint64_t trajectory_uid, uint32_t per_prompt) const;
   /// True if some open group has a trajectory with this uid.
-  bool HasBirth(uint64_t birth, uint32_t per_draw) const;
+  bool HasTrajectoryUid(uint64_t trajectory_uid, uint32_t per_prompt) const;
 
   /// Cut: a checkpoint is being completed. Saved: it is complete.
   void Cut() { cut_ = spent_; }
@@ -98,7 +98,7 @@ class DrawLedger {
   void RollBack();
 
  private:
-  DrawSet spent_, saved_, cut_;
+  PromptIndexSet spent_, saved_, cut_;
   std::map<uint64_t, uint64_t> open_;
   std::map<uint64_t, std::set<uint32_t>> given_up_;  // by open group
   uint64_t next_ = 0;                                // Next is not smaller than this
@@ -107,4 +107,4 @@ class DrawLedger {
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_CORE_PROMPTS_DRAW_LEDGER_H_
+#endif  // BATON_CONTROLLER_CORE_PROMPTS_PROMPT_LEDGER_H_

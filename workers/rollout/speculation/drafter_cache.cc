@@ -1,4 +1,4 @@
-#include "workers/rollout/speculation/kept_drafter.h"
+#include "workers/rollout/speculation/drafter_cache.h"
 
 #include <utility>
 
@@ -14,10 +14,10 @@ bool Equal(const TreeCacheOptions& a, const TreeCacheOptions& b) {
 
 }  // namespace
 
-KeptDrafter::KeptDrafter(absl::Duration longest)
+DrafterCache::DrafterCache(absl::Duration longest)
     : longest_(longest), thread_([this] { DropLate(); }) {}
 
-KeptDrafter::~KeptDrafter() {
+DrafterCache::~DrafterCache() {
   {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
@@ -25,7 +25,7 @@ KeptDrafter::~KeptDrafter() {
   thread_.join();
 }
 
-absl::StatusOr<std::unique_ptr<TreeDrafter>> KeptDrafter::TakeOrMake(
+absl::StatusOr<std::unique_ptr<TreeDrafter>> DrafterCache::TakeOrMake(
     const std::string& job_uid, const TreeCacheOptions& options) {
   Held held;
   {
@@ -42,8 +42,8 @@ absl::StatusOr<std::unique_ptr<TreeDrafter>> KeptDrafter::TakeOrMake(
   return std::make_unique<TreeDrafter>(*std::move(cache));
 }
 
-void KeptDrafter::Keep(const std::string& job_uid, const TreeCacheOptions& options,
-                       std::unique_ptr<TreeDrafter> drafter) {
+void DrafterCache::Keep(const std::string& job_uid, const TreeCacheOptions& options,
+                        std::unique_ptr<TreeDrafter> drafter) {
   Held held;  // Freed without the lock: that may take long.
   if (!job_uid.empty()) held = {job_uid, options, std::move(drafter)};
   absl::MutexLock lock(&mu_);
@@ -51,19 +51,19 @@ void KeptDrafter::Keep(const std::string& job_uid, const TreeCacheOptions& optio
   ++kept_;
 }
 
-bool KeptDrafter::empty() const {
+bool DrafterCache::empty() const {
   absl::MutexLock lock(&mu_);
   return held_.drafter == nullptr;
 }
 
-void KeptDrafter::DropLate() {
+void DrafterCache::DropLate() {
   while (true) {
     Held late;
     absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(this, &KeptDrafter::Wakes));
+    mu_.Await(absl::Condition(this, &DrafterCache::Wakes));
     if (stopping_) return;
     seen_ = kept_;
-    if (mu_.AwaitWithTimeout(absl::Condition(this, &KeptDrafter::Changed), longest_)) continue;
+    if (mu_.AwaitWithTimeout(absl::Condition(this, &DrafterCache::Changed), longest_)) continue;
     if (!Mutant("trees-kept-for-ever")) std::swap(late, held_);
   }
 }

@@ -1,7 +1,7 @@
 // Ways to guess how a response goes on, to be compared on recorded responses. All ways know the
 // same: the responses that were begun before, and the one that goes on now as far as it is known.
-#ifndef BATON_BENCH_DRAFT_WAYS_H_
-#define BATON_BENCH_DRAFT_WAYS_H_
+#ifndef BATON_BENCH_DRAFT_METHODS_H_
+#define BATON_BENCH_DRAFT_METHODS_H_
 
 #include <cstdint>
 #include <memory>
@@ -15,9 +15,9 @@
 namespace baton::bench {
 
 /// Hears of responses one after the other. One thread.
-class DraftWay {
+class DraftMethod {
  public:
-  virtual ~DraftWay() = default;
+  virtual ~DraftMethod() = default;
   virtual void Begin(absl::Span<const int32_t> prompt) = 0;
   virtual void Append(absl::Span<const int32_t> tokens) = 0;
   /// A draft of what follows in the response that was begun last. At most `budget` nodes.
@@ -25,9 +25,9 @@ class DraftWay {
   virtual void End() = 0;
 };
 
-struct NamedWay {
+struct NamedDraftMethod {
   std::string name;
-  std::unique_ptr<DraftWay> way;
+  std::unique_ptr<DraftMethod> method;
 };
 
 /// Each knows nothing yet:
@@ -38,14 +38,14 @@ struct NamedWay {
 ///                  response to the prompt had, where it was seen last
 ///   ngram          the same, but for suffixes of at most 3 tokens
 ///   prompt_lookup  the same as ngram, within the prompt and the response itself
-std::vector<NamedWay> AllDraftWays();
+std::vector<NamedDraftMethod> AllDraftMethods();
 
-/// Tells `way` of the epochs before the last one. Then replays the last one, a response after the
-/// other: each pass drafts `budget` nodes, and yields those that the response does go on with and
-/// one token more. Returns the accepted nodes of a pass, passes without a draft included.
-double AcceptedPerDraft(DraftWay& way, const EpochLoad& load, const std::vector<Epoch>& epochs,
-                        int64_t budget);
+/// Tells `method` of the epochs before the last one. Then replays the last one, a response after
+/// the other: each pass drafts `budget` nodes, and yields those that the response does go on with
+/// and one token more. Returns the accepted nodes of a pass, passes without a draft included.
+double AcceptedPerDraft(DraftMethod& method, const EpochLoad& load,
+                        const std::vector<Epoch>& epochs, int64_t budget);
 
 }  // namespace baton::bench
 
-#endif  // BATON_BENCH_DRAFT_WAYS_H_
+#endif  // BATON_BENCH_DRAFT_METHODS_H_

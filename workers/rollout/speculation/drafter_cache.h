@@ -3,8 +3,8 @@
 //
 // That happens after a pause, when the job's trainer died, or when the controller was restarted.
 // The drafter's knowledge is still valid: the policy's responses, and the cost of a pass here.
-#ifndef BATON_WORKERS_ROLLOUT_SPECULATION_KEPT_DRAFTER_H_
-#define BATON_WORKERS_ROLLOUT_SPECULATION_KEPT_DRAFTER_H_
+#ifndef BATON_WORKERS_ROLLOUT_SPECULATION_DRAFTER_CACHE_H_
+#define BATON_WORKERS_ROLLOUT_SPECULATION_DRAFTER_CACHE_H_
 
 #include <memory>
 #include <string>
@@ -21,12 +21,12 @@ namespace baton::rollout {
 
 /// Holds one drafter at most, and each for a limited time: its trees may have gigabytes.
 /// Thread-safe.
-class KeptDrafter {
+class DrafterCache {
  public:
-  explicit KeptDrafter(absl::Duration longest = absl::Minutes(30));
-  ~KeptDrafter();
-  KeptDrafter(const KeptDrafter&) = delete;
-  KeptDrafter& operator=(const KeptDrafter&) = delete;
+  explicit DrafterCache(absl::Duration longest = absl::Minutes(30));
+  ~DrafterCache();
+  DrafterCache(const DrafterCache&) = delete;
+  DrafterCache& operator=(const DrafterCache&) = delete;
 
   /// The drafter that is held, if it was given for the same job and equal options, else a new one.
   /// Then none is held. Fails as TreeCache::Create does.
@@ -63,4 +63,4 @@ class KeptDrafter {
 
 }  // namespace baton::rollout
 
-#endif  // BATON_WORKERS_ROLLOUT_SPECULATION_KEPT_DRAFTER_H_
+#endif  // BATON_WORKERS_ROLLOUT_SPECULATION_DRAFTER_CACHE_H_

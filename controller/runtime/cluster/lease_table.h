@@ -3,8 +3,8 @@
 // A heartbeat must not wait: the thread that reads it records it here and answers. Before each
 // event of ClusterCore, the cluster's strand takes the recorded heartbeats over, with their times.
 // Thread-safe.
-#ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_LEASE_BOOK_H_
-#define BATON_CONTROLLER_RUNTIME_CLUSTER_LEASE_BOOK_H_
+#ifndef BATON_CONTROLLER_RUNTIME_CLUSTER_LEASE_TABLE_H_
+#define BATON_CONTROLLER_RUNTIME_CLUSTER_LEASE_TABLE_H_
 
 #include <cstdint>
 #include <map>
@@ -19,10 +19,10 @@
 
 namespace baton::controller {
 
-class LeaseBook {
+class LeaseTable {
  public:
   /// `clock` outlives the book.
-  LeaseBook(const Clock* clock, absl::Duration lease) : clock_(clock), lease_(lease) {}
+  LeaseTable(const Clock* clock, absl::Duration lease) : clock_(clock), lease_(lease) {}
 
   /// Since `now`, `session` is the worker's stream. An earlier session renews nothing any more.
   void Begin(const std::string& worker, uint64_t session, absl::Time now) {
@@ -83,4 +83,4 @@ class LeaseBook {
 
 }  // namespace baton::controller
 
-#endif  // BATON_CONTROLLER_RUNTIME_CLUSTER_LEASE_BOOK_H_
+#endif  // BATON_CONTROLLER_RUNTIME_CLUSTER_LEASE_TABLE_H_

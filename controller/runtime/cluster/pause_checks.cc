@@ -1,4 +1,4 @@
-#include "controller/runtime/cluster/steering_checks.h"
+#include "controller/runtime/cluster/pause_checks.h"
 
 #include <string>
 

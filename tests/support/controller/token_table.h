@@ -1,6 +1,6 @@
 // A book of tokens with a store of its own, for tests.
-#ifndef BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_BOOK_H_
-#define BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_BOOK_H_
+#ifndef BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_TABLE_H_
+#define BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_TABLE_H_
 
 #include <memory>
 #include <set>
@@ -8,7 +8,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
-#include "controller/access/token_book.h"
+#include "controller/access/token_table.h"
 #include "controller/store/memory_store.h"
 
 namespace baton::access {
@@ -16,7 +16,7 @@ namespace baton::access {
 class TestTokens {
  public:
   /// "root" is an administrator's.
-  TestTokens() { book_->Load(&store_).IgnoreError(); }
+  TestTokens() { table_->Load(&store_).IgnoreError(); }
 
   /// A token made `age` ago; `lifetime_seconds` 0: for ever. Its secret, or why there is none.
   std::string Make(const std::string& project, const std::string& scope,
@@ -27,7 +27,7 @@ class TestTokens {
     if (lifetime_seconds > 0) request.mutable_lifetime()->set_seconds(lifetime_seconds);
     std::string secret;
     absl::Notification made;
-    book_->Create(request, absl::Now() - age, [&](absl::StatusOr<v1::CreateTokenResponse> token) {
+    table_->Create(request, absl::Now() - age, [&](absl::StatusOr<v1::CreateTokenResponse> token) {
       secret = token.ok() ? token->secret() : std::string(token.status().message());
       made.Notify();
     });
@@ -35,14 +35,14 @@ class TestTokens {
     return secret;
   }
 
-  const std::shared_ptr<TokenBook>& book() const { return book_; }
+  const std::shared_ptr<TokenTable>& table() const { return table_; }
 
  private:
   store::MemoryStore store_;
-  const std::shared_ptr<TokenBook> book_ =
-      std::make_shared<TokenBook>(std::set<std::string>{"root"});
+  const std::shared_ptr<TokenTable> table_ =
+      std::make_shared<TokenTable>(std::set<std::string>{"root"});
 };
 
 }  // namespace baton::access
 
-#endif  // BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_BOOK_H_
+#endif  // BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_TABLE_H_
