@@ -1,4 +1,4 @@
-"""The table of mutants (mutants.txt) and the mutants that the sources plant, as both are written."""
+"""The table of mutants (mutants.txt), and the mutants that the patches plant."""
 
 import collections
 import fnmatch
@@ -6,7 +6,8 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TABLE = pathlib.Path(__file__).with_name("mutants.txt")
+FOLDER = pathlib.Path(__file__).resolve().parent  # the patches lie here
+TABLE = FOLDER / "mutants.txt"
 TOPS = ("sdk", "relay", "controller", "workers", "tests/simulation")
 HEADING = re.compile(r"# [a-z_/0-9]+\.(cc|h)$")
 TESTED = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)")
@@ -36,14 +37,17 @@ def read_table(text):
     return mutants
 
 
-def planted(root=ROOT):
-    """Name -> set of the sources that plant it."""
+def planted(folder=FOLDER):
+    """Name -> set of the sources in which the patches plant it."""
     places = collections.defaultdict(set)
-    for top in TOPS:
-        for path in sorted((root / top).rglob("*.cc")) + sorted((root / top).rglob("*.h")):
-            for name in PLANTED.findall(path.read_text(encoding="utf-8")):
-                if path.name != "mutant.h":
-                    places[name].add(path.relative_to(root).as_posix())
+    for patch in sorted(folder.glob("*.patch")):
+        path = ""
+        for line in patch.read_text(encoding="utf-8").splitlines():
+            if line.startswith("+++ b/"):
+                path = line.removeprefix("+++ b/")
+            elif line.startswith("+"):
+                for name in PLANTED.findall(line):
+                    places[name].add(path)
     return places
 
 
@@ -77,14 +81,14 @@ def folder_of(name, places):
 
 
 def problems(mutants, places):
-    """What does not agree between the table and the sources: sentences, none if all is well."""
+    """What does not agree between the table and the patches: sentences, none if all is well."""
     found = []
     listed = collections.Counter(m.name for m in mutants)
     for name, count in listed.items():
         if count > 1:
             found.append(f"mutant {name} stands {count} times in the table")
         if name not in places:
-            found.append(f"mutant {name} stands in the table; no source plants it")
+            found.append(f"mutant {name} stands in the table; no patch plants it")
     for mutant in mutants:
         if mutant.name in places and mutant.place not in places[mutant.name]:
             found.append(f"mutant {mutant.name} is planted in {min(places[mutant.name])}; the table "

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "sdk/common/base/mutant.h"
 #include "tests/simulation/runner.h"
 
 namespace baton::simulation {
