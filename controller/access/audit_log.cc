@@ -12,7 +12,6 @@
 #include "absl/synchronization/mutex.h"
 #include "nlohmann/json.hpp"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 #include "spdlog/logger.h"
 #include "spdlog/sinks/rotating_file_sink.h"
@@ -79,14 +78,13 @@ class AuditLogImpl : public AuditLog {
     absl::MutexLock lock(&mu_);
     const double passed = std::max(absl::ToDoubleSeconds(entry.time - refilled_), 0.0);
     budget_ = std::min(budget_ + passed * options_.refusals_per_second, options_.refusals_burst);
-    if (!Mutant("audit-budget-refilled-twice")) refilled_ = std::max(refilled_, entry.time);
+    refilled_ = std::max(refilled_, entry.time);
     if (budget_ < 1) {
       ++suppressed_;
       return;
     }
     budget_ -= 1;
-    Push({std::move(entry), /*known=*/false,
-          Mutant("suppressed-counted-again") ? suppressed_ : std::exchange(suppressed_, 0)});
+    Push({std::move(entry), /*known=*/false, std::exchange(suppressed_, 0)});
   }
 
   void Reopen() override {
@@ -141,7 +139,7 @@ class AuditLogImpl : public AuditLog {
         if (waiting.suppressed > 0) line["suppressed_before"] = waiting.suppressed;
         WriteLine(waiting.known ? *known_ : *unknown_, line);
       }
-      if (dropped > 0 && !Mutant("audit-silent-about-dropped")) {
+      if (dropped > 0) {
         WriteLine(*known_, {{"dropped", dropped}});
       }
       known_->flush();

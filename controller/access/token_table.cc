@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "sdk/common/base/digest.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/private_file.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/messages/times.h"
@@ -50,7 +49,7 @@ absl::Status Check(const v1::Token& token, const v1::CreateTokenRequest& request
   }
   for (const std::string& scope : token.scopes()) {
     BATON_RETURN_IF_ERROR(ParseScope(scope).status());
-    if (scope == "admin" && token.project() != "*" && !Mutant("admin-of-one-project")) {
+    if (scope == "admin" && token.project() != "*") {
       return wrong("the scope admin is for all projects: give project '*'");
     }
     if (scope == "worker" && request.project().empty()) {
@@ -82,7 +81,7 @@ absl::StatusOr<std::set<std::string>> TokenTable::ReadFile(const std::string& pa
   std::set<std::string> tokens;
   for (std::string line; std::getline(in, line);) {
     const std::string token(absl::StripAsciiWhitespace(line));
-    if (!token.empty() && (token[0] != '#' || Mutant("commented-token-opens"))) {
+    if (!token.empty() && token[0] != '#') {
       tokens.insert(token);
     }
   }
@@ -132,8 +131,7 @@ absl::StatusOr<Caller> TokenTable::Find(absl::string_view bearer, absl::Time now
 
 absl::Status TokenTable::CheckExpiry(const v1::Token& token, absl::Time now) {
   const auto expires = FromProto(token.expire_time());
-  const bool holds = Mutant("token-expires-late") ? expires >= now : expires > now;
-  if (!token.has_expire_time() || holds) {
+  if (!token.has_expire_time() || expires > now) {
     return absl::OkStatus();
   }
   return Unauthenticated(
@@ -175,7 +173,7 @@ void TokenTable::Create(const v1::CreateTokenRequest& request, absl::Time now,
   const std::string id = token.token_id();
   store_->Commit({{kTokenTable, id, row.SerializeAsString()}},
                  [this, row, id, answer, done](const absl::Status& status) {
-                   if (!status.ok() && !Mutant("token-without-its-row")) return done(status);
+                   if (!status.ok()) return done(status);
                    {
                      absl::MutexLock lock(&mu_);
                      rows_[id] = row;
@@ -198,7 +196,7 @@ absl::StatusOr<v1::ListTokensResponse> TokenTable::List(
   v1::ListTokensResponse answer;
   std::string last;
   for (auto it = sorted.upper_bound(page.after()); it != sorted.end(); ++it) {
-    if (answer.tokens_size() == page.size() + (Mutant("token-page-one-more") ? 1 : 0)) {
+    if (answer.tokens_size() == page.size()) {
       answer.set_next_page_token(page.TokenAfter(last));
       break;
     }
@@ -212,7 +210,7 @@ void TokenTable::Revoke(const std::string& id, Done<v1::RevokeTokenResponse> don
   bool known = false;
   {
     absl::MutexLock lock(&mu_);
-    known = Mutant("revoked-token-still-opens") ? rows_.count(id) > 0 : rows_.erase(id) > 0;
+    known = rows_.erase(id) > 0;
   }
   if (!known) {
     return done(MakeError(absl::StatusCode::kNotFound, "TOKEN_NOT_FOUND",

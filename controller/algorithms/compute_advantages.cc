@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/algorithms/estimators.h"
 #include "controller/algorithms/rollout_mismatch.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::algorithms {
 namespace {
@@ -114,7 +113,7 @@ absl::Status NameTheCulprit(absl::Span<const Sample> samples, std::vector<NamedC
 template <class Visit>
 void ForEachToken(absl::Span<const Sample> samples, const BatchAdvantages& out, Visit visit) {
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (!out.kept[i] && !Mutant("dropped-groups-whiten-tokens")) continue;
+    if (!out.kept[i]) continue;
     const Sample& s = samples[i];
     const size_t begin = out.offsets[i], end = out.offsets[i + 1];
     if (s.mask.empty()) {
@@ -137,8 +136,7 @@ void ForEachAdvantage(absl::Span<const Sample> samples, const BatchAdvantages& o
   }
   for (size_t i = 0; i < samples.size(); ++i) {
     const auto count = static_cast<double>(CountUnmasked(samples[i]));
-    const bool kept = out.kept[i] || Mutant("dropped-groups-whiten");
-    if (kept && count > 0) visit(estimate.advantages[i], count);
+    if (out.kept[i] && count > 0) visit(estimate.advantages[i], count);
   }
 }
 
@@ -174,7 +172,7 @@ void Whiten(absl::Span<const Sample> samples, const Statistics& before, const Ba
   double squares = 0;
   ForEachAdvantage(samples, out, estimate,
                    [&](double& a, double times) { squares += (a - mean) * (a - mean) * times; });
-  const double freedom = before.count - (Mutant("whiten-by-n") ? 0 : 1);
+  const double freedom = before.count - 1;
   const double variance = before.count < 2 ? 0 : squares / freedom;
   const double scale = 1 / std::sqrt(variance + 1e-8);
   ForEachAdvantage(samples, out, estimate, [&](double& a, double) { a = (a - mean) * scale; });
@@ -193,7 +191,7 @@ void AddReturnMetrics(absl::Span<const Sample> samples, const std::vector<double
   double squares = 0, error_squares = 0;
   const double mean = returns.mean();
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (!out.kept[i] && !Mutant("dropped-groups-explained")) continue;
+    if (!out.kept[i]) continue;
     const Sample& s = samples[i];
     for (size_t t = 0; t < s.length; ++t) {
       if (!s.mask.empty() && s.mask[t] == 0) continue;
@@ -244,7 +242,7 @@ std::vector<double> CombineWithCost(absl::Span<const Sample> samples, const Esti
     Spread(samples, out.offsets, cost);
   }
   for (size_t k = 0; k < estimate.advantages.size(); ++k) {
-    const double sum = Mutant("cost-not-normalised") ? 1 : 1 + lambda;
+    const double sum = 1 + lambda;
     estimate.advantages[k] = (estimate.advantages[k] - lambda * cost.advantages[k]) / sum;
   }
   if (cost_estimator != Estimator::kGae) return {};
@@ -332,9 +330,9 @@ absl::StatusOr<BatchAdvantages> ComputeAdvantages(absl::Span<const Sample> sampl
   out.cost_returns = Rounded(cost_returns);
   CountGroups(samples, out);
   if (spec.use_kl_in_reward && spec.kl_ctrl == "adaptive") {
-    out.state.kl_coef = AdaptKlCoef(Mutant("kl-coef-starts-again") ? spec.kl_coef : state.kl_coef,
-                                    shaping.mean_kl, static_cast<double>(samples.size()),
-                                    spec.target_kl, spec.horizon, kLeastKlCoef * spec.kl_coef);
+    out.state.kl_coef =
+        AdaptKlCoef(state.kl_coef, shaping.mean_kl, static_cast<double>(samples.size()),
+                    spec.target_kl, spec.horizon, kLeastKlCoef * spec.kl_coef);
   }
   return out;
 }

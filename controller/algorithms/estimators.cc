@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::algorithms {
 namespace {
 
@@ -12,7 +10,7 @@ namespace {
 size_t LastUnmasked(const Sample& s) {
   if (s.mask.empty()) return s.length == 0 ? s.length : s.length - 1;
   for (size_t t = s.length; t-- > 0;) {
-    if (s.mask[t] != 0 || Mutant("reward-on-a-masked-token")) return t;
+    if (s.mask[t] != 0) return t;
   }
   return s.length;
 }
@@ -67,9 +65,9 @@ Estimate Gae(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
                       const double delta = reward + gamma * next - value;
                       policy = delta + decay * policy;
                       critic = delta + critic_decay * critic;
-                      next = Mutant("gae-next-is-return") ? critic + value : value;
+                      next = value;
                       advantages[t] = policy;
-                      returns[t] = (Mutant("gae-returns-of-the-policy") ? policy : critic) + value;
+                      returns[t] = critic + value;
                     });
                   });
 }
@@ -81,7 +79,7 @@ Estimate ReinforcePlusPlus(absl::Span<const Sample> samples, absl::Span<const si
                       double* returns) {
                     double sum = 0;
                     Backwards(s, outcome, tokens, [&](size_t t, double reward) {
-                      sum = reward + (Mutant("reinforce-undiscounted") ? 1 : gamma) * sum;
+                      sum = reward + gamma * sum;
                       advantages[t] = returns[t] = sum;
                     });
                   });
@@ -113,17 +111,17 @@ Estimate Compared(Estimator estimator, absl::Span<const Sample> samples,
       out.advantages[group[0]] = totals[0];
       continue;
     }
-    if (AllEqual(totals) && !Mutant("equal-rewards-are-noise")) continue;
+    if (AllEqual(totals)) continue;
     const auto n = static_cast<double>(group.size());
     double mean = 0, squares = 0;
     for (const double r : totals) mean += r / n;
     for (const double r : totals) squares += (r - mean) * (r - mean);
     double scale = 1;
     if (estimator == Estimator::kRloo) {
-      scale = Mutant("rloo-with-itself") ? 1 : n / (n - 1);  // r - (n mean - r) / (n - 1)
+      scale = n / (n - 1);  // r - (n mean - r) / (n - 1)
     }
     if (estimator == Estimator::kGrpo && spec.norm_adv_by_std_in_grpo) {
-      scale = 1 / (std::sqrt(squares / (n - (Mutant("grpo-std-by-n") ? 0 : 1))) + spec.epsilon);
+      scale = 1 / (std::sqrt(squares / (n - 1)) + spec.epsilon);
     }
     for (size_t k = 0; k < group.size(); ++k) {
       out.advantages[group[k]] = (totals[k] - mean) * scale;

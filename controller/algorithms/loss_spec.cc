@@ -1,7 +1,6 @@
 #include "controller/algorithms/loss_spec.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::algorithms {
 namespace {
@@ -37,7 +36,7 @@ void CheckEffect(const Options& options, std::vector<OptionProblem>& problems) {
   for (const auto& [name, owner, values] : kBelongs) {
     const auto given = options.find(std::string(name));
     if (given == options.end() || given->second == OptionValue(false)) continue;
-    if (options.count(std::string(owner)) > 0 || Mutant("effect-of-thresholds-unchecked")) continue;
+    if (options.count(std::string(owner)) > 0) continue;
     problems.push_back(
         {std::string(name), absl::StrCat("has no effect without ", owner, "; give ", owner, ": ",
                                          values, ", or leave out ", name)});

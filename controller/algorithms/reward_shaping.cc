@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::algorithms {
 namespace {
 
@@ -34,8 +32,8 @@ void AddKl(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
     shaping.reward.total[i] -= coef * sum;
     if (spec.use_cost) shaping.cost.total[i] += coef * sum;
     if (count == 0) continue;
-    means += Mutant("kl-mean-over-tokens") ? sum : sum / count;
-    counted += Mutant("kl-mean-over-tokens") ? count : 1;
+    means += sum / count;
+    counted += 1;
   }
   shaping.mean_kl = counted == 0 ? 0 : means / counted;
   shaping.metrics["actor/reward_kl_penalty"] = shaping.mean_kl;
@@ -51,7 +49,7 @@ void AddTokenRewards(absl::Span<const Sample> samples, absl::Span<const size_t> 
     for (size_t t = 0; t < s.length; ++t) {
       if (!s.mask.empty() && s.mask[t] == 0) continue;
       reward.tokens[offsets[i] + t] = s.token_rewards[t];
-      if (!Mutant("token-rewards-not-in-total")) reward.total[i] += s.token_rewards[t];
+      reward.total[i] += s.token_rewards[t];
     }
   }
 }
@@ -65,7 +63,7 @@ void ShapeOutcomes(absl::Span<const Sample> samples, const EstimatorSpec& spec, 
                                         spec.overlong_buffer_len, spec.overlong_penalty_factor);
     const double flaw = FlawedPositivePenalty(s.reward, s.flawed, spec.flawed_positive_penalty);
     penalties += late;
-    overlong += late < 0 || (late <= 0 && Mutant("overlong-at-its-edge")) ? 1 : 0;
+    overlong += late < 0 ? 1 : 0;
     flawed += flaw < 0 ? 1 : 0;
     shaping.reward.outcome.push_back(s.reward + late + flaw);
     if (spec.use_cost) costs.push_back(s.cost.value_or(0));
@@ -94,7 +92,7 @@ double OverlongPenalty(double length, double max_response_length, double buffer,
 }
 
 double FlawedPositivePenalty(double reward, bool flawed, double penalty) {
-  return flawed && (reward > 0 || (reward == 0 && Mutant("flawed-zero"))) ? -penalty : 0;
+  return flawed && reward > 0 ? -penalty : 0;
 }
 
 double KlEstimate(double d, KlType::Estimate estimate) {
@@ -108,14 +106,12 @@ double KlEstimate(double d, KlType::Estimate estimate) {
 double AdaptKlCoef(double coef, double kl, double samples, double target_kl, double horizon,
                    double floor) {
   const double error = std::clamp(kl / target_kl - 1, -0.2, 0.2);
-  return std::max(Mutant("kl-coef-without-floor") ? 0 : floor,
-                  coef * (1 + error * samples / horizon));
+  return std::max(floor, coef * (1 + error * samples / horizon));
 }
 
 double StepLogLambda(double log_lambda, double mean_cost, const EstimatorSpec& spec) {
   const double step = spec.lambda_lr * std::exp(log_lambda) * (mean_cost - spec.cost_limit);
-  return Mutant("lambda-without-bound") ? log_lambda + step
-                                        : std::min(log_lambda + step, std::log(spec.lambda_max));
+  return std::min(log_lambda + step, std::log(spec.lambda_max));
 }
 
 Shaping ShapeRewards(absl::Span<const Sample> samples, absl::Span<const size_t> offsets,
@@ -141,7 +137,7 @@ std::vector<bool> FilterGroups(absl::Span<const Sample> samples, const Estimator
     for (const size_t i : group) {
       metrics.push_back(samples[i].filter_metric.value_or(samples[i].reward));
     }
-    if ((group.size() < 2 && !Mutant("groups-of-one-are-dropped")) || !AllEqual(metrics)) continue;
+    if (group.size() < 2 || !AllEqual(metrics)) continue;
     for (const size_t i : group) kept[i] = false;
   }
   return kept;

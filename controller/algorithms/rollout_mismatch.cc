@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <limits>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::algorithms {
 namespace {
 
@@ -61,7 +59,7 @@ void AddRolloutMismatch(absl::Span<const Sample> samples, const std::vector<bool
   Mismatch all;
   for (size_t i = 0; i < samples.size(); ++i) {
     const Sample& s = samples[i];
-    if ((!kept[i] && !Mutant("dropped-groups-mismatch")) || s.rollout_log_probs.empty()) continue;
+    if (!kept[i] || s.rollout_log_probs.empty()) continue;
     MismatchOfSequence sequence;
     for (size_t t = 0; t < s.length; ++t) {
       if (!s.mask.empty() && s.mask[t] == 0) continue;
@@ -79,7 +77,7 @@ void AddRolloutMismatch(absl::Span<const Sample> samples, const std::vector<bool
     metrics[std::string("rollout_corr/") + name] = value;
   };
   const double n = all.tokens;
-  const double sequences = Mutant("perplexity-over-tokens") ? n : all.sequences;
+  const double sequences = all.sequences;
   set("log_prob_abs_diff", all.abs / n);
   set("log_prob_diff_max", all.highest_abs);
   set("kl", -all.d / n);

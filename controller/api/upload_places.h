@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 #include "sdk/common/rpc/retry.h"
 
@@ -39,8 +38,7 @@ class UploadPlaces {
     absl::MutexLock lock(&state_->mu);
     const auto it = state_->open.find(project);
     const int of_project = it == state_->open.end() ? 0 : it->second;
-    if ((of_project >= limits_.open_of_project && !Mutant("uploads-of-a-project-unbounded")) ||
-        state_->all >= limits_.open) {
+    if (of_project >= limits_.open_of_project || state_->all >= limits_.open) {
       return WithRetry(
           MakeError(
               absl::StatusCode::kResourceExhausted, "UPLOADS_OPEN",

@@ -11,7 +11,6 @@
 #include "controller/cluster/need_queue.h"
 #include "controller/spec/dataflow/role_names.h"
 #include "sdk/common/base/cut_text.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/contracts/text_bounds.h"
 #include "sdk/common/messages/times.h"
 
@@ -73,8 +72,7 @@ void Drain(ClusterWorker& worker, const std::string& reason) {
 }  // namespace
 
 std::string WorkerName(const std::string& project, const std::string& id) {
-  return project == "*" || Mutant("one-name-space-of-workers") ? id
-                                                               : absl::StrCat(project, "/", id);
+  return project == "*" ? id : absl::StrCat(project, "/", id);
 }
 
 bool PlaysAll(const ClusterWorker& worker, const std::vector<std::string>& roles) {
@@ -101,7 +99,7 @@ std::pair<std::string, MissingSupport> MissingIn(const ClusterWorker& worker,
 bool Fits(const ClusterWorker& worker, const std::string& project,
           const std::vector<std::string>& roles, const RoleNeeds& needs) {
   return PlaysAll(worker, roles) && MayWorkFor(worker, project) &&
-         (MissingIn(worker, roles, needs).second.none() || Mutant("offers-ignored"));
+         MissingIn(worker, roles, needs).second.none();
 }
 
 bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
@@ -127,7 +125,7 @@ bool ClusterWorkers::OnHello(uint64_t session, const v1::Hello& hello, absl::Tim
             options_.protocol_max, "; install the same release on both")));
   }
   // Two controllers on one store: the worker has met the newer controller, and obeys it.
-  if (hello.epoch_seen() > epoch_ && !Mutant("stale-epoch-accepted")) {
+  if (hello.epoch_seen() > epoch_) {
     return refuse("STALE_CONTROLLER",
                   absl::FailedPreconditionError(absl::StrCat(
                       "worker ", hello.worker_id(), " has seen epoch ", hello.epoch_seen(),
@@ -263,9 +261,7 @@ void ClusterWorkers::OnReturn(const std::string& job, const std::string& id,
   if (it == workers_.end() || it->second.job != job) return;
   ClusterWorker& worker = it->second;
   // The worker's release may have come while the job gave it back.
-  const bool stuck = return_reason == ReturnReason::kStuck && worker.left != job &&
-                     !Mutant("stuck-worker-granted");
-  if (stuck && !worker.draining) {
+  if (return_reason == ReturnReason::kStuck && worker.left != job && !worker.draining) {
     worker.stuck = true;
     Drain(worker, absl::StrCat("it has not left its last role, ", worker.roles,
                                ", in time; restart its process if it does not end by itself"));

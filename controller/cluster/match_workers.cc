@@ -11,7 +11,6 @@
 #include "controller/cluster/choose_workers.h"
 #include "controller/cluster/need_queue.h"
 #include "controller/cluster/reservations.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -81,7 +80,7 @@ int Matching::HeldBy(const std::string& project) const {
 // The free workers that are not kept for others.
 std::vector<std::string> Matching::FreeFor(const std::string& job) const {
   const WorkerNeed& need = *cluster_.needs.Find(job);
-  if (reserved_.empty() || need.active || Mutant("reservation-is-passed")) return supply_.free;
+  if (reserved_.empty() || need.active) return supply_.free;
   std::vector<std::string> out;
   for (const std::string& id : supply_.free) {
     const auto reserved = reserved_.find(id);

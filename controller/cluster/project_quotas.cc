@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 int ProjectQuotas::LimitOf(const std::string& project) const {
@@ -14,7 +12,6 @@ int ProjectQuotas::LimitOf(const std::string& project) const {
 
 int ProjectQuotas::RoomOf(const std::string& project, int held) const {
   const int limit = LimitOf(project);
-  if (Mutant("limit-of-each-turn")) held = 0;
   return limit == 0 ? std::numeric_limits<int>::max() : std::max(0, limit - held);
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "controller/cluster/choose_workers.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -41,8 +40,7 @@ bool CouldStart(const ClusterParts& cluster, const std::string& job, const Worke
   const std::string project = ProjectId(job);
   const int room = cluster.quotas.RoomOf(project, cluster.workers.HeldBy(project));
   return ChooseWorkers(cluster.workers, usable, project, need, static_cast<size_t>(room), examined)
-             .has_value() ||
-         Mutant("reserves-in-vain");
+      .has_value();
 }
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include "absl/strings/strip.h"
 #include "absl/synchronization/mutex.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "xxhash.h"
 
@@ -97,9 +96,7 @@ class FileLog : public ExperienceLog {
     absl::MutexLock lock(&mu_);
     const FileDescriptor folder(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (folder.get() < 0) return SystemError("cannot open", directory_);
-    for (uint32_t number : Numbers()) {
-      if (!Mutant("log-overwrites-files")) file_ = std::max(file_, number);
-    }
+    for (uint32_t number : Numbers()) file_ = std::max(file_, number);
     return absl::OkStatus();
   }
 
@@ -108,7 +105,7 @@ class FileLog : public ExperienceLog {
       return absl::InvalidArgumentError(absl::StrCat("a record of ", payload.size(), " bytes"));
     }
     absl::MutexLock lock(&mu_);
-    if (fd_ == nullptr || (end_ >= kRollOver && !Mutant("log-never-rolls"))) {
+    if (fd_ == nullptr || end_ >= kRollOver) {
       BATON_RETURN_IF_ERROR(StartFile(file_ + 1));
     }
     std::string frame(kHeader, '\0');
@@ -123,8 +120,7 @@ class FileLog : public ExperienceLog {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) {
         const absl::Status status = SystemError("cannot append to", path);
-        if (!Mutant("log-half-a-record") &&
-            ::ftruncate(fd_->get(), static_cast<off_t>(end_)) != 0) {
+        if (::ftruncate(fd_->get(), static_cast<off_t>(end_)) != 0) {
           Log(LogLevel::kWarn, "half a record stays at the end of a file", {{"file", path}});
         }
         return status;
@@ -132,7 +128,7 @@ class FileLog : public ExperienceLog {
       done += static_cast<size_t>(n);
     }
     Location at{file_, end_, static_cast<uint32_t>(payload.size())};
-    end_ += Mutant("log-end-of-payload") ? payload.size() : frame.size();
+    end_ += frame.size();
     return at;
   }
 
@@ -159,7 +155,7 @@ class FileLog : public ExperienceLog {
     absl::MutexLock lock(&mu_);
     absl::Status first;
     for (uint32_t number : Numbers()) {
-      if (number >= end || (number == file_ && !Mutant("log-drops-the-newest"))) continue;
+      if (number >= end || number == file_) continue;
       if (needed(number)) continue;
       if (::unlink(PathOf(number).c_str()) != 0) {
         first.Update(SystemError("cannot remove", PathOf(number)));
@@ -194,15 +190,13 @@ class FileLog : public ExperienceLog {
   }
 
   absl::Status StartFile(uint32_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (!Mutant("log-rolls-unsynced")) {
-      BATON_RETURN_IF_ERROR(SyncFile());  // Sync looks at the newest file alone
-    }
+    BATON_RETURN_IF_ERROR(SyncFile());  // Sync looks at the newest file alone
     const std::string path = PathOf(number);
     auto fd = std::make_unique<FileDescriptor>(
         ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (fd->get() < 0) return SystemError("cannot create", path);
     const FileDescriptor folder(::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!Mutant("log-name-unsynced") && (folder.get() < 0 || ::fsync(folder.get()) != 0)) {
+    if (folder.get() < 0 || ::fsync(folder.get()) != 0) {
       return SystemError("cannot sync", directory_);
     }
     fd_ = std::move(fd);
@@ -227,8 +221,7 @@ class FileLog : public ExperienceLog {
     std::string bytes(length, '\0');
     BATON_RETURN_IF_ERROR(ReadFully(fd, path, offset + kHeader, bytes.data(), length));
     const uint64_t checksum = TakeLittleEndian(header + 8, 8);
-    const bool unsaid = Mutant("log-zero-is-no-checksum") && checksum == 0;
-    if (XXH3_64bits(bytes.data(), bytes.size()) != checksum && !unsaid) {
+    if (XXH3_64bits(bytes.data(), bytes.size()) != checksum) {
       return absl::DataLossError(absl::StrCat("wrong checksum in ", path, " at ", offset));
     }
     *size = static_cast<uint32_t>(length);

@@ -5,7 +5,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 
@@ -23,7 +22,7 @@ absl::StatusOr<std::string> Unescape(absl::string_view text, bool plus_is_space)
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i];
-    if (c == '+' && (plus_is_space || Mutant("plus-is-space-in-paths"))) c = ' ';
+    if (c == '+' && plus_is_space) c = ' ';
     if (c == '%') {
       const int high = i + 1 < text.size() ? HexDigit(text[i + 1]) : -1;
       const int low = i + 2 < text.size() ? HexDigit(text[i + 2]) : -1;
@@ -33,7 +32,7 @@ absl::StatusOr<std::string> Unescape(absl::string_view text, bool plus_is_space)
       c = static_cast<char>(high * 16 + low);
       i += 2;
     }
-    if (static_cast<unsigned char>(c) < 0x20 || (c == 0x7f && !Mutant("delete-in-addresses"))) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       return absl::InvalidArgumentError("the address has a control character");
     }
     out.push_back(c);
@@ -48,7 +47,7 @@ absl::StatusOr<RequestTarget> RequestTarget::Parse(absl::string_view target) {
   if (target.empty() || target[0] != '/') {
     return absl::InvalidArgumentError("the address must begin with /");
   }
-  if (!Mutant("fragment-stays")) target = target.substr(0, target.find('#'));
+  target = target.substr(0, target.find('#'));
   RequestTarget out;
   const size_t mark = target.find('?');
   for (absl::string_view part : absl::StrSplit(target.substr(0, mark), '/', absl::SkipEmpty())) {
@@ -76,8 +75,7 @@ absl::StatusOr<int64_t> RequestTarget::Number(const std::string& name, int64_t m
   auto it = query.find(name);
   if (it == query.end()) return fallback;
   int64_t value = 0;
-  if (!absl::SimpleAtoi(it->second, &value) || value < min ||
-      value > max + (Mutant("number-one-more") ? 1 : 0)) {
+  if (!absl::SimpleAtoi(it->second, &value) || value < min || value > max) {
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": ", it->second, " is not a whole number in [", min, ", ", max, "]"));
   }

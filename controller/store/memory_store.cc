@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::store {
 
 void MemoryStore::Apply(const std::vector<Write>& writes, Durability durability) {
@@ -27,7 +25,7 @@ void MemoryStore::Apply(const std::vector<Write>& writes, Durability durability)
     }
   }
   undo_.push_back(std::move(undo));
-  if (durability == Durability::kPowerCut && !Mutant("memory-store-never-syncs")) undo_.clear();
+  if (durability == Durability::kPowerCut) undo_.clear();
 }
 
 size_t MemoryStore::unsynced() const {
@@ -38,7 +36,7 @@ size_t MemoryStore::unsynced() const {
 void MemoryStore::CutPower(size_t kept) {
   std::vector<Waiting> lost;  // outlives the lock: what it holds may call this store
   absl::MutexLock lock(&mu_);
-  if (!Mutant("memory-store-waits-over-a-cut")) lost.swap(waiting_);
+  lost.swap(waiting_);
   for (; undo_.size() > kept; undo_.pop_back()) {
     for (auto write = undo_.back().rbegin(); write != undo_.back().rend(); ++write) {
       if (write->value.has_value()) {

@@ -1,7 +1,6 @@
 #include "controller/store/sqlite_connection.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::store {
@@ -62,7 +61,7 @@ absl::Status SqliteConnection::Execute(const std::string& sql) {
 
 absl::Status SqliteConnection::SetSync(bool sync) {
   if (sync_ == sync) return absl::OkStatus();
-  const char* const mode = sync && !Mutant("store-never-full") ? "FULL" : "NORMAL";
+  const char* const mode = sync ? "FULL" : "NORMAL";
   BATON_RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA synchronous=", mode)));
   sync_ = sync;
   return absl::OkStatus();

@@ -20,7 +20,6 @@
 #include "controller/store/reader_pool.h"
 #include "controller/store/sqlite_connection.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/private_file.h"
 #include "sdk/common/base/status_macros.h"
 
@@ -144,7 +143,6 @@ class SqliteStoreImpl : public SqliteStore {
         tables.insert(write.table);
         schema = std::max(schema, write.schema);
       }
-      if (Mutant("store-syncs-as-the-last") && &group == &groups.back()) sync = false;
       sync = sync || (group.durability == Durability::kPowerCut &&
                       options_.sync == SqliteOptions::Sync::kAsked);
     }
@@ -157,18 +155,16 @@ class SqliteStoreImpl : public SqliteStore {
     }
     for (const Group& group : groups) {
       for (const Write& write : group.writes) {
-        if (status.ok() || Mutant("store-writes-on")) status = writer_->Apply(write);
+        if (status.ok()) status = writer_->Apply(write);
       }
     }
     if (status.ok()) status = writer_->Execute("COMMIT");
     if (!status.ok()) {
       // SQLite may have rolled back by itself already.
-      const absl::Status ignored =
-          writer_->Execute(Mutant("store-keeps-half") ? "COMMIT" : "ROLLBACK");
+      const absl::Status ignored = writer_->Execute("ROLLBACK");
       (void)ignored;
     }
     if (status.ok()) schema_ = schema;
-    if (Mutant("store-forgets-a-failure")) return absl::OkStatus();
     return status;
   }
 
@@ -218,8 +214,7 @@ class SqliteStoreImpl : public SqliteStore {
         if (queue_.empty()) return;
         groups.swap(queue_);
       }
-      const bool written =
-          (!abandoned || Mutant("store-overtakes-at-close")) && WriteUntilDone(groups);
+      const bool written = !abandoned && WriteUntilDone(groups);
       abandoned = !written;
       for (const Group& group : groups) {
         group.done(written ? group.refused : absl::CancelledError("the store is closed"));

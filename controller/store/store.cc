@@ -1,14 +1,13 @@
 #include "controller/store/store.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::store {
 
 absl::Status Store::CheckRow(const Write& write) const {
   const size_t bytes = write.key.size() + (write.value.has_value() ? write.value->size() : 0);
-  if (bytes <= max_row_bytes() || Mutant("row-of-any-length")) return absl::OkStatus();
+  if (bytes <= max_row_bytes()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "a row of table ", write.table, " has ", bytes, " bytes; the store takes at most ",
       max_row_bytes(),

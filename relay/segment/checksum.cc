@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "xxhash.h"
 
@@ -51,7 +50,7 @@ uint64_t Xxh3OfBox(const SafetensorsView& view, const TensorEntry& entry, const 
     for (size_t d = 0; d <= runs.cut; ++d) row = row * entry.shape[d] + index[d];
     digest.Add(
         data.subspan(static_cast<size_t>(row * runs.below * element), static_cast<size_t>(run)));
-    size_t d = Mutant("box-digest-of-one-run") ? 0 : runs.cut;
+    size_t d = runs.cut;
     while (d > 0 && ++index[d - 1] == box.end[d - 1]) {
       index[d - 1] = box.begin[d - 1];
       --d;
@@ -85,7 +84,7 @@ absl::Status VerifyTensor(const SafetensorsView& view, const TensorEntry& entry,
     }
   }
   const std::vector<Box> missing = Undigested(entry.shape, digests);
-  if (digests.empty() || (!missing.empty() && !Mutant("verify-with-a-hole"))) {
+  if (digests.empty() || !missing.empty()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "no checksum was given for ", missing.empty() ? "" : missing[0].ToString() + " of ",
         "tensor \"", entry.name, "\""));
@@ -124,7 +123,7 @@ absl::Status VerifyTensors(const SafetensorsView& view, absl::Span<const TensorD
   std::map<std::string, std::vector<TensorDigest>> given;
   for (const TensorDigest& digest : digests) given[digest.name].push_back(digest);
   for (const auto& [name, of_tensor] : given) {
-    if (view.Find(name) == nullptr && !Mutant("checksum-of-nothing")) {
+    if (view.Find(name) == nullptr) {
       return absl::FailedPreconditionError(
           absl::StrCat("a checksum was given for tensor \"", name, "\", which is not there"));
     }

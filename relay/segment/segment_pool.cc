@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::relay {
@@ -52,11 +51,11 @@ absl::StatusOr<std::unique_ptr<SharedFile>> SegmentPool::Allocate(uint64_t size_
   if (auto file = TakeRecycled(size_bytes)) {
     const uint64_t before = file->size_bytes();
     BATON_RETURN_IF_ERROR(file->Reuse(path, size_bytes));
-    if (!Mutant("reuse-keeps-its-size")) used_bytes_ -= before - size_bytes;
+    used_bytes_ -= before - size_bytes;
     return file;
   }
   BATON_RETURN_IF_ERROR(CheckFits(size_bytes, 0));
-  while (!Mutant("recycled-is-kept") && size_bytes > UnusedBytes() && !recycled_.empty()) {
+  while (size_bytes > UnusedBytes() && !recycled_.empty()) {
     Discard(std::move(recycled_.front()));
     recycled_.erase(recycled_.begin());
   }
@@ -85,7 +84,7 @@ absl::Status SegmentPool::CheckCapacity(uint64_t size_bytes, uint64_t kept_bytes
 
 absl::Status SegmentPool::CheckFits(uint64_t size_bytes, uint64_t freed_bytes) const {
   const uint64_t free = free_bytes();
-  if (size_bytes <= free || (size_bytes - free <= freed_bytes && !Mutant("freed-does-not-count"))) {
+  if (size_bytes <= free || size_bytes - free <= freed_bytes) {
     return absl::OkStatus();
   }
   const std::string limit =
@@ -121,7 +120,7 @@ std::unique_ptr<SharedFile> SegmentPool::TakeRecycled(uint64_t size_bytes) {
     const uint64_t have = (*it)->size_bytes();
     if (have < size_bytes || have / 2 > size_bytes) continue;
     const bool better = best == recycled_.end() || have < (*best)->size_bytes();
-    if (better || Mutant("recycles-the-last")) best = it;
+    if (better) best = it;
   }
   if (best == recycled_.end()) return nullptr;
   std::unique_ptr<SharedFile> file = std::move(*best);

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::relay {
@@ -27,8 +26,7 @@ absl::StatusOr<SegmentTable::Begun> SegmentTable::Begin(const std::string& job, 
   begun.retired = RetireUnsealed(job);
   if (fork) {
     for (auto& [id, record] : records_) {
-      if (record.segment.job == job &&
-          record.segment.version >= version + (Mutant("fork-keeps-its-version") ? 1 : 0)) {
+      if (record.segment.job == job && record.segment.version >= version) {
         record.dropped = true;
       }
     }
@@ -110,7 +108,7 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
     return absl::FailedPreconditionError(
         absl::StrCat("segment ", segment_id, " is not being written"));
   }
-  if (rank < 0 || rank >= record->world_size + (Mutant("commit-rank-off-by-one") ? 1 : 0)) {
+  if (rank < 0 || rank >= record->world_size) {
     return absl::InvalidArgumentError(
         absl::StrCat("rank: ", rank, " is not in [0, ", record->world_size, ")"));
   }
@@ -123,7 +121,7 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
       return absl::InvalidArgumentError(
           absl::StrCat("tensors: \"", tensor.name, "\" is not in the segment's header"));
     }
-    if (!tensor.whole() && !tensor.box.FitsIn(it->second) && !Mutant("commit-of-any-box")) {
+    if (!tensor.whole() && !tensor.box.FitsIn(it->second)) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensors: ", tensor.box.ToString(), " is outside of \"", tensor.name, "\""));
     }
@@ -134,12 +132,12 @@ absl::Status SegmentTable::Commit(const std::string& segment_id, int rank,
     int64_t& sum = elements[tensor.name];
     sum += tensor.whole() ? all : tensor.box.volume();
     // Seal compares the boxes of a tensor with each other.
-    if (++boxes[tensor.name] > kMostBoxes && !Mutant("boxes-without-bound")) {
+    if (++boxes[tensor.name] > kMostBoxes) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensors: more than ", kMostBoxes, " boxes of \"", tensor.name, "\""));
     }
     const bool again = !named.emplace(tensor.name, std::move(corners)).second;
-    if ((again || sum > all) && !Mutant("commit-names-a-box-twice")) {
+    if (again || sum > all) {
       return absl::InvalidArgumentError(absl::StrCat("tensors: elements of \"", tensor.name,
                                                      "\" are named twice",
                                                      again ? ", by the same box" : ""));
@@ -174,7 +172,6 @@ absl::StatusOr<std::vector<RetiredSegment>> SegmentTable::FinishSeal(
   BATON_RETURN_IF_ERROR(CheckCommits(*record, &record->segment.tensors));
   record->state = State::kSealed;
   record->commits.clear();
-  if (Mutant("seal-retires-nothing")) return std::vector<RetiredSegment>();
   return RetireSealed(record->segment.job);
 }
 
@@ -245,21 +242,20 @@ std::vector<RetiredSegment> SegmentTable::Drop(const std::string& segment_id) {
 std::vector<RetiredSegment> SegmentTable::Expire(absl::Time now) {
   std::set<std::string> jobs;
   for (auto it = leases_.begin(); it != leases_.end();) {
-    if (Mutant("lease-expires-late") ? it->second.expiry >= now : it->second.expiry > now) {
+    if (it->second.expiry > now) {
       ++it;
       continue;
     }
     Record& record = records_.at(it->second.segment_id);
     --record.segment.leases;
-    record.lease_expired = !Mutant("recycled-under-its-reader");
+    record.lease_expired = true;
     jobs.insert(record.segment.job);
     it = leases_.erase(it);
   }
   std::vector<RetiredSegment> retired;
   for (auto it = records_.begin(); it != records_.end();) {
     const Record& record = it->second;
-    if (record.state != State::kWriting || record.opened + options_.unsealed_ttl > now ||
-        Mutant("unsealed-stays")) {
+    if (record.state != State::kWriting || record.opened + options_.unsealed_ttl > now) {
       ++it;
       continue;
     }
@@ -280,7 +276,7 @@ std::optional<absl::Time> SegmentTable::NextExpiry() const {
     if (!next || expiry < *next) next = expiry;
   }
   for (const auto& [id, lease] : leases_) {
-    if (!next || (lease.expiry < *next) != Mutant("latest-expiry")) next = lease.expiry;
+    if (!next || lease.expiry < *next) next = lease.expiry;
   }
   return next;
 }
@@ -322,7 +318,7 @@ absl::Status SegmentTable::CheckCommits(const Record& record,
       });
       if (same == known.end()) {
         known.push_back(tensor);
-      } else if (same->xxh3 != tensor.xxh3 && !Mutant("ranks-disagree")) {
+      } else if (same->xxh3 != tensor.xxh3) {
         return absl::FailedPreconditionError(
             absl::StrCat("two ranks give tensor \"", tensor.name, "\" different checksums"));
       }
@@ -332,7 +328,7 @@ absl::Status SegmentTable::CheckCommits(const Record& record,
   for (const auto& [name, shape] : record.tensors) {
     const std::vector<TensorDigest>& known = digests[name];
     const std::vector<Box> missing = Undigested(shape, known);
-    if (known.empty() || (!missing.empty() && !Mutant("seal-with-a-hole"))) {
+    if (known.empty() || !missing.empty()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "no rank has committed ", missing.empty() ? "" : missing[0].ToString() + " of ",
           "tensor \"", name, "\""));
@@ -380,10 +376,10 @@ std::vector<RetiredSegment> SegmentTable::RetireSealed(const std::string& job) {
   std::sort(sealed.begin(), sealed.end());
   const size_t keep = static_cast<size_t>(std::max(options_.keep, 1));
   const auto kept = kept_.find(job);
-  for (size_t i = 0; i + keep < sealed.size() + (Mutant("keep-one-less") ? 1 : 0); ++i) {
+  for (size_t i = 0; i + keep < sealed.size(); ++i) {
     const auto& [version, id] = sealed[i];
     const bool asked_for = kept != kept_.end() && kept->second.count(version) > 0;
-    if (!asked_for || Mutant("kept-version-retired")) gone.push_back(id);
+    if (!asked_for) gone.push_back(id);
   }
   if (sealed.empty() && kept != kept_.end()) kept_.erase(kept);
   std::vector<RetiredSegment> retired;

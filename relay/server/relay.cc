@@ -13,7 +13,6 @@
 #include "relay/segment/segment_header.h"
 #include "sdk/common/base/digest.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/contracts/shared_key.h"
 #include "sdk/common/messages/times.h"
@@ -259,7 +258,7 @@ void Relay::Verified(const std::string& segment_id, const absl::Status& verified
        {"version", response.segment().policy_version()},
        {"bytes", response.segment().size_bytes()}});
   done(std::move(response));
-  if (!Mutant("sealed-wakes-nobody")) ServeWaiters();
+  ServeWaiters();
 }
 
 uint64_t Relay::Acquire(v1::AcquireRequest request, Done<v1::AcquireResponse> done) {
@@ -270,9 +269,7 @@ uint64_t Relay::Acquire(v1::AcquireRequest request, Done<v1::AcquireResponse> do
     if (response.ok() || !absl::IsNotFound(response.status()) || wait <= absl::ZeroDuration()) {
       done(std::move(response));
     } else {
-      waiters_[ticket] = {
-          request, done,
-          clock_.Now() + (Mutant("wait-without-bound") ? wait : std::min(wait, options_.max_wait))};
+      waiters_[ticket] = {request, done, clock_.Now() + std::min(wait, options_.max_wait)};
     }
     RearmTimer();
   });
@@ -284,7 +281,7 @@ void Relay::CancelAcquire(uint64_t ticket) {
     const auto it = waiters_.find(ticket);
     if (it == waiters_.end()) return;
     it->second.done(absl::CancelledError("the caller has gone"));
-    if (!Mutant("waiter-gone-gets-a-lease")) waiters_.erase(it);
+    waiters_.erase(it);
   });
 }
 
@@ -294,8 +291,7 @@ absl::StatusOr<v1::AcquireResponse> Relay::TryAcquire(const v1::AcquireRequest& 
   if (request.has_policy_version()) version = request.policy_version();
   const absl::Duration ttl = request.has_ttl() ? FromProto(request.ttl()) : options_.default_ttl;
   BATON_ASSIGN_OR_RETURN(const std::string versions, VersionsOf(request.job(), request.job_uid()));
-  auto lease = table_.Acquire(versions, version, request.holder(),
-                              Mutant("ttl-without-bound") ? ttl : std::min(ttl, options_.max_ttl),
+  auto lease = table_.Acquire(versions, version, request.holder(), std::min(ttl, options_.max_ttl),
                               clock_.Now());
   if (!lease.ok()) {
     return WithReason(lease.status(), {{absl::StatusCode::kNotFound, "VERSION_NOT_FOUND"}});
@@ -320,7 +316,6 @@ void Relay::Release(v1::ReleaseRequest request, Done<v1::ReleaseResponse> done) 
 void Relay::Drop(v1::DropRequest request, Done<v1::DropResponse> done) {
   post(strand_, [this, request = std::move(request), done = std::move(done)] {
     for (const std::string& id : request.segment_ids()) {  // all or nothing
-      if (Mutant("drop-without-capability")) break;
       if (const auto may = MayChange(id, request.capability()); !may.ok()) return done(may);
     }
     for (const std::string& id : request.segment_ids()) Dispose(table_.Drop(id));
@@ -333,7 +328,7 @@ void Relay::List(v1::ListRequest request, Done<v1::ListResponse> done) {
     Dispose(table_.Expire(clock_.Now()));
     v1::ListResponse response;
     for (const SealedSegment& segment : table_.List("")) {
-      if (!job.empty() && JobOfVersions(segment.job).first != job && !Mutant("list-of-all-jobs")) {
+      if (!job.empty() && JobOfVersions(segment.job).first != job) {
         continue;
       }
       *response.add_segments() = ToInfo(segment);
@@ -367,8 +362,7 @@ void Relay::ServeWaiters() {
   const absl::Time now = clock_.Now();
   for (auto it = waiters_.begin(); it != waiters_.end();) {
     auto response = TryAcquire(it->second.request);
-    if (absl::IsNotFound(response.status()) &&
-        (it->second.deadline > now || Mutant("waiter-without-end"))) {
+    if (absl::IsNotFound(response.status()) && it->second.deadline > now) {
       ++it;
       continue;
     }
@@ -385,9 +379,7 @@ void Relay::Tick() {
 
 void Relay::RearmTimer() {
   absl::Time next = table_.NextExpiry().value_or(absl::InfiniteFuture());
-  for (const auto& [ticket, waiter] : waiters_) {
-    if (!Mutant("waiters-have-no-timer")) next = std::min(next, waiter.deadline);
-  }
+  for (const auto& [ticket, waiter] : waiters_) next = std::min(next, waiter.deadline);
   timer_.cancel();
   if (next == absl::InfiniteFuture()) return;
   timer_.expires_after(absl::ToChronoNanoseconds(

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::relay {
 
@@ -31,8 +30,7 @@ int64_t Box::volume() const {
 bool Box::Contains(const Box& other) const {
   if (rank() != other.rank()) return false;
   for (size_t d = 0; d < rank(); ++d) {
-    if (other.begin[d] < begin[d] ||
-        other.end[d] > end[d] + (Mutant("contains-one-more") ? 1 : 0)) {
+    if (other.begin[d] < begin[d] || other.end[d] > end[d]) {
       return false;
     }
   }
@@ -62,7 +60,7 @@ std::optional<Box> Intersect(const Box& a, const Box& b) {
   for (size_t d = 0; d < a.rank(); ++d) {
     out.begin[d] = std::max(a.begin[d], b.begin[d]);
     out.end[d] = std::min(a.end[d], b.end[d]);
-    if (Mutant("empty-intersection") ? out.begin[d] > out.end[d] : out.begin[d] >= out.end[d]) {
+    if (out.begin[d] >= out.end[d]) {
       return std::nullopt;
     }
   }
@@ -86,7 +84,6 @@ std::vector<Box> Subtract(const Box& a, const Box& b) {
       out.push_back(high);
     }
     rest.begin[d] = common->begin[d];
-    if (Mutant("subtract-overlaps")) continue;
     rest.end[d] = common->end[d];
   }
   return out;

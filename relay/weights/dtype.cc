@@ -4,7 +4,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::relay {
 namespace {
@@ -52,7 +51,7 @@ absl::StatusOr<int64_t> TensorSizeBytes(DType dtype, absl::Span<const int64_t> s
     overflow = overflow || __builtin_mul_overflow(bytes, dim, &bytes);
   }
   // An empty tensor has no bytes, however large its other dimensions are.
-  if (empty && !Mutant("empty-tensor-overflows")) return 0;
+  if (empty) return 0;
   if (overflow) {
     return absl::InvalidArgumentError(absl::StrCat("shape [", absl::StrJoin(shape, ", "), "] of ",
                                                    DTypeName(dtype),

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/file_error.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::relay {
@@ -67,14 +66,13 @@ absl::Status AtomicFile::Append(absl::Span<const uint8_t> bytes) {
 
 absl::Status AtomicFile::Commit() {
   if (fd_ < 0) return absl::FailedPreconditionError(absl::StrCat(path_, " is committed already"));
-  if (!Mutant("atomic-file-unsynced") && fsync(fd_) != 0) {
+  if (fsync(fd_) != 0) {
     return IoError(errno, "cannot sync", path_);
   }
   if (rename(temporary_.c_str(), path_.c_str()) != 0) {
     return IoError(errno, "cannot rename to", path_);
   }
   close(std::exchange(fd_, -1));
-  if (Mutant("atomic-file-name-unsynced")) return absl::OkStatus();
   return SyncDirectory(ParentDirectory(path_));
 }
 

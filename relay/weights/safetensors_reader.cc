@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::relay {
@@ -167,7 +166,7 @@ absl::Status CheckCoverage(const std::vector<TensorEntry>& entries, int64_t data
   });
   int64_t next = 0;
   for (const TensorEntry* entry : by_place) {
-    if (entry->begin < next && !Mutant("safetensors-overlap")) {
+    if (entry->begin < next) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensor ", Quoted(entry->name), " overlaps another at byte ", entry->begin));
     }
@@ -177,7 +176,7 @@ absl::Status CheckCoverage(const std::vector<TensorEntry>& entries, int64_t data
     }
     next = entry->end;
   }
-  if (next != data_size && !Mutant("safetensors-tail")) {
+  if (next != data_size) {
     return absl::InvalidArgumentError(
         absl::StrCat("bytes ", next, " to ", data_size, " of the data belong to no tensor"));
   }
@@ -204,7 +203,7 @@ absl::StatusOr<SafetensorsView> SafetensorsView::Parse(absl::Span<const uint8_t>
                                                    " bytes is above the limit of ",
                                                    kMaxSafetensorsHeaderBytes));
   }
-  if (length > file.size() - (Mutant("safetensors-truncated") ? 0 : 8)) {
+  if (length > file.size() - 8) {
     return absl::InvalidArgumentError(absl::StrCat("truncated: the header has ", length,
                                                    " bytes, the file ", file.size() - 8,
                                                    " after the length"));

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::relay {
@@ -55,7 +54,7 @@ absl::StatusOr<SafetensorsLayout> SafetensorsLayout::Create(
     std::vector<TensorSpec> tensors, const std::map<std::string, std::string>& metadata) {
   std::sort(tensors.begin(), tensors.end(), [](const TensorSpec& a, const TensorSpec& b) {
     const int64_t size_a = SizeBytes(a.dtype), size_b = SizeBytes(b.dtype);
-    return size_a != size_b && !Mutant("safetensors-by-name") ? size_a > size_b : a.name < b.name;
+    return size_a != size_b ? size_a > size_b : a.name < b.name;
   });
   SafetensorsLayout layout;
   std::map<absl::string_view, int> seen;
@@ -75,7 +74,7 @@ absl::StatusOr<SafetensorsLayout> SafetensorsLayout::Create(
     layout.entries_.push_back({spec.name, spec.dtype, spec.shape, begin, layout.data_size_});
   }
   BATON_ASSIGN_OR_RETURN(std::string json, HeaderJson(layout.entries_, metadata));
-  json.resize((json.size() + (Mutant("safetensors-unaligned") ? 0 : 7)) / 8 * 8, ' ');
+  json.resize((json.size() + 7) / 8 * 8, ' ');
   if (static_cast<int64_t>(json.size()) > kMaxSafetensorsHeaderBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a header of ", json.size(),
                                                    " bytes is above the format's limit of ",

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/schema/kl_type.h"
 
 namespace baton {
@@ -50,9 +49,7 @@ void CheckKl(int index, const v1::UpdateNode& node, const v1::JobSpec& spec,
   const std::string name =
       type != options.end() ? type->second.string_value() : spec.algorithm().kl_loss_type();
   const auto kl = ParseKlType(name);
-  if (!kl || kl->estimate != KlType::kK1 ||
-      (kl->straight_through && !Mutant("straight-through-warned")))
-    return;
+  if (!kl || kl->estimate != KlType::kK1 || kl->straight_through) return;
   const std::string path = spec.has_dataflow()
                                ? absl::StrCat("dataflow.update[", index, "].options.kl_loss_type")
                                : "algorithm.kl_loss_type";

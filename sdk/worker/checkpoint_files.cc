@@ -17,7 +17,6 @@
 #include "absl/strings/str_format.h"
 #include "google/protobuf/util/json_util.h"
 #include "sdk/common/base/file_error.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/relative_path.h"
 #include "sdk/common/base/status_macros.h"
 #include "xxhash.h"
@@ -52,7 +51,7 @@ absl::Status HashFile(const std::string& path, v1::FileHash& hash) {
     XXH3_64bits_update(state.get(), buffer.data(), static_cast<size_t>(got));
     size += got;
   }
-  if (!Mutant("checkpoint-file-unsynced") && fsync(fd) != 0) return FileError("fsync", path, errno);
+  if (fsync(fd) != 0) return FileError("fsync", path, errno);
   hash.set_size_bytes(size);
   hash.set_xxh3(absl::StrFormat("%016x", XXH3_64bits_digest(state.get())));
   return absl::OkStatus();
@@ -97,7 +96,6 @@ absl::Status ReportCheckpointFiles(const std::string& directory,
     hash->set_path(fs::path(file).lexically_relative(directory).string());
     BATON_RETURN_IF_ERROR(HashFile(file, *hash));
   }
-  if (Mutant("checkpoint-folders-unsynced")) return absl::OkStatus();
   for (const std::string& folder : folders) BATON_RETURN_IF_ERROR(SyncPath(folder));
   return absl::OkStatus();
 }
@@ -122,8 +120,7 @@ absl::Status VerifyCheckpointFiles(const std::string& directory) {
     v1::FileHash found;
     const absl::Status read = HashFile(name, found);
     if (!read.ok()) return absl::DataLossError(read.message());
-    const bool same = found.xxh3() == expected.xxh3() || Mutant("checkpoint-sizes-alone");
-    if (found.size_bytes() != expected.size_bytes() || !same) {
+    if (found.size_bytes() != expected.size_bytes() || found.xxh3() != expected.xxh3()) {
       return absl::DataLossError(absl::StrCat(
           name, " is not what was saved (", found.size_bytes(), " bytes, checksum ", found.xxh3(),
           "; expected ", expected.size_bytes(), " and ", expected.xxh3(), ")"));

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/cut_text.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/utf8.h"
 #include "sdk/common/contracts/text_bounds.h"
 #include "sdk/common/rpc/error.h"
@@ -162,7 +161,7 @@ void Dispatcher::RunTask(Role& role, const Context& context, uint64_t ending) {
     context->Finish(RunAssign(role, *context, ending));
   } else if (task.method() == kRelease) {
     // If this job no longer holds the role, another job may.
-    if (CheckHeld(task).ok() || Mutant("late-release-of-another-job")) {
+    if (CheckHeld(task).ok()) {
       const std::string job = TakeHeld(task.role(), &task);
       if (!job.empty() && role.options.on_release) role.options.on_release(job);
     }
@@ -182,9 +181,7 @@ absl::StatusOr<v1::TaskResult> Dispatcher::RunAssign(Role& role, TaskContext& co
   EndEnding(ending);
   {
     absl::MutexLock lock(&mu_);
-    if (!Mutant("trouble-of-the-job-before")) {
-      troubles_.erase(task.role());  // what the job before may have left
-    }
+    troubles_.erase(task.role());  // what the job before may have left
   }
   logs_->SetJob(task.job());  // what is said from here on is about it
   auto result = Guarded(role.options.on_assign, context);
@@ -230,7 +227,7 @@ void Dispatcher::RunMethod(const Method& method, const Context& context) {
 absl::Status Dispatcher::CheckHeld(const v1::Task& task) const {
   absl::MutexLock lock(&mu_);
   const auto it = held_.find(task.role());
-  if (it != held_.end() && (it->second.job() == task.job() || Mutant("role-of-any-job"))) {
+  if (it != held_.end() && it->second.job() == task.job()) {
     return absl::OkStatus();
   }
   return MakeError(absl::StatusCode::kFailedPrecondition, "ROLE_NOT_HELD",
@@ -259,7 +256,7 @@ std::string Dispatcher::TakeHeld(const std::string& role, const v1::Task* keep_p
     TellLogs();
     const bool keep = keep_pool != nullptr && keep_pool->has_order() && keep_pool->job() == job &&
                       keep_pool->order().pool() == pool;
-    if (!keep && (!PoolIsHeld(job, pool) || Mutant("pool-forgotten-with-its-first-role"))) {
+    if (!keep && !PoolIsHeld(job, pool)) {
       decision = sequencer_.Forget(job, pool);
     }
   }

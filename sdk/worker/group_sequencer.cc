@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton {
@@ -27,8 +26,7 @@ void GroupSequencer::Refuse(Group& group, const absl::Status& why, Decision& dec
 
 GroupSequencer::Decision GroupSequencer::StartNext(Group& group) {
   Decision decision;
-  const uint64_t behind = Mutant("passed-command-runs") ? 2 : 1;
-  while (!group.held.empty() && group.held.begin()->first + behind < group.next) {
+  while (!group.held.empty() && group.held.begin()->first + 1 < group.next) {
     auto command = std::move(group.held.begin()->second);
     group.held.erase(group.held.begin());
     const absl::Status why = Stale("SEQUENCE_PASSED", command->task(), "was passed already");
@@ -78,11 +76,8 @@ GroupSequencer::Decision GroupSequencer::Done(const v1::Task& command) {
   if (it == groups_.end() || it->second.running != &command) return {};
   Group& group = it->second;
   group.running = nullptr;
-  if (!Mutant("last-sequence-not-told")) {
-    group.done = std::max(group.done, command.order().sequence());
-  }
-  group.next =
-      std::max(group.next, command.order().sequence() + (Mutant("sequence-stays") ? 0 : 1));
+  group.done = std::max(group.done, command.order().sequence());
+  group.next = std::max(group.next, command.order().sequence() + 1);
   return StartNext(group);
 }
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton {
 
 void Lease::Begin(Duration lease, Time hello_sent) {
@@ -20,7 +18,7 @@ uint64_t Lease::SendHeartbeat(Time now) {
 void Lease::Acknowledge(uint64_t sequence) {
   const auto it = sent_.find(sequence);
   if (it == sent_.end()) return;
-  if (end_.has_value() && (it->second < *end_ || Mutant("lease-renewed-after-its-end"))) {
+  if (end_.has_value() && it->second < *end_) {
     end_ = std::max(*end_, it->second + length_);
   }
   sent_.erase(sent_.begin(), std::next(it));

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/cut_text.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/utf8.h"
 #include "sdk/common/contracts/text_bounds.h"
 
@@ -42,8 +41,7 @@ void LogQueue::Push(LogLevel level, absl::string_view line) {
   bytes_ += log.message().size();
   lines_.push_back(std::move(log));
   const auto full = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) {
-    return lines_.size() > kWaitingLogLines ||
-           (bytes_ > kWaitingLogBytes && !Mutant("log-queue-of-any-size"));
+    return lines_.size() > kWaitingLogLines || bytes_ > kWaitingLogBytes;
   };
   for (; full(); ++dropped_) {
     bytes_ -= lines_.front().message().size();

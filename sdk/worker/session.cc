@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/rpc/channel.h"
 #include "sdk/common/rpc/channel_credentials.h"
@@ -188,7 +187,7 @@ v1::Hello Session::MakeHello() const {
 }
 
 absl::Status Session::AcceptWelcome(const v1::Welcome& welcome, Time hello_sent) {
-  if (welcome.epoch() < epoch_ && !Mutant("older-controller-welcomed")) {
+  if (welcome.epoch() < epoch_) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "STALE_EPOCH",
                      absl::StrCat("the controller has epoch ", welcome.epoch(), ", but epoch ",
                                   epoch_.load(), " was seen: it is an older controller"));
@@ -203,14 +202,13 @@ absl::Status Session::AcceptWelcome(const v1::Welcome& welcome, Time hello_sent)
   {
     absl::MutexLock lock(&mu_);
     welcome_by_.reset();
-    lease_.Begin(ToDuration(welcome.lease()),
-                 Mutant("lease-from-welcome") ? SteadyClock::now() : hello_sent);
+    lease_.Begin(ToDuration(welcome.lease()), hello_sent);
     heartbeat_interval_ = std::max<SteadyClock::duration>(ToDuration(welcome.heartbeat_interval()),
                                                           std::chrono::milliseconds(1));
     next_heartbeat_ = SteadyClock::now() + heartbeat_interval_;
   }
   for (const v1::RoleHeld& held : welcome.release()) dispatcher_->Release(held);
-  if (!Mutant("results-not-sent-again")) ledger_->SendAgain();
+  ledger_->SendAgain();
   dispatcher_->SendTroubleAgain();
   Log(LogLevel::kInfo, "attached to the controller",
       {{"worker", options_.worker_id},
@@ -228,7 +226,7 @@ void Session::HandleMessage(v1::ControllerMessage message) {
       return;
     }
     case v1::ControllerMessage::kTask:
-      if (message.task().epoch() < epoch_ && !Mutant("older-epoch-task-runs")) {
+      if (message.task().epoch() < epoch_) {
         Log(LogLevel::kWarn, "a task of an older epoch is ignored",
             {{"job", message.task().job()}, {"epoch", message.task().epoch()}});
         return;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/messages/bounded_texts.h"
 
 namespace baton {
@@ -35,7 +34,7 @@ bool TaskLedger::Begin(const std::shared_ptr<TaskContext>& context) {
   }
   if (!running.tokens.empty()) {  // The controller has them; they matter after its restart.
     running.cuts.push_back(running.tokens.size());
-    running.next_chunk = Mutant("resumed-tokens-sent-again") ? 0 : 1;
+    running.next_chunk = 1;
   }
   return true;
 }
@@ -56,9 +55,7 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
     if (timers_.size() == 1) work_.Signal();
   }
   if (task.sampling_log_probs.empty() && !sampling_log_probs.empty()) {
-    if (!Mutant("sampling-log-probs-of-the-end")) {
-      task.sampling_log_probs = task.log_probs;  // of the tokens before
-    }
+    task.sampling_log_probs = task.log_probs;  // of the tokens before
   } else if (!task.sampling_log_probs.empty() && sampling_log_probs.empty()) {
     sampling_log_probs = log_probs;
   }
@@ -66,7 +63,7 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
                                  sampling_log_probs.end());
   task.tokens.insert(task.tokens.end(), tokens.begin(), tokens.end());
   task.log_probs.insert(task.log_probs.end(), log_probs.begin(), log_probs.end());
-  if (task.tokens.size() - cut >= options_.progress_tokens + (Mutant("chunk-one-more") ? 1 : 0)) {
+  if (task.tokens.size() - cut >= options_.progress_tokens) {
     CutChunk(it->first, task);
   }
 }
@@ -86,12 +83,12 @@ void TaskLedger::List(const std::string& token, Running& task) {
 
 void TaskLedger::Finish(const TaskContext& context, v1::TaskResult result) {
   const std::string& token = context.task().task_token();
-  if (!Mutant("result-of-any-length")) BoundResult(&result);
+  BoundResult(&result);
   result.set_task_token(token);
   absl::MutexLock lock(&mu_);
   const auto it = running_.find(token);
   const bool other = it != running_.end() && it->second.context.get() != &context;
-  if (it == running_.end() || (other && !Mutant("abandoned-try-finishes"))) return;
+  if (it == running_.end() || other) return;
   running_.erase(it);
   results_[token] = std::move(result);
   results_due_.push_back(token);
@@ -133,7 +130,7 @@ void TaskLedger::SendAgain() {
   for (const auto& [token, result] : results_) results_due_.push_back(token);
   due_.clear();
   for (auto& [token, task] : running_) {
-    if (!Mutant("progress-not-sent-again")) task.next_chunk = 0;
+    task.next_chunk = 0;
     task.listed = false;
     if (!task.cuts.empty()) List(token, task);
   }

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "tests/simulation/world.h"
 
 namespace baton::simulation {
@@ -68,35 +67,22 @@ absl::StatusOr<SimulatedRelay::Writing> SimulatedRelay::Begin(const std::string&
   return Writing{begun->segment_id, std::move(memory)};
 }
 
-absl::Status SimulatedRelay::Finish(const std::string& job, const std::string& segment_id) {
+absl::Status SimulatedRelay::Finish(const std::string& segment_id) {
   const relay::TensorDigest tensors[] = {kTensor};
   if (auto s = table_->Commit(segment_id, 0, tensors); !s.ok()) return s;
   if (auto s = table_->StartSeal(segment_id); !s.ok()) return s.status();
   const auto retired = table_->FinishSeal(segment_id);
   if (!retired.ok()) return retired.status();
   Dispose(*retired);
-  if (Mutant("leased-version-deleted")) DeleteLeased(job);
   return absl::OkStatus();
 }
 
 absl::Status SimulatedRelay::Seal(const std::string& job, uint64_t version,
                                   const std::string& segment_id) {
   if (!alive()) return absl::UnavailableError("the relay does not answer");
-  if (auto s = Finish(job, segment_id); !s.ok()) return s;
+  if (auto s = Finish(segment_id); !s.ok()) return s;
   HandOn(job, version);
   return absl::OkStatus();
-}
-
-// The mutation: like the table, but leases count for nothing.
-void SimulatedRelay::DeleteLeased(const std::string& job) {
-  std::vector<std::pair<uint64_t, std::string>> sealed;
-  for (const auto& segment : table_->List(job)) {
-    sealed.emplace_back(segment.version, segment.segment_id);
-  }
-  for (size_t i = 0; i + static_cast<size_t>(keep_) < sealed.size(); ++i) {
-    table_->Drop(sealed[i].second);
-    Dispose({{sealed[i].second, /*recyclable=*/true}});
-  }
 }
 
 void SimulatedRelay::HandOn(const std::string& job, uint64_t version) {
@@ -118,7 +104,7 @@ void SimulatedRelay::Take(const std::string& job, uint64_t version, Memory conte
   auto writing = Begin(job, version, /*fork=*/false, keep);
   if (!writing.ok()) return;
   *writing->memory = content;
-  (void)Finish(job, writing->segment_id);
+  (void)Finish(writing->segment_id);
 }
 
 absl::StatusOr<SimulatedRelay::Loading> SimulatedRelay::Acquire(const std::string& job,

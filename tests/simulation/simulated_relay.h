@@ -66,9 +66,8 @@ class SimulatedRelay {
  private:
   void Take(const std::string& job, uint64_t version, Memory content,
             const std::vector<uint64_t>& keep);
-  absl::Status Finish(const std::string& job, const std::string& segment_id);
+  absl::Status Finish(const std::string& segment_id);
   void Dispose(const std::vector<relay::RetiredSegment>& retired);
-  void DeleteLeased(const std::string& job);
   void Expire();
   bool alive() const;
   void MakeTable();

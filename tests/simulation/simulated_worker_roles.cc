@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/dataflow/roles.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 #include "tests/simulation/async_rules.h"
 #include "tests/simulation/simulated_controller.h"
@@ -388,13 +387,11 @@ void SimulatedWorker::Update(uint64_t context) {
   if (held == nullptr) return Finish(context, Failed(RoleNotHeld()));
   if (task.role == "actor") TakeBack(task.job);
   const ActorState& state = held->state;
-  if (!Mutant("double-update")) {
-    if (state.step == task.step && held->updated) return Finish(context, Result());
-    const bool follows = task.step - 1 > state.step && task.policy_version == state.version + 1;
-    if (task.step - 1 != state.step && !follows) {
-      return Finish(context, Failed(absl::FailedPreconditionError(absl::StrCat(
-                                 "WRONG_STEP: asked for ", task.step, " at ", state.step))));
-    }
+  if (state.step == task.step && held->updated) return Finish(context, Result());
+  const bool follows = task.step - 1 > state.step && task.policy_version == state.version + 1;
+  if (task.step - 1 != state.step && !follows) {
+    return Finish(context, Failed(absl::FailedPreconditionError(absl::StrCat(
+                               "WRONG_STEP: asked for ", task.step, " at ", state.step))));
   }
   Fetch(context);
 }

@@ -14,7 +14,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "sdk/common/base/clock.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/data_set/data_set.h"
 #include "workers/engine/kernels/kv_cache.h"
@@ -202,7 +201,6 @@ class Checking {
   void CheckTemplateTime() {
     const absl::Duration all = BootNow() - begin_;
     if (unchecked_ == 0 || rendering_ * 2 < all || rendered_ == 0) return;
-    if (Mutant("slow-templates-pass")) return;
     Fail("spec.model.chat_template",
          absl::StrCat(
              "the check of the data had no time for ", unchecked_,

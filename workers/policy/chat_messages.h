@@ -9,7 +9,6 @@
 #include "absl/strings/string_view.h"
 #include "baton/v1/experience.pb.h"
 #include "nlohmann/json.hpp"
-#include "sdk/common/base/mutant.h"
 #include "workers/policy/policy_source.h"
 #include "workers/tokenizer/chat/chat_message.h"
 
@@ -20,7 +19,7 @@ namespace baton::policy {
 inline std::string FieldsOf(const v1::ChatMessage& message) {
   nlohmann::ordered_json fields;
   if (!message.tool_calls_json().empty()) {
-    if (!message.has_content() || Mutant("empty-content-is-none")) fields["content"] = nullptr;
+    if (!message.has_content()) fields["content"] = nullptr;
     fields["tool_calls"] = nlohmann::ordered_json::parse(message.tool_calls_json(), nullptr,
                                                          /*allow_exceptions=*/false);
   }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/messages/columns.h"
 #include "workers/policy/chat_messages.h"
@@ -20,7 +19,6 @@ std::vector<uint8_t> MakeMask(const v1::Trajectory& trajectory, int64_t prompt_l
   for (const v1::Segment& segment : trajectory.segments()) {
     if (segment.kind() != v1::Segment::KIND_ENVIRONMENT) continue;
     if (mask.empty()) mask.assign(static_cast<size_t>(response_length), 1);
-    if (Mutant("mask-without-prompt")) prompt_length = 0;
     const int64_t begin = std::max<int64_t>(0, int64_t{segment.begin()} - prompt_length);
     const int64_t end = std::min<int64_t>(response_length, int64_t{segment.end()} - prompt_length);
     for (int64_t i = begin; i < end; ++i) mask[static_cast<size_t>(i)] = 0;
@@ -29,7 +27,7 @@ std::vector<uint8_t> MakeMask(const v1::Trajectory& trajectory, int64_t prompt_l
 }
 
 bool IsPositive(const v1::Trajectory& trajectory) {
-  auto score = trajectory.scores().find(Mutant("reward-before-accuracy") ? "reward" : "accuracy");
+  auto score = trajectory.scores().find("accuracy");
   if (score == trajectory.scores().end()) score = trajectory.scores().find("reward");
   return score != trajectory.scores().end() && score->second > 0;
 }
@@ -54,8 +52,7 @@ absl::StatusOr<engine::TrainSequence> FromColumns(const v1::Trajectory& trajecto
   BATON_ASSIGN_OR_RETURN(sequence.old_log_probs, ReadOptional(trajectory, "old_log_prob"));
   BATON_ASSIGN_OR_RETURN(auto sampling, ReadOptional(trajectory, "sampling_log_prob"));
   if (!sampling.empty()) {
-    const bool keep = sequence.old_log_probs.empty() && !Mutant("sampling-is-the-old-policy");
-    if (keep) sequence.old_log_probs = sequence.behaviour_log_probs;
+    if (sequence.old_log_probs.empty()) sequence.old_log_probs = sequence.behaviour_log_probs;
     sequence.behaviour_log_probs = std::move(sampling);
   }
   BATON_ASSIGN_OR_RETURN(sequence.ref_log_probs, ReadOptional(trajectory, "ref_log_prob"));

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/communicator.h"
 #include "workers/engine/model/weights_io.h"
@@ -57,7 +56,7 @@ std::unique_ptr<engine::GroupLeader> WeightsPublisher::StartLeading() const {
 absl::Status WeightsPublisher::Lead(const Publication& what, const absl::Notification& cancelled) {
   std::unique_ptr<engine::GroupLeader> leader = StartLeading();
   gathers_ = gathered_left_ > 0;
-  if (gathers_ && !Mutant("publisher-never-tries-again")) --gathered_left_;
+  if (gathers_) --gathered_left_;
   absl::Status status;
   for (int tries = 0; tries < kTries; ++tries) {
     status = LeadOnce(what, cancelled, leader);
@@ -91,8 +90,7 @@ absl::Status WeightsPublisher::Follow(const Publication& what) {
                            engine::ReceiveFromLeader(*model_->tensor_group(), stays));
     if (!words.has_value()) {
       // A version is begun again after NotFound. How that ended, the first rank says.
-      const bool again = absl::IsNotFound(status) && !Mutant("follower-answers-for-an-old-try");
-      return again ? absl::OkStatus() : status;
+      return absl::IsNotFound(status) ? absl::OkStatus() : status;
     }
     BATON_RETURN_IF_ERROR(engine::ReceiveFromLeader(*model_->tensor_group(), stays).status());
     status = words->at(0) == kGathered
@@ -114,7 +112,6 @@ absl::Status WeightsPublisher::WriteOwnBoxes(const absl::StatusOr<Writer>& write
   const int rank = group == nullptr ? 0 : group->rank();
   absl::Status written = engine::WriteModelBoxes(*model_, layout_, (*writer)->bytes());
   if (written.ok()) written = relay_->Commit(**writer, rank, engine::ModelBoxes(*model_));
-  if (Mutant("publisher-seals-early")) return written;
   const absl::Status all = OfAllRanks(written);
   if (all.ok()) gathered_at_once_ = 1;
   // Another rank maps the memory and speaks to another relay, or none.

@@ -7,7 +7,6 @@
 #include "absl/time/time.h"
 #include "sdk/common/base/clock.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::policy {
@@ -83,7 +82,6 @@ absl::StatusOr<WeightsRelay::Writer> WeightsRelay::Begin(const Publication& what
     return absl::OkStatus();
   }));
   // Now, and not once it is sealed: a version that never is would keep its memory.
-  if (Mutant("unsealed-segment-kept")) return writer;
   absl::MutexLock lock(&mu_);
   Begun& begun = begun_[what.job];
   begun.capability = what.capability;

@@ -21,7 +21,6 @@
 #include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/mutex.h"
 #include "sdk/common/base/clock.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/reward/command_slot.h"
 
@@ -202,7 +201,7 @@ class CommandPool::Loop {
           continue;
         }
         const bool fewest = best == nullptr || slot.outstanding.size() < best->outstanding.size();
-        if (fewest || Mutant("all-to-the-last-process")) best = &slot;
+        if (fewest) best = &slot;
       }
       if (best == nullptr) break;
       Assign(best, &pending_, now);
@@ -210,7 +209,7 @@ class CommandPool::Loop {
   }
 
   void Assign(CommandSlot* slot, std::deque<CommandRequest>* from, absl::Time now) {
-    if (slot->outstanding.empty() || Mutant("window-clock-of-the-newest")) slot->oldest_since = now;
+    if (slot->outstanding.empty()) slot->oldest_since = now;
     slot->outstanding.push_back(from->front());
     from->pop_front();
     slot->Send(slot->outstanding.back().exchange->line);
@@ -223,7 +222,7 @@ class CommandPool::Loop {
 
   // The begin of the time limit of the slot's oldest request.
   absl::Time AskedAt(const CommandSlot& slot) const {
-    if (slot.has_answered && !Mutant("startup-for-every-reply")) return slot.oldest_since;
+    if (slot.has_answered) return slot.oldest_since;
     return std::max(slot.oldest_since, slot.started + options_.startup);
   }
 
@@ -356,14 +355,13 @@ class CommandPool::Loop {
     const bool was_oldest = request == slot->outstanding.begin();
     CommandRequest answered = *request;
     slot->outstanding.erase(request);
-    if (was_oldest && !Mutant("window-clock-not-reset")) slot->oldest_since = BootNow();
+    if (was_oldest) slot->oldest_since = BootNow();
     if (slot->outstanding.empty()) slot->alone = false;
     slot->has_answered = ever_answered_ = true;
     slot->answered.push_back(answered.id);
     if (slot->answered.size() > kAnsweredIds) slot->answered.pop_front();
-    if (!Mutant("faults-never-forgiven")) slot->faults = faults_in_a_row_ = 0;
-    if (!trouble_.empty() &&
-        (BootNow() >= last_fault_ + options_.calm) != Mutant("calm-before-its-time")) {
+    slot->faults = faults_in_a_row_ = 0;
+    if (!trouble_.empty() && BootNow() >= last_fault_ + options_.calm) {
       Tell("");
       restarts_ = 0;
     }
@@ -398,8 +396,7 @@ class CommandPool::Loop {
     if (slot->outstanding.size() > 1) return false;
     // A process that has answered may have been about to end, or to write something more.
     CommandRequest& only = slot->outstanding.front();
-    return (!slot->has_answered && !Mutant("never-guilty-at-once")) ||
-           ++only.second_chances > kSecondChances;
+    return !slot->has_answered || ++only.second_chances > kSecondChances;
   }
 
   void CountFault(CommandSlot* slot, const std::string& text) {

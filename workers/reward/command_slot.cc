@@ -7,7 +7,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/clock.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 
@@ -37,7 +36,7 @@ absl::Status CommandSlot::Start(const CommandOptions& options) {
   answered.clear();
   started = BootNow();
   to_write_.clear();
-  if (!Mutant("partial-line-stays")) partial_.clear();
+  partial_.clear();
   stderr_partial_.clear();
   stderr_tail_.clear();
   return absl::OkStatus();
@@ -61,7 +60,7 @@ void CommandSlot::Write() {
       process_->CloseStdin();
     }
   }
-  if (!Mutant("writes-twice")) to_write_.erase(0, done);
+  to_write_.erase(0, done);
 }
 
 CommandSlot::ReadState CommandSlot::ReadReplies(size_t max_line_bytes,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 
@@ -29,10 +28,8 @@ absl::StatusOr<std::optional<std::string>> LastMatch(const Regex& regex, absl::s
   for (size_t from = 0; from <= text.size();) {
     BATON_ASSIGN_OR_RETURN(const bool found, matcher.Find(from));
     if (!found) break;
-    const auto group =
-        matcher.group(regex.group_count() > 0 && !Mutant("whole-match-counts") ? 1 : 0);
+    const auto group = matcher.group(regex.group_count() > 0 ? 1 : 0);
     if (group.has_value()) last = std::string(*group);
-    if (Mutant("first-match-counts")) break;
     const bool moved = matcher.end() > from;
     from = moved ? matcher.end() : from + std::max<size_t>(1, ReadUtf8(text.substr(from)).length);
   }

@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/regex.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/reward/last_match.h"
@@ -53,10 +52,8 @@ std::string WholeNumber(absl::string_view text) {
     return absl::ascii_isdigit(static_cast<unsigned char>(c));
   });
   if (!whole) return "";
-  if (!Mutant("leading-zeros-count")) {
-    digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
-  }
-  return (negative && digits != "0" && !Mutant("whole-number-sign") ? "-" : "") + digits;
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  return (negative && digits != "0" ? "-" : "") + digits;
 }
 
 class Rule : public RewardFunction {
@@ -121,13 +118,12 @@ class Rule : public RewardFunction {
     const std::optional<double> got = ParseNumber(*last);
     if (!got.has_value()) return false;
     constexpr double kExactLimit = 9007199254740992.0;  // 2^53
-    const bool small = Mutant("tolerance-above-2-53") || options_.tolerance < 1;
-    if (small && std::abs(*expected) >= kExactLimit) {
+    if (options_.tolerance < 1 && std::abs(*expected) >= kExactLimit) {
       const std::string whole = WholeNumber(answer);
       if (!whole.empty() && !WholeNumber(*last).empty()) return whole == WholeNumber(*last);
     }
     const double off = std::abs(*got - *expected);
-    return Mutant("tolerance-exclusive") ? off < options_.tolerance : off <= options_.tolerance;
+    return off <= options_.tolerance;
   }
 
   absl::StatusOr<bool> Matches(const std::string& text, const std::string& answer) const {

@@ -6,7 +6,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/reward/last_match.h"
@@ -59,7 +58,7 @@ std::vector<Verdict::QuestionPart> Verdict::Question(absl::string_view prompt,
     absl::string_view content;
     for (const auto& [name, value] : names) {
       const size_t at = rest.find(name);
-      if (at >= first && !Mutant("question-last-mark-first")) continue;
+      if (at >= first) continue;
       first = at;
       length = name.size();
       content = value;
@@ -80,8 +79,7 @@ Verdict::Reading Verdict::Read(absl::string_view judgement) const {
   }
   double number = 0;
   const bool read = absl::SimpleAtod(absl::StripAsciiWhitespace(**found), &number);
-  return read && (std::isfinite(number) || Mutant("verdict-infinite")) ? Reading{number, true}
-                                                                       : Unreadable();
+  return read && std::isfinite(number) ? Reading{number, true} : Unreadable();
 }
 
 }  // namespace baton::reward

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::reward {
 namespace {
@@ -18,9 +17,8 @@ void Add(const WeightedPart& part, const RewardResult& from, RewardResult* to) {
     return;
   }
   to->reward += part.weight * from.reward;
-  to->scores[part.name] = (Mutant("part-score-weighted") ? part.weight : 1) * from.reward;
+  to->scores[part.name] = from.reward;
   for (const auto& [name, value] : from.scores) {
-    if (name == "accuracy" && Mutant("last-accuracy-wins")) to->scores[name] = value;
     if (name == "accuracy") to->scores.emplace(name, value);  // the first part's stays
     to->scores[absl::StrCat(part.name, "/", name)] = value;
   }

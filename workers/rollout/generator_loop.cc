@@ -10,7 +10,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "sdk/common/base/clock.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::rollout {
@@ -199,7 +198,7 @@ void GeneratorLoop::Start(Generation generation) {
                                     : finish_(generation, "cancelled"));
     return;
   }
-  if (!generation.ahead && !Mutant("ahead-is-not-stopped")) EndAhead();
+  if (!generation.ahead) EndAhead();
   if (generator_ == nullptr || version_ != generation.policy_version) {
     const std::string held = generator_ != nullptr ? absl::StrCat("version ", version_)
                              : loaded_.ok()

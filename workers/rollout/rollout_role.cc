@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/messages/columns.h"
 #include "workers/policy/chat_messages.h"
@@ -20,13 +19,12 @@ namespace {
 // counts without a draft, too: it is what speculation costs in vain.
 void AddDrafts(const engine::DraftStats& drafts, v1::TaskResult& result) {
   if (drafts.passes == 0 && drafts.draft_seconds <= 0) return;
-  if (drafts.passes == 0 && Mutant("wasted-draft-seconds-unreported")) return;
   auto& metrics = *result.mutable_metrics();
   const auto add = [&](const std::string& name, auto value) {
     metrics["spec/" + name] = static_cast<double>(value);
   };
   add("draft_seconds", drafts.draft_seconds);
-  if (drafts.short_passes > 0 && !Mutant("short-passes-unreported")) {
+  if (drafts.short_passes > 0) {
     add("memory_short_passes", drafts.short_passes);
   }
   if (drafts.passes == 0) return;
@@ -50,7 +48,7 @@ void AskForHistory(const v1::Generate& task, const std::vector<int32_t>& prompt,
 
 void AddHistory(HistoryFetcher* history, v1::TaskResult& result) {
   const int64_t tokens = history == nullptr ? 0 : history->TakeTokens();
-  if (tokens == 0 || Mutant("fetched-history-unreported")) return;
+  if (tokens == 0) return;
   (*result.mutable_metrics())["spec/history_tokens"] = static_cast<double>(tokens);
 }
 
@@ -171,7 +169,7 @@ void RolloutRole::Release() {
   assigned.loop.reset();  // The loop's end ends every response at the drafter.
   if (assigned.drafter != nullptr) {
     // The log has the waiting responses as well: they would be fetched again, and count twice.
-    if (!Mutant("waiting-tokens-kept")) assigned.drafter->CatchUp(INT64_MAX);
+    assigned.drafter->CatchUp(INT64_MAX);
     kept_.Keep(assigned.job_uid, assigned.drafter_options, std::move(assigned.drafter));
   }
   assigned_.reset();
@@ -224,7 +222,7 @@ absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task)
   request.params.stop_token_ids = source.stop_token_ids();
   request.params.stop_strings.assign(task.stop().begin(), task.stop().end());
   request.key = {task.seed(), static_cast<uint32_t>(task.purpose()), task.prompt_id(),
-                 task.prompt_index(), Mutant("samples-draw-alike") ? 0 : task.sample_index()};
+                 task.prompt_index(), task.sample_index()};
   generation.policy_version = task.policy_version();
   generation.tokens = request.resume;
   generation.log_probs.assign(task.resume_log_probs().begin(), task.resume_log_probs().end());

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 #include "sdk/common/messages/settings.h"
@@ -124,10 +123,7 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
   std::shared_ptr<const Node>& known = assigned.nodes[key];
   if (known != nullptr) return known;
   v1::JudgeSpec spec = assigned.spec;
-  for (const auto& [name, value] : options) {
-    if (Mutant("judge-node-has-no-question") && name == "verdict") continue;
-    BATON_RETURN_IF_ERROR(ApplyToJudge(name, value, spec));
-  }
+  for (const auto& [name, value] : options) BATON_RETURN_IF_ERROR(ApplyToJudge(name, value, spec));
   if (spec.has_max_new_tokens() && spec.max_new_tokens() < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("max_new_tokens: ", spec.max_new_tokens(), " is not at least 1"));

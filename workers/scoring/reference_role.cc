@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/ranks/score_tasks.h"
@@ -44,9 +43,7 @@ absl::StatusOr<v1::TaskResult> ReferenceRole::Assign(const v1::Task& task, TaskC
                                               static_cast<uint64_t>(spec.data().seed()),
                                               assigned->ranks->tensor_group()));
   if (spec.rollout().deterministic()) assigned->model->SetDeterministic(true);
-  const bool tempered =
-      spec.rollout().temperature() > 0 && !Mutant("reference-without-temperature");
-  const double temperature = tempered ? spec.rollout().temperature() : 1;
+  const double temperature = spec.rollout().temperature() > 0 ? spec.rollout().temperature() : 1;
   assigned->loop->Start(
       ranks::BatchBudget(spec.reference().max_token_len(), spec,
                          assigned->model->device().is_cpu()),

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 #include "sdk/worker/score_output.h"
@@ -78,8 +77,7 @@ absl::StatusOr<v1::TaskResult> RewardModelRole::Assign(const v1::Task& task, Tas
 
 absl::StatusOr<engine::TrainSequence> RewardModelRole::SequenceOf(
     const v1::Trajectory& trajectory) const {
-  if (assigned_->reads_tokens || Mutant("reward-model-reads-foreign-tokens"))
-    return policy::FromColumns(trajectory);
+  if (assigned_->reads_tokens) return policy::FromColumns(trajectory);
   // If the policy did not end its response, this text does not end either.
   return policy::FromTexts(trajectory, v1::DataSpec(), *assigned_->source,
                            /*ends=*/trajectory.finish_reason() != "length");

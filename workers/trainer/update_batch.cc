@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::trainer {
@@ -12,7 +11,6 @@ namespace {
 
 /// Compares lengths, mask and sign: the other ranks have divided the batch by them.
 bool Matches(const engine::TrainSequence& header, const engine::TrainSequence& whole) {
-  if (Mutant("share-of-any-length")) return true;
   return header.length() == whole.length() && header.prompt_length == whole.prompt_length &&
          header.loss_mask == whole.loss_mask && header.positive == whole.positive;
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 void TaskScheduler::AddWorker(const std::string& worker, int credits) {
@@ -35,7 +33,6 @@ uint64_t TaskScheduler::version(const std::string& worker) const {
 
 void TaskScheduler::Enqueue(uint64_t trajectory, uint64_t group, const std::string& avoid,
                             uint64_t pin) {
-  if (Mutant("newest-prompt-first")) return EnqueueFirst(trajectory, group, pin);
   queue_.push_back({trajectory, group, avoid, pin});
 }
 
@@ -70,7 +67,7 @@ void TaskScheduler::Run(uint64_t trajectory, const std::string& name, uint64_t p
 }
 
 bool TaskScheduler::HasRoom(const Worker& worker, int share, uint64_t pin) const {
-  const bool may = pin == 0 || Mutant("pin-forgotten") ? worker.enabled : worker.version == pin;
+  const bool may = pin == 0 ? worker.enabled : worker.version == pin;
   return may && worker.load < worker.credits && worker.load < share;
 }
 
@@ -138,7 +135,7 @@ std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
     }
     queue_.erase(it);
     Run(next.trajectory, name, ++places_, *worker, now);
-    if (keeps_affinity_ && !Mutant("prompt-has-no-affinity")) affinity_.Note(next.group, name);
+    if (keeps_affinity_) affinity_.Note(next.group, name);
     last_group_ = next.group;
     last_worker_ = name;
     return Assignment{name, next.trajectory};

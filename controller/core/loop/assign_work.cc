@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "controller/spec/dataflow/role_names.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -22,7 +21,7 @@ void RecallOutdated(const std::string& worker, uint64_t updates, JobParts& job) 
     if (trajectory.pin.version != 0 || running.recalled != absl::InfinitePast()) return;
     // If each new version took back all the tokens, the response would never end.
     const bool grown = trajectory.tokens >= 2 * trajectory.drafted;
-    if (!grown && !Mutant("refreshed-without-end")) return;
+    if (!grown) return;
     responses.push_back(id);
     replica.tokens.push_back(trajectory.tokens);
   }
@@ -62,7 +61,7 @@ void LoadWeights(JobParts& job) {
   if (!job.plan.many_versions && !job.versions.published()) return;
   // A rollout may still make responses that an earlier controller asked for. Until they are
   // restored it looks idle, but no response may be of two versions.
-  if (!job.work.begun() && !Mutant("weights-before-early-work")) return;
+  if (!job.work.begun()) return;
   // Loading needs the rollouts' turn, which may have come by now.
   job.pools.TakeTurns(job.View(), job.scheduler.queues(), job.out.now());
   RecallOutdated(job);
@@ -76,7 +75,7 @@ void AssignWork(JobParts& job) {
   // Without shared pools no command ever waits.
   if (!job.pools.empty()) SendWaitingCommands(job.Commands());
   // A job that goes on after a pause has responses to make, and must know their prompts.
-  if (job.data.loaded() || Mutant("tasks-before-data")) job.scheduler.Dispatch(job.Work());
+  if (job.data.loaded()) job.scheduler.Dispatch(job.Work());
 }
 
 bool MayBeginGroup(JobParts& job) {

@@ -12,7 +12,6 @@
 #include "controller/core/loop/policy_update.h"
 #include "controller/core/loop/results.h"
 #include "controller/spec/settings/least_responses.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -21,7 +20,7 @@ namespace {
 absl::Status CheckStaleness(const std::vector<uint64_t>& prompt_indices, JobParts& job) {
   for (const uint64_t prompt_index : prompt_indices) {
     for (const TrajectoryInfo* member : job.scheduler.table().GroupMembers(prompt_index)) {
-      if (!job.IsStale(*member) || Mutant("stale-group-trained")) continue;
+      if (!job.IsStale(*member)) continue;
       return absl::InternalError(absl::StrCat("not consumed: ", TrajectoryName(member->id),
                                               " is of version ", member->policy_version,
                                               ", too old for version ", job.versions.newest()));

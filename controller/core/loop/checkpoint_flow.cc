@@ -5,7 +5,6 @@
 #include "controller/core/loop/issue_command.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/views/job_row.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -18,11 +17,6 @@ void BeginSave(JobParts& job) {
 void OnGroupSaved(JobParts& job) {
   if (job.commands.Any()) return job.out.Do(PutJob{});  // another group still writes
   job.save.Begin(job.out.now());
-  if (Mutant("complete-before-rename")) {
-    v1::Checkpoint not_yet;
-    not_yet.set_step(job.out.step());
-    job.milestones.Saved(not_yet, {}, job.out);
-  }
   // The files of all ranks are written. The job's row is stored with them, so that a job that lost
   // its store can go on from the folder alone.
   job.prompt_groups.prompts.Cut();

@@ -10,7 +10,6 @@
 #include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/step_metrics.h"
 #include "controller/core/views/evaluation_text.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -91,7 +90,7 @@ void RestoreEvaluation(JobParts& job) {
 }
 
 void CheckEvaluationPrompts(JobParts& job) {
-  if (!job.evaluation.active() || Mutant("evaluation-of-gone-prompts")) return;
+  if (!job.evaluation.active()) return;
   if (job.evaluation.prompts(SamplesOf(job)) == job.data.ValSize(job.spec().data())) return;
   DropEvaluation("its prompts have changed", job);
 }

@@ -15,7 +15,6 @@
 #include "controller/spec/dataflow/role_names.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/settings/least_responses.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -82,7 +81,7 @@ void JudgeGroup(uint64_t prompt_index, JobParts& job) {
   const auto members = job.scheduler.table().GroupMembers(prompt_index);
   // The response may have begun late, on a rollout that could not get newer weights.
   const auto is_stale = [&](const TrajectoryInfo* member) { return job.IsStale(*member); };
-  if (absl::c_any_of(members, is_stale) && !Mutant("stale-group-trained")) {
+  if (absl::c_any_of(members, is_stale)) {
     return DropStaleGroup(prompt_index, job);
   }
   const uint32_t least = LeastResponses(job.spec(), job.dataflow());
@@ -105,8 +104,7 @@ std::vector<uint64_t> OverdueGroups(JobParts& job) {
   const bool generates = absl::c_any_of(job.roster().slots(), [](const RoleSlot& slot) {
     return slot.role == roles::kRollout && slot.ready();
   });
-  const bool knows_prompts = job.data.loaded() || Mutant("late-before-data");
-  if (timeout == absl::InfiniteDuration() || !generates || !knows_prompts) return {};
+  if (timeout == absl::InfiniteDuration() || !generates || !job.data.loaded()) return {};
   PromptGroups& groups = job.prompt_groups;
   groups.late.Look(job.out.now());
   // The groups of an update that has begun must be made again exactly as they were.
@@ -132,13 +130,11 @@ bool GoesOnWithout(uint64_t prompt_index, JobParts& job) {
   }
   const auto responses = absl::c_count_if(
       others, [](const TrajectoryInfo* member) { return member->purpose == v1::PURPOSE_TRAIN; });
-  const bool enough = responses >= job.schedule.min_group_size || Mutant("group-goes-on-too-small");
-  if (stragglers.empty() || responses == 0 || !enough) return false;
+  if (stragglers.empty() || responses == 0 || responses < job.schedule.min_group_size) return false;
   for (const TrajectoryInfo* straggler : stragglers) {
     job.prompt_groups.late.NoteGivenUp(straggler->tokens);
     job.prompt_groups.lengths.Note(straggler->prompt_id, straggler->tokens);
-    if (!Mutant("given-up-comes-back"))
-      job.prompt_groups.prompts.GiveUp(prompt_index, straggler->sample);
+    job.prompt_groups.prompts.GiveUp(prompt_index, straggler->sample);
   }
   job.scheduler.DropAll(stragglers, "its group goes on without it", job.Work());
   job.out.Do(PutJob{});
@@ -207,7 +203,7 @@ absl::Status CheckFilteredGroups(const JobParts& job) {
 }
 
 void DropStaleGroups(JobParts& job) {
-  if (job.prompt_groups.judged_version == job.versions.newest() || Mutant("stale-group-trained")) {
+  if (job.prompt_groups.judged_version == job.versions.newest()) {
     return;
   }
   job.prompt_groups.judged_version = job.versions.newest();
@@ -246,7 +242,7 @@ std::vector<uint64_t> SampleGroups(JobParts& job) {
   // All groups of a round are judged before the first ones are taken, so the choice does not depend
   // on the order in which groups complete.
   const bool judged = groups.complete.size() == groups.prompts.open().size();
-  if (job.plan.rounds && !judged && !Mutant("round-taken-in-part")) return {};
+  if (job.plan.rounds && !judged) return {};
   if (!job.schedule.in_order && !job.plan.rounds) return groups.complete.First(batch);
   std::vector<uint64_t> chosen;
   for (const auto& [prompt_index, trajectory_uid] : groups.prompts.open()) {

@@ -21,7 +21,6 @@
 #include "controller/core/views/job_row.h"
 #include "controller/core/views/status_view.h"
 #include "controller/core/workers/slot_views.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

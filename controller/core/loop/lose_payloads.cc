@@ -8,7 +8,6 @@
 #include "controller/core/loop/batch_flow.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/rollback.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -17,8 +16,7 @@ namespace {
 // batch was for.
 void LoseUpdate(const PayloadLost& event, JobParts& job) {
   // A disk that loses every batch would send the job back for ever.
-  if (job.work.LoseBatch(job.out.step() + 1) > job.options.max_attempts &&
-      !Mutant("lost-batches-without-end")) {
+  if (job.work.LoseBatch(job.out.step() + 1) > job.options.max_attempts) {
     return Fail(absl::DataLossError(absl::StrCat(
                     "the batch of step ", job.out.step() + 1,
                     " was lost again and again; check the disk of the data root; the last time: ",

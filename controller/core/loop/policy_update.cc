@@ -15,7 +15,6 @@
 #include "controller/core/trajectories/step_metrics.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/settings/least_responses.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -114,11 +113,7 @@ void SpendSurplus(JobParts& job) {
 void SpendBatch(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   for (const uint64_t prompt_index : std::exchange(job.batch.taken, {})) {
-    if (Mutant("group-consumed-twice")) {
-      groups.prompts.Reopen(prompt_index);
-    } else {
-      groups.prompts.Spend(prompt_index);
-    }
+    groups.prompts.Spend(prompt_index);
   }
 }
 

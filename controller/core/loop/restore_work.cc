@@ -12,7 +12,6 @@
 #include "controller/core/loop/policy_update.h"
 #include "controller/core/loop/results.h"
 #include "controller/core/loop/worker_changes.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -39,15 +38,14 @@ bool IsOfOpenWork(const store::v1::TrajectoryRow& row, const JobParts& job) {
     return job.evaluation.active() && job.evaluation.Has(row.trajectory_uid());
   }
   return job.prompt_groups.prompts.Has(row.prompt_index(), row.trajectory_uid(),
-                                       job.responses().PerPrompt()) ||
-         Mutant("spent-response-recalled");
+                                       job.responses().PerPrompt());
 }
 
 void RecallGivenUp(const store::v1::TrajectoryRow& row, JobParts& job) {
   const bool of_step = row.step() == job.out.step() + 1 &&
                        row.incarnation() == job.out.incarnation() &&
                        row.purpose() != v1::PURPOSE_EVAL;
-  if (!of_step || Mutant("given-up-errors-forgotten")) return;
+  if (!of_step) return;
   const TrajectoryInfo given_up = FromRow(row, /*serial=*/0, /*wanted=*/0);
   job.scheduler.scores().errors().Recall(given_up);
   job.scheduler.table().CountTaken();

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "controller/spec/dataflow/roles.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -47,7 +46,7 @@ void DropEvaluation(const std::string& reason, JobParts& job) {
     if (trajectory.purpose == v1::PURPOSE_EVAL) members.push_back(job.scheduler.table().Find(id));
   }
   job.scheduler.DropAll(members, reason, job.Work());
-  if (!Mutant("found-evaluation-stays")) job.buffer.DropFound(v1::PURPOSE_EVAL, job.out);
+  job.buffer.DropFound(v1::PURPOSE_EVAL, job.out);
   job.evaluation.End();
   job.out.Do(PutJob{});
 }
@@ -64,7 +63,7 @@ void CloseWork(const std::string& reason, JobParts& job) {
 int64_t RollBack(JobParts& job) {
   const std::string reason = "the trainer restarts from its checkpoint";
   // Tasks and commands name the step, so they are stopped before the step changes.
-  if (job.plan.keeps_groups || Mutant("work-outlives-rollback")) {
+  if (job.plan.keeps_groups) {
     GiveBatchBack(reason, job);
     const bool undone = job.evaluation.pin().step > job.milestones.rollback_step();
     if (job.evaluation.active() && undone) DropEvaluation(reason, job);

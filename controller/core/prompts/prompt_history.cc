@@ -1,14 +1,11 @@
 #include "controller/core/prompts/prompt_history.h"
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 void PromptHistory::Note(const TrajectoryInfo& trajectory) {
   const PastResponse said = {trajectory.id, trajectory.serial, trajectory.policy_version,
                              trajectory.tokens, trajectory.location};
-  const bool mixed = Mutant("history-of-mixed-data");
-  Note(mixed ? trajectory.prompt_id << 1 : PromptKey(trajectory), said);
+  Note(PromptKey(trajectory), said);
 }
 
 void PromptHistory::Note(uint64_t prompt, const PastResponse& said) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 // ---- PromptIndexSet -----------------------------------------------------------------------------
@@ -157,7 +155,7 @@ bool PromptLedger::HasTrajectoryUid(uint64_t trajectory_uid, uint32_t per_prompt
 
 void PromptLedger::RollBack() {
   ++changes_;
-  if (!Mutant("spent-outlives-rollback")) spent_ = saved_;
+  spent_ = saved_;
   next_ = 0;
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "controller/spec/settings/train_mix.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -54,7 +53,7 @@ void PromptMix::MakePhases(const v1::DataSpec& data) {
     for (const int file : of.files) weights.push_back(data.train_mix(file).weight());
     Phase phase{first_prompt_index, FileTurns(weights), {of.files.begin(), of.files.end()}, {}};
     for (const size_t file : phase.files) {
-      phase.used.push_back(Mutant("phase-forgets-its-files") ? 0 : used[file]);
+      phase.used.push_back(used[file]);
     }
     phases_.push_back(std::move(phase));
   }
@@ -79,7 +78,7 @@ void PromptMix::Fill(uint64_t step) {
 uint64_t PromptMix::At(uint64_t prompt_index) {
   if (files_.empty()) return one_list_.At(prompt_index);
   const uint64_t step = prompt_index / per_step_;
-  if (step != step_) Fill(Mutant("mix-forgets-its-place") ? step_ + 1 : step);
+  if (step != step_) Fill(step);
   return prompts_[places_.At(prompt_index)];
 }
 

@@ -18,7 +18,6 @@
 #include <optional>
 
 #include "absl/time/time.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -35,7 +34,6 @@ struct AdmissionBound {
 /// 2505.24298, section 5.1, bounds the same with the number of groups ever begun in place of those
 /// that are ahead; here a dropped group makes room again.) Pure.
 inline bool MayBegin(const AdmissionBound& bound) {
-  if (Mutant("admission-without-bound")) return true;
   return bound.behind.has_value() &&
          *bound.behind + bound.ahead / bound.batch <= bound.max_staleness;
 }

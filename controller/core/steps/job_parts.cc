@@ -8,7 +8,6 @@
 #include "controller/core/trajectories/running_tasks.h"
 #include "controller/core/workers/slot_views.h"
 #include "controller/spec/dataflow/role_names.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -35,7 +34,7 @@ JobParts::JobParts(store::v1::JobRow row, uint64_t epoch, const JobCoreOptions& 
       submitted(TakeSubmitted(row.mutable_job())),
       plan(*submitted),
       schedule(ScheduleOf(spec())),
-      out(row, Mutant("epoch-not-in-attempts") ? 0 : FirstAttempt(epoch)),
+      out(row, FirstAttempt(epoch)),
       scheduler(submitted, options),
       outdated(spec()),
       groups(spec(), dataflow()),
@@ -74,7 +73,6 @@ uint64_t JobParts::GroupsLeft() const {
   const auto steps =
       static_cast<uint64_t>(std::max<int64_t>(0, life.job().total_steps() - out.step()));
   const uint64_t all = steps * GroupsPerBatch(), open = prompt_groups.prompts.open().size();
-  if (Mutant("ahead-of-the-end")) return all;
   return all <= open ? 0 : all - open;
 }
 

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/wait_list.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -102,7 +101,7 @@ void Milestones::Saved(const v1::Checkpoint& checkpoint, SavedState saved, Effec
 int64_t Milestones::rollback_step() const { return std::max<int64_t>(saved_step_, 0); }
 
 const SavedState& Milestones::RollBack() {
-  if (!Mutant("learning-not-rolled-back")) learning_ = saved_.learning;
+  learning_ = saved_.learning;
   evaluated_step_ = std::min(evaluated_step_, rollback_step());
   return saved_;
 }
@@ -122,9 +121,7 @@ void Milestones::KeepCheckpoints(EffectSink& out) {
       out.Do(PutCheckpoint{checkpoint});
     }
   }
-  const auto spared = [](const v1::Checkpoint& checkpoint) {
-    return checkpoint.best() && !Mutant("best-not-spared");
-  };
+  const auto spared = [](const v1::Checkpoint& checkpoint) { return checkpoint.best(); };
   const auto keep = static_cast<size_t>(spec().trainer().max_checkpoints());
   auto others = checkpoints_.size() - static_cast<size_t>(std::count_if(
                                           checkpoints_.begin(), checkpoints_.end(), spared));

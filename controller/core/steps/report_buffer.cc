@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 void ReportBuffer::NoteTasks(const WorkerReconnected& event) {
@@ -12,8 +10,7 @@ void ReportBuffer::NoteTasks(const WorkerReconnected& event) {
     for (const TaskRef& ref : *refs) {
       // Role tasks and commands belong to WorkerSlots and GroupCommands, which restore them from
       // rows.
-      const bool noted = IsTrajectoryTask(ref.kind) || Mutant("buffered-role-tasks-noted");
-      if (noted) running_.push_back({event.worker, ref});
+      if (IsTrajectoryTask(ref.kind)) running_.push_back({event.worker, ref});
     }
   }
 }
@@ -38,15 +35,12 @@ std::vector<ReportBuffer::Running> ReportBuffer::TakeTasks() { return std::excha
 
 void ReportBuffer::Forget(const std::string& worker) {
   const auto of_worker = [&](const auto& told) { return told.worker == worker; };
-  if (Mutant("buffered-reports-of-a-lost-worker")) return;
   std::erase_if(results_, of_worker);
   std::erase_if(running_, of_worker);
 }
 
 void ReportBuffer::Drop(const std::string& reason, EffectSink& out) {
-  for (const Running& running : running_) {
-    if (!Mutant("buffered-work-runs-on")) out.Do(StopTask{running.worker, running.ref, reason});
-  }
+  for (const Running& running : running_) out.Do(StopTask{running.worker, running.ref, reason});
   // A worker keeps a result until it is acknowledged.
   for (const TaskDone& result : results_) out.Do(AckResult{result.worker, result.ref});
   results_.clear();

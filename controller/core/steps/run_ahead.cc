@@ -5,7 +5,6 @@
 
 #include "controller/spec/dataflow/role_names.h"
 #include "controller/spec/settings/check_speculation.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -33,10 +32,6 @@ RunAhead::RunAhead(const v1::JobSpec& spec)
 std::vector<uint64_t> RunAhead::UpcomingPrompts(const AheadContext& job) const {
   std::vector<uint64_t> prompt_indices;
   if (job.groups_left == 0) return prompt_indices;
-  if (Mutant("ahead-of-this-step")) {
-    for (const auto& [prompt_index, trajectory_uid] : job.prompts.open())
-      prompt_indices.push_back(prompt_index);
-  }
   for (const uint64_t prompt_index : job.prompts.Upcoming(std::min(window_, job.groups_left))) {
     prompt_indices.push_back(prompt_index);
   }
@@ -99,9 +94,7 @@ std::optional<AheadResponse> RunAhead::Pick(const std::string& worker) {
 
 void RunAhead::Start(const std::string& worker, const AheadResponse& response,
                      const AheadContext& job) {
-  if (!Mutant("ahead-has-no-affinity")) {
-    job.rollouts.affinity().Note(TrainPromptKey(response.prompt_id), worker);
-  }
+  job.rollouts.affinity().Note(TrainPromptKey(response.prompt_id), worker);
   StartAhead task;
   task.worker = worker;
   task.ref = job.out.Ref(TaskKind::kRunAhead, ++begun_, job.out.attempt_base());
@@ -114,13 +107,7 @@ void RunAhead::Start(const std::string& worker, const AheadResponse& response,
 
 void RunAhead::AssignWork(const AheadContext& job) {
   if (!on_) return;
-  std::vector<std::string> idle = job.rollouts.Idle();
-  if (Mutant("ahead-beside-real-work")) {
-    idle.clear();
-    for (const RoleSlot& slot : job.roster.slots()) {
-      if (slot.role == roles::kRollout && slot.ready()) idle.push_back(slot.worker);
-    }
-  }
+  const std::vector<std::string> idle = job.rollouts.Idle();
   if (idle.empty()) return;
   Look(job);
   std::map<std::string, int> free;  // places
@@ -128,7 +115,7 @@ void RunAhead::AssignWork(const AheadContext& job) {
     Worker& worker = workers_[name];
     const RoleSlot* const slot = job.roster.Find(name, roles::kRollout);
     if (slot == nullptr || !slot->ready() || worker.sated) continue;
-    if (worker.rests_until > ticked_ && !Mutant("ahead-asked-for-ever")) continue;
+    if (worker.rests_until > ticked_) continue;
     const int places = std::min(kMostAtOnce, std::min(places_, slot->credits) - worker.load);
     if (places > 0) free[name] = places;
   }
@@ -205,7 +192,7 @@ void RunAhead::OnWorkerReconnected(const WorkerReconnected& event, EffectSink& o
   }
   for (const TaskRef& ref : event.running) {
     const bool unwanted = ref.kind == TaskKind::kRunAhead && !Wants(event.worker, ref);
-    if (unwanted && !Mutant("unwanted-ahead-goes-on")) {
+    if (unwanted) {
       out.Do(StopTask{event.worker, ref, "it is not wanted any more"});
     }
   }

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -37,9 +36,7 @@ std::vector<TrajectoryInfo> Admission::MakeGroup(v1::Purpose purpose, uint64_t p
         Make(v1::PURPOSE_BASELINE, prompt_index, 0, prompt, trajectory_uid++, table, context));
   }
   for (uint32_t sample = 0; sample < n; ++sample) {
-    const bool leak = Mutant("evaluation-in-batch") && sample + 1 == n && n > 1;
-    made.push_back(Make(leak ? v1::PURPOSE_EVAL : purpose, prompt_index, sample, prompt,
-                        trajectory_uid++, table, context));
+    made.push_back(Make(purpose, prompt_index, sample, prompt, trajectory_uid++, table, context));
   }
   return made;
 }
@@ -64,7 +61,7 @@ TrajectoryInfo Admission::Make(v1::Purpose purpose, uint64_t prompt_index, uint3
     trajectory.restored = trajectory.losses == 0;
   }
   const bool drafts = submitted_->effective_spec().rollout().speculation().mode() != "off";
-  if (!fresh && drafts && !Mutant("dead-branch-forgotten")) {
+  if (!fresh && drafts) {
     trajectory.earlier = context.buffer.earlier().Of(trajectory);
   }
   trajectory.trajectory_uid = trajectory_uid;

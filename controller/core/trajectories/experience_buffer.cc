@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/trajectories/lost_groups.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -22,8 +21,7 @@ BatchMembers MembersOf(const ExperienceBuffer::Trajectories& trajectories, uint3
   BatchMembers members;
   const std::set<uint64_t> lost = LostGroups(trajectories, least);
   for (const auto& [id, trajectory] : trajectories) {
-    const bool failed = trajectory.failed != 0 && !Mutant("no-reward-in-batch");
-    if (failed || lost.count(trajectory.prompt_index) > 0) continue;
+    if (trajectory.failed != 0 || lost.count(trajectory.prompt_index) > 0) continue;
     if (trajectory.purpose == v1::PURPOSE_BASELINE) {
       members.baselines[trajectory.prompt_index] = trajectory.scores.at("reward");
     } else {
@@ -78,7 +76,6 @@ void ExperienceBuffer::NoteFound(uint64_t serial, const store::v1::TrajectoryRow
   history_.Note(found);
   if (row.purpose() == v1::PURPOSE_EVAL) evaluations_[serial] = row.step();
   if (!current) return;
-  if (Mutant("ready-lost-at-restart") && found_.empty() && serial % 2 == 0) return;
   found_.Add(serial, row);
 }
 
@@ -136,7 +133,7 @@ void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, uint64_t oldest, E
     if (!keeps_all) out.Do(DropBatches{kept_[0].step, kept_[1].step});
     kept_.erase(kept_.begin());
     earlier_.Retire(kept_.front().first_serial);
-    if (!Mutant("history-never-ends")) history_.Retire(kept_.front().first_serial);
+    history_.Retire(kept_.front().first_serial);
     evaluations_.erase(evaluations_.begin(), evaluations_.lower_bound(kept_.front().first_serial));
   }
   // Rows that are put from here on have larger serials, so this holds until the next step begins.
@@ -149,9 +146,7 @@ void ExperienceBuffer::BeginStep(size_t most, bool keeps_all, uint64_t oldest, E
 
 void ExperienceBuffer::Need(const TrajectoryInfo& trajectory) {
   Need(trajectory.location.file);
-  for (const auto& [node, columns] : trajectory.columns) {
-    if (!Mutant("file-of-columns-dropped")) Need(columns.file);
-  }
+  for (const auto& [node, columns] : trajectory.columns) Need(columns.file);
 }
 
 void ExperienceBuffer::Need(uint32_t file) {
@@ -166,9 +161,6 @@ void ExperienceBuffer::DropFiles(EffectSink& out) const {
   DropLogFiles drop;
   drop.end = newest_file_;
   for (const KeptStep& kept : kept_) drop.needed.Add(kept.files);
-  if (Mutant("files-dropped-by-window") && !kept_.empty() && !kept_[0].files.empty()) {
-    drop.needed.Add(kept_[0].files.ranges().begin()->first, ~uint32_t{0});
-  }
   if (drop.end > 1) out.Do(std::move(drop));
 }
 
@@ -195,12 +187,12 @@ void ExperienceBuffer::RollBack(const Trajectories& live, bool spans_steps, Metr
   uint64_t first = next.first_serial;
   if (before.empty() && !spared.empty()) first = std::min(first, *spared.begin());
   for (const auto& [serial, step] : evaluations_) {
-    if (step <= out.step() && !Mutant("rollback-drops-evaluations")) spared.insert(serial);
+    if (step <= out.step()) spared.insert(serial);
   }
   algorithm_ = std::move(algorithm);
   // The step in progress may have its batch already. Steps before the kept ones have no row left,
   // so they are skipped: a rollback may be millions of steps long.
-  if (kept_.back().step > out.step() && !Mutant("batch-outlives-rollback")) {
+  if (kept_.back().step > out.step()) {
     const int64_t oldest = keeps_all ? 1 : kept_.front().step;
     out.Do(DropBatches{std::max(out.step() + 1, oldest), kept_.back().step + 1});
   }
@@ -221,7 +213,7 @@ void ExperienceBuffer::DropOthers(uint64_t first, const std::set<uint64_t>& spar
   uint64_t begin = first;
   for (auto it = spared.lower_bound(first); it != spared.end(); ++it) {
     if (*it > begin) out.Do(DropTrajectories{begin, *it});
-    if (!Mutant("rollback-drops-rows-again")) begin = *it + 1;
+    begin = *it + 1;
   }
   if (next_serial_ > begin) out.Do(DropTrajectories{begin, next_serial_});
 }
@@ -264,7 +256,6 @@ void ExperienceBuffer::Build(const Trajectories& trajectories, const v1::JobSpec
   batch.baselines = std::move(members.baselines);
   batch.trajectories.reserve(members.trajectories.size());
   for (const TrajectoryInfo* member : members.trajectories) batch.trajectories.push_back(*member);
-  if (Mutant("group-in-part")) batch.trajectories.pop_back();
   out.Do(std::move(batch));
 }
 
@@ -284,7 +275,7 @@ absl::Status ExperienceBuffer::PutRow(const Trajectories& trajectories, uint32_t
     entry->mutable_column_hashes()->Assign(hashes->second.begin(), hashes->second.end());
   }
   const auto bytes = static_cast<int64_t>(put.row.ByteSizeLong());
-  if (bytes > max_bytes && !Mutant("batch-row-of-any-size")) {
+  if (bytes > max_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the batch of step ", put.row.step(), " has ", put.row.entries_size(),
         " responses, whose row has ", bytes, " bytes; at most ", max_bytes,
@@ -304,7 +295,7 @@ PayloadBytes ExperienceBuffer::bytes_held(const Trajectories& trajectories) cons
       held.batched += bytes;
     } else if (trajectory.state == TrajectoryState::kReady) {
       held.ready += bytes;
-    } else if (!Mutant("unscored-bytes-forgotten")) {
+    } else {
       held.scoring += bytes;
     }
   }

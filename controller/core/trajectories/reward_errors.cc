@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -49,7 +48,7 @@ absl::Status RewardErrors::Failed(const std::string& what, const std::string& ph
   const uint64_t most = Most(total);
   const std::string failed =
       absl::StrCat("the rewards of ", count_, " of ", total, " responses of ", phase, " failed");
-  if (count_ > most && !Mutant("errors-without-end")) {
+  if (count_ > most) {
     return absl::FailedPreconditionError(absl::StrCat(
         failed, "; reward.max_error_rate ", MaxRate(), " allows ", most, ". The first: ", first_,
         "\nTo try the reward alone, without a job: baton reward test SPEC. If such failures are "

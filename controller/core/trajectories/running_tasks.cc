@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "controller/spec/dataflow/roles.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -15,14 +14,14 @@ bool IsWanted(const TrajectoryScheduler& scheduler, const std::string& worker, c
   const bool generates = ref.kind == TaskKind::kGenerate;
   if (!generates && ref.target >= trajectory->tries.size()) return false;
   const uint64_t attempt = generates ? trajectory->attempt : trajectory->tries[ref.target].attempt;
-  if (attempt != ref.attempt && !Mutant("stale-token-accepted")) return false;
+  if (attempt != ref.attempt) return false;
   const auto& running =
       scheduler.queues()
           .Of(generates ? std::string(roles::kRollout) : table.plan().graph().role(ref.target))
           .running();
   const auto work = running.find(generates ? ref.subject : WorkId(ref.subject, ref.target));
   if (work == running.end()) return false;
-  return work->second.worker == worker || Mutant("stale-token-accepted");
+  return work->second.worker == worker;
 }
 
 void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const TaskRef& ref,
@@ -32,7 +31,7 @@ void AdoptTask(TrajectoryScheduler& scheduler, const std::string& worker, const 
   if (trajectory == nullptr || trajectory->trajectory_uid != ref.trajectory_uid) return;
   if (ref.kind == TaskKind::kGenerate && trajectory->state == TrajectoryState::kPending) {
     // With other data files the prompt index may be another prompt.
-    if (ref.prompt != trajectory->prompt_id && !Mutant("adopted-for-another-prompt")) return;
+    if (ref.prompt != trajectory->prompt_id) return;
     const PolicyVersions& versions = context.versions;
     const uint64_t pin = trajectory->pin.version;
     if (ref.version == 0 || (pin != 0 && ref.version != pin)) return;

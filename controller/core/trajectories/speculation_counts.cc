@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -46,7 +45,7 @@ void SpeculationCounts::NoteMadeAgain(uint32_t drafted, double accepted) {
 
 std::map<std::string, double> SpeculationCounts::Take() {
   std::map<std::string, double> sums = sums_;
-  if (!Mutant("spec-counts-told-twice")) sums_.clear();
+  sums_.clear();
   std::map<std::string, double> metrics;
   const auto set = [&](const std::string& name, double value) {
     metrics[absl::StrCat("rollout/spec/", name)] = value;
@@ -56,7 +55,7 @@ std::map<std::string, double> SpeculationCounts::Take() {
     set("made_again_accepted", made_again_accepted_);
   }
   made_again_ = made_again_accepted_ = 0;
-  if (sums["history_tokens"] > 0 && !Mutant("history-tokens-unreported")) {
+  if (sums["history_tokens"] > 0) {
     set("history_tokens", sums["history_tokens"]);
   }
   if (sums["memory_short_passes"] > 0) set("memory_short_passes", sums["memory_short_passes"]);

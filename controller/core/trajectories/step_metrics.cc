@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/metric_names.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -105,7 +104,7 @@ std::map<std::string, double> EvaluationMetrics(
     ++source.samples;
     double& most = best.emplace(t.prompt_id, a).first->second;
     most = std::max(most, a);
-    accuracy += Mutant("evaluation-miscounts") && id == trajectories.begin()->first ? 0 : a;
+    accuracy += a;
     reward += r;
   }
   for (const auto& [prompt, most] : best) {

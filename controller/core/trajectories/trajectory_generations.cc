@@ -8,7 +8,6 @@
 #include "controller/core/weights/refresh.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/settings/schedule.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -29,7 +28,7 @@ void TrajectoryGenerations::Enqueue(const TrajectoryInfo& trajectory, const std:
 // The trajectory is made by the weights of `version` from here on.
 void TrajectoryGenerations::TakeVersion(TrajectoryInfo& trajectory, uint64_t version,
                                         const WorkContext& context) const {
-  if (trajectory.policy_version != version && !Mutant("mixed-version-trajectory")) {
+  if (trajectory.policy_version != version) {
     if (drafts_ && trajectory.tokens > 0) {
       trajectory.drafted = trajectory.tokens;
       trajectory.draft_version = trajectory.policy_version;
@@ -61,7 +60,7 @@ void TrajectoryGenerations::Progressed(const TaskProgressed& event, const Work& 
   TrajectoryInfo& trajectory = work.table.At(event.ref.subject);
   // A report without new tokens is no progress: otherwise an attempt that repeats it would never
   // count as stalled.
-  if (event.tokens <= trajectory.tokens && !Mutant("empty-progress-counts")) return;
+  if (event.tokens <= trajectory.tokens) return;
   trajectory.tokens = event.tokens;
   work.queues.rollouts().tasks.watch().Progressed(event.ref.subject, now);
 }
@@ -72,8 +71,7 @@ void TrajectoryGenerations::Retry(TrajectoryInfo& trajectory, const absl::Status
   trajectory.attempt = context.out.NextAttempt(trajectory.attempt);
   const TaskFailure failure = FailureOf(status);
   // A rollout that holds another version loads the right one; loading has a limit of its own.
-  const bool stopped = failure == TaskFailure::kCancelled && !Mutant("stopped-generation-counts");
-  const bool counts = !stopped && failure != TaskFailure::kWrongVersion;
+  const bool counts = failure != TaskFailure::kCancelled && failure != TaskFailure::kWrongVersion;
   if (counts) ++trajectory.failures;
   trajectory.state = TrajectoryState::kPending;
   Enqueue(trajectory, failed_on, work);
@@ -140,14 +138,14 @@ WorkVerdict TrajectoryGenerations::OnGenerated(const TaskDone& event, const Work
   rollouts.tasks.watch().Heard(event.worker, out.now());
   if (failure == TaskFailure::kCancelled) {
     trajectory.tokens = std::max(trajectory.tokens, event.output.tokens);  // it sent the last ones
-    if (running.recalled != absl::InfinitePast() && !Mutant("recall-is-forgotten")) {
+    if (running.recalled != absl::InfinitePast()) {
       TakeBack(trajectory, work, context);
       return {Next::kAgain};
     }
   }
   // A failure that an earlier controller may have seen, and acted on, is not counted again.
   const bool earlier = event.ref.attempt < out.attempt_base();
-  if (!event.status.ok() && earlier && !Mutant("failure-counts-after-restart")) {
+  if (!event.status.ok() && earlier) {
     Retry(trajectory, absl::CancelledError("it is asked again"), event.worker, work, context);
     return {Next::kAgain};
   }

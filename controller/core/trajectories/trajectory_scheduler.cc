@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/spec/dataflow/roles.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -83,7 +82,7 @@ void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
     scores_.errors().Forget(*trajectory);
     if (trajectory->serial != 0) {
       context.buffer.Drop(*trajectory, context.out);
-    } else if (!Mutant("stragglers-tokens-stay")) {  // without a row it may have tokens
+    } else {  // without a row it may have tokens
       context.out.Do(DropPayloads{{trajectory->id}});
     }
   }

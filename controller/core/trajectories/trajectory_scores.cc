@@ -5,7 +5,6 @@
 #include "controller/core/job/task_failure.h"
 #include "controller/core/trajectories/lost_groups.h"
 #include "controller/spec/dataflow/roles.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -64,7 +63,7 @@ void TrajectoryScores::Retry(TrajectoryInfo& trajectory, uint32_t node, const ab
   NodeTry& tried = trajectory.tries[node];
   tried.attempt = out.NextAttempt(tried.attempt);
   const bool stopped = FailureOf(status) == TaskFailure::kCancelled;
-  if (!stopped || Mutant("stopped-score-counts")) ++tried.failures;
+  if (!stopped) ++tried.failures;
   EnqueueNode(trajectory, node, failed_on, work);
 }
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/spec/dataflow/role_names.h"
 #include "controller/spec/settings/schedule.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -177,8 +176,7 @@ void TrajectoryTable::Reset(TrajectoryInfo& trajectory, uint64_t version, const 
   for (const NodeTry& tried : trajectory.tries) {
     // A score's attempt is used up, because its result belongs to the lost payload. A worker may
     // send that result again, and an earlier controller may have counted it.
-    const bool spent = !Mutant("score-keeps-its-name");
-    anew.tries.push_back({spent ? out.NextAttempt(tried.attempt) : tried.attempt});
+    anew.tries.push_back({out.NextAttempt(tried.attempt)});
   }
   trajectory = std::move(anew);
 }

@@ -15,7 +15,6 @@
 #include "controller/core/prompts/prompt_ledger.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/job_spec/check_saved.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
@@ -158,7 +157,7 @@ absl::Status CheckOpenPrompts(const store::v1::JobRow& row) {
     BATON_RETURN_IF_ERROR(
         InRange<uint64_t>("open_prompts.prompt_index", open.prompt_index(), least, kMaxSerial));
     BATON_RETURN_IF_ERROR(InRange<uint64_t>("open_prompts.count", open.count(), 1, room));
-    if (!Mutant("open-prompts-each-bounded")) room -= open.count();
+    room -= open.count();
     BATON_RETURN_IF_ERROR(
         InRange<uint64_t>("open_prompts.per_prompt", open.per_prompt(), 1, kMostPerPrompt));
     BATON_RETURN_IF_ERROR(

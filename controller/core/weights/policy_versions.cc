@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "controller/spec/dataflow/role_names.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -33,7 +32,7 @@ std::optional<uint64_t> Staleness(const VersionRows& versions, uint64_t a, uint6
 std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>& live) {
   std::map<uint64_t, VersionPins> pins;
   for (const auto& [id, trajectory] : live) {
-    if (trajectory.state == TrajectoryState::kPending && !Mutant("pending-pins")) continue;
+    if (trajectory.state == TrajectoryState::kPending) continue;
     VersionPins& of = pins[trajectory.policy_version];
     ++(trajectory.purpose == v1::PURPOSE_EVAL ? of.evaluations : of.responses);
   }

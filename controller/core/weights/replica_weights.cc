@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "controller/spec/dataflow/role_names.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -45,7 +44,7 @@ void ReplicaWeights::Load(uint64_t served, bool may_load, absl::Duration deadlin
   // Work may wait for an older version; then one rollout must hold it.
   uint64_t pinned = rollouts.PinnedVersion();
   // While no version is published the relay has nothing, not even an older version.
-  if (pinned == served || served == 0 || Mutant("pin-forgotten")) pinned = 0;
+  if (pinned == served || served == 0) pinned = 0;
   const bool missing = pinned != 0 && !SomeRolloutHas(pinned, roster);
   bool provided = false;  // by a slot before this one
   for (RoleSlot& slot : roster.slots()) {

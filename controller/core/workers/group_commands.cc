@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/core/job/task_failure.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -70,7 +69,7 @@ void GroupCommands::Issue(TaskKind kind, const Group& group, const EffectSink& o
   Command command;
   command.kind = kind;
   command.group_epoch = group.group_epoch;
-  command.sequence = line.sequence += Mutant("skipped-sequence") ? 2 : 1;
+  command.sequence = ++line.sequence;
   command.attempt = line.attempt = std::max(line.attempt, out.attempt_base());
   command.issued = out.now();
   line.command = command;
@@ -98,14 +97,9 @@ void GroupCommands::Returned(const Group& group, uint32_t rank, bool has_command
     command.sent.erase(rank);  // it was lost on the way, and is sent again
     return;
   }
-  if (Mutant("double-update") && command.kind == TaskKind::kUpdate) {
-    command.attempt = out.NextAttempt(command.attempt);
-    command.sent.erase(rank);
-    return;
-  }
   command.sent.insert(rank);
   // A worker that was away could not answer, so its deadline counts from here.
-  if (!Mutant("command-deadline-not-reset")) command.since = out.now();
+  command.since = out.now();
 }
 
 GroupCommands::Answer GroupCommands::Take(const Group& group, uint32_t rank,
@@ -178,7 +172,7 @@ void GroupCommands::DropAll(EffectSink& out) {
 void GroupCommands::Restart(const Group& group, EffectSink& out) {
   Line& line = lines_[group.index];
   // The acknowledgement of an old answer must not be taken for that of a new command's.
-  if (line.sequence > 0 && !Mutant("commands-named-twice")) {
+  if (line.sequence > 0) {
     line.attempt = out.NextAttempt(line.attempt);
   }
   line.sequence = 0;

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/task_failure.h"
 #include "controller/spec/dataflow/roles.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 namespace {
@@ -18,8 +16,7 @@ void SendTo(const RoleSlot& slot, const Group& group, const CommandContext& cont
   args.batch_size = context.batch_size;
   const uint64_t pinned = context.pinned_version;
   const bool publishes = context.commands.Of(group)->kind == TaskKind::kPublish;
-  const bool keeps = pinned != 0 && pinned != args.policy_version && !Mutant("pin-not-kept");
-  if (publishes && keeps) args.keep_versions = {pinned};
+  if (publishes && pinned != 0 && pinned != args.policy_version) args.keep_versions = {pinned};
   context.commands.Send(group, slot, std::move(args), context.out);
 }
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/spec/dataflow/pools.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -45,7 +44,6 @@ const SharedPool* SharedPools::Of(absl::string_view role) const {
 }
 
 bool SharedPools::AllBack(const SharedPool& pool, const PoolView& view) const {
-  if (Mutant("pool-not-awaited")) return true;
   const auto& slots = view.roster.slots();
   return std::all_of(slots.begin(), slots.end(), [&](const RoleSlot& slot) {
     return slot.state == SlotState::kEmpty || slot.present || Of(slot.role) != &pool;
@@ -69,7 +67,7 @@ bool SharedPools::HasTurn(const std::string& role, const PoolView& view) const {
   // After a restart two adopted roles may both be at work, if a power cut lost the row of the first
   // role's last result. Then neither begins more until the other is done.
   const auto others_at_work = [&](const std::string& other) {
-    return other != role && view.IsAtWork(other) && !Mutant("turn-while-working");
+    return other != role && view.IsAtWork(other);
   };
   return pool->turn == role && !pool->yields && !Commanded(*pool, view) &&
          std::none_of(pool->roles.begin(), pool->roles.end(), others_at_work);
@@ -78,7 +76,7 @@ bool SharedPools::HasTurn(const std::string& role, const PoolView& view) const {
 std::string SharedPools::NextTurn(const SharedPool& pool, bool commanded,
                                   const PoolView& view) const {
   for (const std::string& role : pool.roles) {
-    if (view.IsAtWork(role) && !Mutant("turn-while-working")) return role;  // adopted
+    if (view.IsAtWork(role)) return role;  // adopted
   }
   if (commanded || !AllBack(pool, view)) return "";
   // After a quantum the search starts at the next role in the order; otherwise only two of three
@@ -98,12 +96,12 @@ bool SharedPools::TakeTurns(const PoolView& view, RoleQueues& queues, absl::Time
   bool rollouts = false;
   for (SharedPool& pool : pools_) {
     const bool commanded = Commanded(pool, view);
-    const bool working = view.IsAtWork(pool.turn) && !Mutant("turn-while-working");
+    const bool working = view.IsAtWork(pool.turn);
     const auto waits = [&](const std::string& role) {
       return role != pool.turn && view.HasWork(role);
     };
-    pool.yields = !pool.turn.empty() && now - pool.since >= quantum_ &&
-                  absl::c_any_of(pool.roles, waits) && !Mutant("turn-never-yields");
+    pool.yields =
+        !pool.turn.empty() && now - pool.since >= quantum_ && absl::c_any_of(pool.roles, waits);
     if (!working && (commanded || pool.yields || !view.HasWork(pool.turn))) {
       const std::string turn = NextTurn(pool, commanded, view);
       if (turn != pool.turn) pool.since = now;
@@ -124,14 +122,12 @@ bool SharedPools::MayCommand(const Group& group, const PoolView& view) const {
   if (!AllBack(*pool, view) || view.unadopted) return false;
   if (!view.commands.Of(group)->sent.empty()) return true;
   for (const Group& other : view.groups.all()) {
-    if (Mutant("commands-at-once")) break;
     const Command* const command = view.commands.Of(other);
     if (&other == &group || command == nullptr) continue;
     if (Of(other.role) != pool) continue;
     // Groups execute in their order, unless a later one has begun already.
     if (other.index < group.index || !command->sent.empty()) return false;
   }
-  if (Mutant("command-while-working")) return true;
   return std::none_of(pool->roles.begin(), pool->roles.end(),
                       [&](const std::string& role) { return view.IsAtWork(role); });
 }

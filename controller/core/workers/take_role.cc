@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/core/job/task_failure.h"
 #include "controller/spec/dataflow/role_names.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -113,7 +112,7 @@ void JoinQueue(const RoleSlot& slot, const RoleContext& context) {
   if (!complete) return;
   // Only the first rank of a copy of the model gets tasks; the others follow it.
   const bool follows = group != nullptr && slot.rank % group->tp != 0;
-  if (follows && !Mutant("every-rank-scores")) return;
+  if (follows) return;
   scorer->second.tasks.AddWorker(slot.worker, slot.credits);
   scorer->second.tasks.SetEnabled(slot.worker, true);
 }

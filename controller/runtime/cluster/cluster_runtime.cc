@@ -9,7 +9,6 @@
 #include "controller/runtime/cluster/cluster_session.h"
 #include "controller/runtime/rows/tables.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/messages/times.h"
 #include "sdk/common/rpc/error.h"
@@ -162,7 +161,6 @@ void ClusterRuntime::Do(const ClusterGrant& grant) {
 
 // The job ended and left memory, or was deleted, while it was about to get the worker.
 void ClusterRuntime::TakeBack(const std::string& job, const std::string& worker) {
-  if (Mutant("worker-of-a-gone-job-lost")) return;
   core_.OnLeave(job);
   Return(job, ReturnWorker{worker});
 }

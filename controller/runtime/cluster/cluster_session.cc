@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/cluster/need_queue.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/contracts/text_bounds.h"
 #include "sdk/common/messages/bounded_texts.h"
 #include "sdk/common/rpc/error.h"
@@ -26,7 +25,7 @@ std::unique_ptr<WorkerSession> ClusterRuntime::Attach(std::shared_ptr<WorkerStre
 // Every message enters here, so its texts are bounded here.
 void ClusterRuntime::Session::OnMessage(v1::WorkerMessage message) {
   const absl::Status bounded = BoundTexts(&message);
-  if (!bounded.ok() && !Mutant("message-without-bounds")) {
+  if (!bounded.ok()) {
     return state_->stream->Close(
         MakeError(absl::StatusCode::kInvalidArgument, "PROTOCOL", bounded.message()));
   }
@@ -109,7 +108,7 @@ void ClusterRuntime::Session::Route(ClusterRuntime* cluster, const SessionState&
                                     const std::string& worker, v1::WorkerMessage message) {
   switch (message.message_case()) {
     case v1::WorkerMessage::kHeartbeat: {
-      if (!cluster->leases_.Renew(state.id) && !Mutant("lease-renewed-after-end")) {
+      if (!cluster->leases_.Renew(state.id)) {
         return state.stream->Close(
             MakeError(absl::StatusCode::kDeadlineExceeded, "LEASE_ENDED",
                       "the lease has ended, or another stream took this one's place"));

@@ -7,7 +7,6 @@
 #include "controller/access/caller.h"
 #include "controller/runtime/rows/stored_job.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/rpc/error.h"
 
@@ -44,8 +43,7 @@ void EndedJobs::Find(const std::string& name, Found found) {
 }
 
 void EndedJobs::LoadNext() {
-  while (!queue_.empty() &&
-         (loading_ + in_memory_ < kMostLoaded || Mutant("ended-jobs-without-bound"))) {
+  while (!queue_.empty() && loading_ + in_memory_ < kMostLoaded) {
     ++loading_;
     context_->executors->PostRead([this, name = std::move(queue_.front())] {
       if (Load(name)) DropIdle();

@@ -13,7 +13,6 @@
 #include "controller/runtime/rows/stored_job.h"
 #include "controller/runtime/rows/tables.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/rpc/error.h"
 
@@ -46,7 +45,7 @@ absl::Status JobRestorer::ReadRestores() {
   for (const std::string& job : options_.died_in) {
     store::v1::RestoreRow& deaths = restores_[job];
     const int64_t step = StepOf(store_, job);
-    if (step > deaths.step() && !Mutant("deaths-outlive-steps")) deaths.set_attempts(0);
+    if (step > deaths.step()) deaths.set_attempts(0);
     deaths.set_attempts(deaths.attempts() + 1);
     deaths.set_step(step);
   }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 
@@ -74,7 +73,7 @@ JobTable::Ended JobTable::TakeEnded() {
     std::shared_ptr<JobRuntime>& job = it->second.job;
     if (!job->visible() || job->quarantined() || !IsTerminal(job->state())) {
       ++it;
-    } else if (job.use_count() > 1 && !Mutant("busy-job-dropped")) {
+    } else if (job.use_count() > 1) {
       ++ended.in_use;
       ++it;
     } else {

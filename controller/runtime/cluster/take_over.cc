@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/rows/tables.h"
 #include "sdk/common/base/digest.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
@@ -30,11 +29,10 @@ absl::Status TakeOver(store::Store& store, RuntimeContext* context) {
   ++context->epoch;
   BATON_ASSIGN_OR_RETURN(const std::string fresh, RandomHex(32));
   context->secret = secret.has_value() ? *secret : fresh;
-  return CommitNow(
-      store,
-      {{kMetaTable, "epoch", absl::StrCat(context->epoch)},
-       {kMetaTable, "secret", context->secret}},
-      Mutant("unsynced-epoch") ? store::Durability::kProcess : store::Durability::kPowerCut);
+  return CommitNow(store,
+                   {{kMetaTable, "epoch", absl::StrCat(context->epoch)},
+                    {kMetaTable, "secret", context->secret}},
+                   store::Durability::kPowerCut);
 }
 
 }  // namespace baton::controller

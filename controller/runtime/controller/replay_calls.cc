@@ -11,7 +11,6 @@
 #include "controller/spec/dataflow/replay.h"
 #include "controller/spec/job_spec/check_saved.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/messages/times.h"
 #include "sdk/common/rpc/error.h"
 
@@ -24,7 +23,6 @@ constexpr size_t kMostReplayId = 63;  // access::ValidId
 
 // True if the call asks for that replay again.
 bool IsRepeat(const v1::CreateReplayRequest& request, const v1::Replay& replay) {
-  if (Mutant("any-replay-is-a-repeat")) return true;
   return replay.source() == FullJobName(request.name()) &&
          (!request.has_from_step() || request.from_step() == replay.from_step()) &&
          (!request.has_to_step() || request.to_step() == replay.to_step()) &&
@@ -110,7 +108,7 @@ void ReplayCalls::Create(v1::CreateReplayRequest request, Callback<v1::Replay> d
 // then the source's state is taken on its strand.
 void ReplayCalls::Enter(const std::shared_ptr<Call>& call) {
   const std::string& project = call->known.project;
-  if (call->asked->request.validate_only() && !Mutant("validated-replay-takes-a-place")) {
+  if (call->asked->request.validate_only()) {
     const absl::Status quota = projects_->CheckNewJob(project);
     if (!quota.ok()) return call->Refuse(quota);
   } else {

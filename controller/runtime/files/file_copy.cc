@@ -15,7 +15,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/files/file_hasher.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
@@ -87,7 +86,7 @@ absl::StatusOr<std::string> Pass(const OpenFile& from, const fs::path& name, int
     // A file system without holes reports everything as data.
     int64_t data = ::lseek(from.fd, at, SEEK_DATA);
     if (data < 0) data = errno == ENXIO ? from.size : at;
-    if (data > at && !Mutant("holes-copied-as-zeros")) {
+    if (data > at) {
       const int64_t hole = std::min<int64_t>({data - at, from.size - at, int64_t{kBlock}});
       hasher.Add(zeros.data(), static_cast<size_t>(hole));
       at += hole;
@@ -115,7 +114,6 @@ absl::StatusOr<std::string> Pass(const OpenFile& from, const fs::path& name, int
 }  // namespace
 
 bool IsOwnFile(const fs::path& file) {
-  if (Mutant("links-what-is-not-its-own")) return true;
   struct stat is = {};
   if (::stat(file.c_str(), &is) != 0 || !S_ISREG(is.st_mode)) return false;
   return is.st_uid == ::geteuid() && (is.st_mode & (S_IWGRP | S_IWOTH)) == 0;

@@ -8,7 +8,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
@@ -118,7 +117,7 @@ int64_t FolderBytes::Count(const fs::path& folder) const {
     struct stat is = {};
     if (::lstat(entry->path().c_str(), &is) != 0) continue;  // it went meanwhile
     const int64_t names = S_ISDIR(is.st_mode) ? 1 : std::max<int64_t>(is.st_nlink, 1);
-    bytes += int64_t{is.st_blocks} * 512 / (Mutant("names-count-in-full") ? 1 : names);
+    bytes += int64_t{is.st_blocks} * 512 / names;
   }
   return bytes;
 }
@@ -157,7 +156,7 @@ absl::StatusOr<std::shared_ptr<void>> FolderBytes::Hold(const std::string& proje
                                                         int64_t limit) {
   absl::MutexLock lock(&state_->mu);
   const int64_t used = Sum(*state_, project);
-  if (limit > 0 && (bytes > limit || used > limit - bytes) && !Mutant("job-bytes-unbounded")) {
+  if (limit > 0 && (bytes > limit || used > limit - bytes)) {
     return MakeError(
         absl::StatusCode::kResourceExhausted, "QUOTA_JOB_BYTES",
         absl::StrCat("project ", project, " has ", used, " bytes in the folders of its jobs, and ",

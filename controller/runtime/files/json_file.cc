@@ -10,7 +10,6 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/json_util.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -35,10 +34,9 @@ absl::StatusOr<std::string> ReadBounded(const fs::path& path) {
   const absl::Cleanup close = [fd] { ::close(fd); };
   struct stat is = {};
   if (::fstat(fd, &is) != 0 || !S_ISREG(is.st_mode)) return BadJson(path, "is not a regular file");
-  const uint64_t most = Mutant("json-without-bound") ? 2 * kMostJsonBytes : kMostJsonBytes;
   const auto size = static_cast<uint64_t>(is.st_size);
-  if (size > most) {
-    return BadJson(path, absl::StrCat("has ", size, " bytes, more than ", most));
+  if (size > kMostJsonBytes) {
+    return BadJson(path, absl::StrCat("has ", size, " bytes, more than ", kMostJsonBytes));
   }
   std::string text(size, '\0');
   size_t done = 0;

@@ -18,7 +18,6 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/process/low_priority.h"
 
 namespace baton::controller {
@@ -113,7 +112,6 @@ absl::Status MoveToTrash(const fs::path& data_root, const fs::path& path) {
   const fs::path trash = TrashOf(data_root);
   const fs::path to = trash / NameInTrash(path.filename().string());
   std::error_code code;
-  if (Mutant("trash-removed-at-once")) fs::remove_all(path, code);
   fs::rename(path, to, code);
   if (code == std::errc::no_such_file_or_directory) {
     std::error_code missing;

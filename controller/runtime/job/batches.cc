@@ -9,7 +9,6 @@
 #include "controller/runtime/payloads/make_payload.h"
 #include "controller/runtime/payloads/recorded_batch.h"
 #include "sdk/common/base/digest.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {

@@ -4,8 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 // Rank 0 writes into a folder that is created once per try. No rank begins before the folder
@@ -88,13 +86,12 @@ void CheckpointSaves::Commit(const CommitCheckpoint& effect) {
     return absl::OkStatus();
   };
   const auto done = [this, committed](const absl::Status& status) {
-    const bool given_up = !status.ok() && !Mutant("given-up-checkpoint-listed");
-    if (!given_up) scope_->run(*committed);
+    if (status.ok()) scope_->run(*committed);
   };
   // The job may go back to an earlier step while the disk is full. Its next checkpoint clears the
   // folder that this one would complete.
   const auto wanted = [this, incarnation = effect.incarnation] {
-    return scope_->core.WantsCheckpoint(incarnation) || Mutant("stale-checkpoint-repeated");
+    return scope_->core.WantsCheckpoint(incarnation);
   };
   disk_->WriteUntilDone(write, done, wanted);
 }

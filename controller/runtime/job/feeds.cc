@@ -11,7 +11,6 @@
 #include "controller/runtime/rows/tables.h"
 #include "sdk/common/base/cut_text.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/contracts/text_bounds.h"
 #include "sdk/common/messages/times.h"
 #include "sdk/common/rpc/error.h"
@@ -195,7 +194,7 @@ void Feeds::AddLine(const std::string& source, const std::string& level, const s
 
 void Feeds::AddWorkerLine(const std::string& worker, const v1::WorkerLog& line) {
   const bool full = worker_lines_ >= kWaitingLogLines || worker_line_bytes_ >= kWaitingLogBytes;
-  if (full && !Mutant("worker-lines-without-bound")) {
+  if (full) {
     ++dropped_worker_lines_;
     return;
   }

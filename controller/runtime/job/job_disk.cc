@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
@@ -66,7 +65,7 @@ void JobDisk::ReadAgain(const absl::Status& status, std::function<void()> again)
 }
 
 absl::StatusOr<experience::ExperienceLog*> JobDisk::Log() {
-  if (removed_ && !Mutant("deleted-log-opened")) {
+  if (removed_) {
     return absl::NotFoundError("the job is deleted");
   }
   if (log_ == nullptr) {
@@ -78,7 +77,7 @@ absl::StatusOr<experience::ExperienceLog*> JobDisk::Log() {
 absl::StatusOr<PayloadLocation> JobDisk::Append(absl::string_view bytes) {
   BATON_ASSIGN_OR_RETURN(experience::ExperienceLog * log, Log());
   BATON_ASSIGN_OR_RETURN(const experience::Location at, log->Append(bytes));
-  if (scope_->context->sync_payloads && !Mutant("unsynced-payload")) {
+  if (scope_->context->sync_payloads) {
     BATON_RETURN_IF_ERROR(log->Sync());
   }
   return PayloadLocation{at.file, at.offset, at.size};

@@ -11,7 +11,6 @@
 #include "controller/spec/settings/check_speculation.h"
 #include "sdk/common/base/digest.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
@@ -63,7 +62,7 @@ std::string JobHistory::Capability() const {
 
 void JobHistory::Fetch(const v1::FetchHistoryRequest& request, bool ended,
                        const PromptHistory& known, Job job, Done done) {
-  if (!SameSecret(request.capability(), Capability()) && !Mutant("history-of-any-job")) {
+  if (!SameSecret(request.capability(), Capability())) {
     return done(MakeError(absl::StatusCode::kPermissionDenied, "CAPABILITY",
                           "this capability is not for the history of this job"));
   }
@@ -72,7 +71,7 @@ void JobHistory::Fetch(const v1::FetchHistoryRequest& request, bool ended,
                           absl::StrCat("job '", name_, "' has ended")));
   }
   if (absl::Status checked = CheckHistoryPrompts(request); !checked.ok()) return done(checked);
-  if (*served_ >= kMostCalls && !Mutant("histories-without-bound")) {
+  if (*served_ >= kMostCalls) {
     return done(MakeError(absl::StatusCode::kResourceExhausted, "HISTORY_BUSY",
                           absl::StrCat(kMostCalls, " calls for the history of job '", name_,
                                        "' are being served; try again later")));
@@ -97,7 +96,7 @@ void JobHistory::Fetch(const v1::FetchHistoryRequest& request, bool ended,
 // Adds responses that the job made under an earlier controller, or before it ended and was resumed:
 // all are older than those that the core knows.
 void JobHistory::AddStored(const std::shared_ptr<Call>& call) {
-  if (!call->LacksSome() || Mutant("history-lost-at-restart")) return AddSeed(call);
+  if (!call->LacksSome()) return AddSeed(call);
   WithStored(*call, name_, uid_, call->first_known, [this, call](const PromptHistory& stored) {
     for (size_t i = 0; i < call->keys.size(); ++i) {
       std::vector<PastResponse>& own = call->prompts[i].own;

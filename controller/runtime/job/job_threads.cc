@@ -3,8 +3,6 @@
 #include <exception>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 JobThreads::JobThreads(const JobScope* scope, std::function<std::shared_ptr<void>()> hold,
@@ -51,7 +49,6 @@ void JobThreads::TakeTurn(const Work& work) {
   try {
     work();
   } catch (const std::exception& thrown) {
-    if (Mutant("throw-ends-the-process")) throw;
     quarantine_(thrown.what());
   }
 }

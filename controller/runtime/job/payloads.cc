@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
@@ -57,14 +56,13 @@ void Payloads::AddColumn(uint64_t trajectory, uint32_t node, const v1::Column& c
   const auto& made = scope_->core.Find(trajectory)->columns;
   auto at = whole.columns_size() - 1;
   for (auto later = made.upper_bound(node); later != made.end(); ++later, --at) {
-    if (at > 0 && !Mutant("columns-as-they-come"))
-      whole.mutable_columns()->SwapElements(at - 1, at);
+    if (at > 0) whole.mutable_columns()->SwapElements(at - 1, at);
   }
   cache_.Put(trajectory, std::make_shared<const PackedPayload>(whole));
 }
 
 void Payloads::CheckBudget() {
-  const bool waits = cache_.Full() && !Mutant("payloads-stop-nothing");
+  const bool waits = cache_.Full();
   if (waits == waits_) return;
   waits_ = waits;
   PayloadsWait event;

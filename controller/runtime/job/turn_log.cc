@@ -2,29 +2,11 @@
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "controller/runtime/rows/job_rows.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
-namespace {
-
-// The durability that the writes of a turn need.
-store::Durability DurabilityOfTurn(const Effects& effects,
-                                   const std::vector<store::Write>& writes) {
-  if (Mutant("unsynced-turn")) return store::Durability::kProcess;
-  const auto saves = [](const Effect& effect) {
-    return std::holds_alternative<PutCheckpoint>(effect);
-  };
-  if (Mutant("unsynced-checkpoint") && std::any_of(effects.begin(), effects.end(), saves)) {
-    return store::Durability::kProcess;
-  }
-  return DurabilityOf(writes);
-}
-
-}  // namespace
 
 TurnLog::TurnLog(const JobScope* scope, JobThreads* threads, bool stored,
                  std::function<void(const Effect&)> leave)
@@ -54,18 +36,13 @@ void TurnLog::Finish(Effects effects, std::vector<store::Write> writes,
     writes.clear();
     changed_ = nullptr;
   }
-  const store::Durability durability = DurabilityOfTurn(effects, writes);
+  const store::Durability durability = DurabilityOf(writes);
   Turn turn;
   turn.effects = std::move(effects);
   turn.durable = std::exchange(changed_, nullptr);
   turn.progress = scope_->core.Progress();
   turn.after = std::move(after);
-  turn.committed = writes.empty() || Mutant("effect-before-commit");
-  if (Mutant("ack-before-commit")) {
-    for (const Effect& effect : turn.effects) {
-      if (std::holds_alternative<AckResult>(effect)) leave_(effect);
-    }
-  }
+  turn.committed = writes.empty();
   turns_.push_back(std::move(turn));
   if (!writes.empty()) Commit(std::move(writes), durability);
   Flush();
@@ -74,7 +51,7 @@ void TurnLog::Finish(Effects effects, std::vector<store::Write> writes,
 void TurnLog::Commit(std::vector<store::Write> writes, store::Durability durability) {
   auto done = [this, held = threads_->Hold()](const absl::Status& status) {
     // The controller stops: no effect may leave any more.
-    if (!status.ok() && !Mutant("failed-commit-forgotten")) return;
+    if (!status.ok()) return;
     threads_->OnStrand([this] { Committed(); });
   };
   scope_->context->store->Commit(std::move(writes), durability, std::move(done));
@@ -103,8 +80,7 @@ void TurnLog::Flush() {
 std::deque<TurnLog::Turn>::iterator TurnLog::NextToLeave() {
   const auto committed =
       std::find_if(turns_.begin(), turns_.end(), [](const Turn& turn) { return turn.committed; });
-  const bool oldest = committed == turns_.begin() || Mutant("turns-reordered");
-  return oldest ? committed : turns_.end();
+  return committed == turns_.begin() ? committed : turns_.end();
 }
 
 void TurnLog::Leave(Turn& turn) {

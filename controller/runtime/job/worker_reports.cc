@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/payloads/make_payload.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/messages/columns.h"
 #include "sdk/common/rpc/error.h"
@@ -45,7 +44,7 @@ absl::StatusOr<Lengths> LengthsOf(const v1::TaskResult& result, int64_t most_tok
       return absl::InternalError("`tokens` and `sampling_log_prob` differ in length");
     }
   }
-  if (*tokens > most_tokens && !Mutant("response-without-bound")) {
+  if (*tokens > most_tokens) {
     return absl::InternalError(absl::StrCat("the response has ", *tokens,
                                             " tokens; it was asked for ", most_tokens, " at most"));
   }
@@ -99,14 +98,13 @@ v1::Trajectory PayloadOf(const TrajectoryInfo& info, const Example* example, con
 // False: a repeat, a gap or a piece that makes no sense; the result has the whole response.
 bool GoesOn(const PartialResponse& partial, const v1::Progress& progress, int64_t most_tokens) {
   const bool repeated = progress.offset() != partial.tokens.size();
-  if ((repeated && !Mutant("repeated-progress-kept")) ||
-      progress.tokens_size() != progress.log_probs_size() ||
+  if (repeated || progress.tokens_size() != progress.log_probs_size() ||
       (progress.sampling_log_probs_size() > 0 &&
        progress.tokens_size() != progress.sampling_log_probs_size())) {
     return false;
   }
   const int64_t tokens = int64_t{progress.offset()} + progress.tokens_size();
-  return tokens <= most_tokens || Mutant("progress-without-bound");
+  return tokens <= most_tokens;
 }
 
 }  // namespace
@@ -137,7 +135,6 @@ void WorkerReports::TakeResult(const std::string& worker, const TaskRef& ref,
   if (!IsWanted(worker, ref)) return;
   const bool carries_payload = CarriesPayload(ref, result);
   if (carries_payload && !core.knows_trajectories()) {
-    if (Mutant("early-result-dropped")) return Refuse(worker, ref);
     return early_.Add({worker, ref, std::move(result)});
   }
   if (IsGeneration(ref, result)) return StoreResponse({worker, ref, {}, {}}, std::move(result));
@@ -164,7 +161,7 @@ void WorkerReports::StoreResponse(TaskDone done, v1::TaskResult result) {
   }
   // The generation was stopped, so this is no whole response: the next attempt begins with its
   // tokens.
-  if (result.finish_reason() == "cancelled" && !Mutant("stopped-response-kept")) {
+  if (result.finish_reason() == "cancelled") {
     PartialResponse& partial = payloads_->Partial(id);
     if (lengths->tokens >= partial.tokens.size()) partial.TakeAll(result);
     done.status = absl::CancelledError("it was stopped");
@@ -173,7 +170,6 @@ void WorkerReports::StoreResponse(TaskDone done, v1::TaskResult result) {
   const TrajectoryInfo info = *scope_->core.Find(id);  // it is wanted, so it is known
   const auto payload = std::make_shared<const PackedPayload>(
       PayloadOf(info, data_->Of(info), *lengths, std::move(result)));
-  if (Mutant("row-before-bytes")) scope_->run(done);
   StoreThenRun(std::move(done), payload, [this, id, payload] {
     payloads_->Keep(id, payload);
     payloads_->DropPartial(id);
@@ -237,7 +233,7 @@ void WorkerReports::TakeEarly() {
   if (early_.empty() || !scope_->core.knows_trajectories()) return;
   for (auto& [task, partial] : early_.TakePieces()) {
     const auto& [worker, ref] = task;
-    if (!scope_->core.Wants(worker, ref) || Mutant("early-progress-dropped")) continue;
+    if (!scope_->core.Wants(worker, ref)) continue;
     const auto tokens = static_cast<uint32_t>(partial.tokens.size());
     payloads_->Partial(ref.subject) = std::move(partial);
     scope_->run(TaskProgressed{worker, ref, tokens});

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/calls/data_readers.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -35,7 +34,7 @@ std::string KeyOf(const std::vector<std::string>& paths, const DataSetOptions& o
 
 bool DataCache::ByteBudget::Take(uint64_t bytes, uint64_t own) {
   absl::MutexLock lock(&mu_);
-  if (bytes_ > own && bytes_ + bytes > max_bytes_ && !Mutant("data-without-bound")) return false;
+  if (bytes_ > own && bytes_ + bytes > max_bytes_) return false;
   bytes_ += bytes;
   return true;
 }

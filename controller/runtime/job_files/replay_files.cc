@@ -22,7 +22,6 @@
 #include "controller/runtime/rows/tables.h"
 #include "controller/spec/dataflow/replay.h"
 #include "controller/spec/job_spec/check_saved.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/rpc/error.h"
 
@@ -370,7 +369,7 @@ absl::StatusOr<v1::Replay> ReadReplay(const fs::path& folder, const v1::Job& job
     replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
   } else if (IsTerminal(state)) {
     // An empty list does not count as equality.
-    const std::string nothing = Mutant("nothing-is-equal") ? "" : NothingToCompare(replay, folder);
+    const std::string nothing = NothingToCompare(replay, folder);
     if (!nothing.empty()) {
       replay.set_verdict(v1::Replay::VERDICT_NOT_COMPARED);
       replay.set_difference(nothing);

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "controller/algorithms/compute_advantages.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/contracts/raw_values.h"
 #include "sdk/common/messages/columns.h"
@@ -39,9 +38,8 @@ uint64_t HashOf(const v1::Column& column) {
 std::vector<const v1::Column*> ByName(const v1::Trajectory& from) {
   std::vector<const v1::Column*> columns;
   for (const v1::Column& column : from.columns()) columns.push_back(&column);
-  std::stable_sort(columns.begin(), columns.end(), [](const v1::Column* a, const v1::Column* b) {
-    return a->name() < b->name() && !Mutant("hashes-as-they-came");
-  });
+  std::stable_sort(columns.begin(), columns.end(),
+                   [](const v1::Column* a, const v1::Column* b) { return a->name() < b->name(); });
   return columns;
 }
 

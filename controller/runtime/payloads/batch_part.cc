@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/rpc/error.h"
 
@@ -58,7 +57,7 @@ absl::Status CheckRows(const v1::FetchBatchRequest& request, size_t size) {
     if (row <= before) return OutOfRange(absl::StrCat("row ", row, " follows ", before), size);
     before = row;
   }
-  if (before < static_cast<int64_t>(size) || Mutant("batch-row-beyond")) return absl::OkStatus();
+  if (before < static_cast<int64_t>(size)) return absl::OkStatus();
   return OutOfRange(absl::StrCat("there is no row ", before), size);
 }
 
@@ -92,7 +91,6 @@ std::optional<v1::Trajectory> BatchEntry::Header() const {
     out = header->Unpack();
   }
   if (out.has_value()) AddHeaderScores(Added(), &*out);
-  if (out.has_value() && Mutant("header-without-sign")) out->clear_scores();
   return out;
 }
 

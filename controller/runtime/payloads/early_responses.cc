@@ -4,7 +4,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
@@ -12,18 +11,16 @@ namespace baton::controller {
 PartialResponse* EarlyResponses::RoomFor(const Task& task, size_t more) {
   size_t kept = 0;
   for (const auto& [other, partial] : pieces_) kept += partial.tokens.size();
-  const bool room = kept + more <= bounds_.tokens || Mutant("early-pieces-unbounded");
-  return room ? &pieces_[task] : nullptr;
+  return kept + more <= bounds_.tokens ? &pieces_[task] : nullptr;
 }
 
 void EarlyResponses::Add(Result result) {
   const auto known = std::find_if(results_.begin(), results_.end(), [&](const Result& other) {
     return other.worker == result.worker && other.ref == result.ref;
   });
-  const bool repeated = known != results_.end() && !Mutant("held-twice");
+  const bool repeated = known != results_.end();
   if (repeated) result_bytes_ -= known->result.ByteSizeLong();
-  if (result_bytes_ + result.result.ByteSizeLong() > bounds_.result_bytes &&
-      !Mutant("early-results-unbounded")) {
+  if (result_bytes_ + result.result.ByteSizeLong() > bounds_.result_bytes) {
     result.result.Clear();
     *result.result.mutable_status() = ToProto(absl::ResourceExhaustedError(
         absl::StrCat("the results that came before the data files were read took more than ",

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/messages/columns.h"
 
 namespace baton::controller {
@@ -51,7 +50,7 @@ HistoryPart::HistoryPart(std::vector<Prompt> prompts, int64_t max_bytes, BatchSo
 
 void HistoryPart::ToPrompt(size_t prompt) {
   while (prompt < prompts_.size() && prompts_[prompt].size() == 0) ++prompt;
-  if (left_ <= 0 && !Mutant("history-of-any-size")) prompt = prompts_.size();
+  if (left_ <= 0) prompt = prompts_.size();
   prompt_ = prompt;
   response_ = 0;
   if (!done()) share_ = left_ / static_cast<int64_t>(prompts_.size() - prompt_);

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::controller {
 
 PayloadCache::~PayloadCache() {
@@ -38,10 +36,8 @@ void PayloadCache::Clear() {
 }
 
 void PayloadCache::Remove(Order::iterator kept) {
-  if (!Mutant("evicted-payload-still-counts")) {
-    cached_ -= kept->bytes;
-    budget_->cached_ -= kept->bytes;
-  }
+  cached_ -= kept->bytes;
+  budget_->cached_ -= kept->bytes;
   by_id_.erase(kept->trajectory);
   order_.erase(kept);
 }

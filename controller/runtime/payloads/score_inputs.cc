@@ -4,7 +4,6 @@
 #include <string>
 
 #include "controller/spec/dataflow/role_names.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -20,7 +19,6 @@ bool ReadsTokensAlone(const v1::ScoreNode& node) {
 bool ReadsColumn(const v1::ScoreNode& node, bool tokens_alone, const std::string& name) {
   if (name == "prompt_tokens" || name == "tokens") return true;
   if (name == "rollout_log_prob" && !tokens_alone) return true;
-  if (Mutant("score-task-with-all-columns")) return true;
   return std::find(node.inputs().begin(), node.inputs().end(), name) != node.inputs().end();
 }
 

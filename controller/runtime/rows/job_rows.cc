@@ -7,7 +7,6 @@
 #include "controller/runtime/rows/retention.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/spec/settings/step_size.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/contracts/text_bounds.h"
 
 namespace baton::controller {
@@ -110,7 +109,7 @@ void LeaveOutRefused(const store::Store& store, Effects* effects,
 }
 
 int64_t LogUnits(const std::string& message) {
-  if (message.size() <= kLogUnitBytes || Mutant("long-line-counts-once")) return 1;
+  if (message.size() <= kLogUnitBytes) return 1;
   return static_cast<int64_t>((message.size() + kLogUnitBytes - 1) / kLogUnitBytes);
 }
 

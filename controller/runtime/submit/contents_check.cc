@@ -13,7 +13,6 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/job_files/data_files.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
@@ -156,8 +155,7 @@ absl::StatusOr<std::vector<v1::FieldViolation>> ContentsCheck::Judge(
     Call* call, absl::StatusOr<v1::ValidateJobResponse>* answer) {
   const absl::Status& status = answer->status();
   if (absl::IsCancelled(status) || absl::IsResourceExhausted(status)) return status;
-  if (absl::IsUnavailable(status) ||
-      (absl::IsDeadlineExceeded(status) && Mutant("late-check-admits"))) {
+  if (absl::IsUnavailable(status)) {
     Log(LogLevel::kWarn, "models and data are not checked at submit",
         {{"error", status.message()}});
     return Unfiltered(*call->of.effective, status.message());

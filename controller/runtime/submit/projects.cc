@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "controller/access/caller.h"
 #include "controller/runtime/rows/tables.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/messages/settings.h"
 #include "sdk/common/rpc/error.h"
@@ -161,7 +160,6 @@ absl::Status Projects::CheckNewJob(const std::string& project) const {
 absl::StatusOr<std::shared_ptr<void>> Projects::EnterNewJob(const std::string& project,
                                                             CallerGone gone) {
   BATON_RETURN_IF_ERROR(CheckNewJob(project));
-  if (Mutant("submission-takes-no-place")) return std::shared_ptr<void>();
   absl::MutexLock lock(&entering_->mu);
   const auto place = entering_->places.emplace(project, std::move(gone));
   return std::shared_ptr<void>(entering_.get(), [entering = entering_, place](void*) {
@@ -171,7 +169,6 @@ absl::StatusOr<std::shared_ptr<void>> Projects::EnterNewJob(const std::string& p
 }
 
 absl::Status Projects::CheckRoom(const std::string& project, int64_t own) const {
-  if (Mutant("room-asked-once")) return absl::OkStatus();
   BATON_RETURN_IF_ERROR(CheckJobBytes(project, own));
   return CheckEnded(project);
 }
@@ -181,7 +178,7 @@ absl::Status Projects::BeginResume(const JobRuntime& job) {
   if (IsTerminal(job.state()) && resuming_.count(name) == 0) {  // one more unfinished job
     BATON_RETURN_IF_ERROR(CheckUnfinished(access::ProjectOf(name)));
   }
-  if (!Mutant("resumed-job-not-counted")) resuming_.insert(name);
+  resuming_.insert(name);
   return absl::OkStatus();
 }
 
@@ -194,7 +191,7 @@ int64_t Projects::PlacesOf(const std::string& project) const {
   const auto [begin, end] = entering_->places.equal_range(project);
   return std::count_if(begin, end, [](const auto& place) {
     const CallerGone& gone = place.second;
-    return gone == nullptr || !gone() || Mutant("place-outlives-its-caller");
+    return gone == nullptr || !gone();
   });
 }
 
@@ -223,7 +220,7 @@ absl::Status Projects::CheckUnfinished(const std::string& project) const {
 absl::Status Projects::CheckJobBytes(const std::string& project, int64_t own) const {
   const int64_t bytes = scope_->folder_bytes.OfProject(project) - own;
   const int64_t most = JobBytesLimitOf(project);
-  if (most == 0 || bytes < most || Mutant("full-folders-take-jobs")) return absl::OkStatus();
+  if (most == 0 || bytes < most) return absl::OkStatus();
   return FullError("QUOTA_JOB_BYTES", project,
                    absl::StrCat(bytes, " bytes in the folders of its jobs, of at most ", most),
                    "--max-job-bytes");
@@ -233,7 +230,7 @@ absl::Status Projects::CheckEnded(const std::string& project) const {
   const int64_t own = Named(project).max_ended_jobs();
   const int64_t limit = own > 0 ? own : scope_->options.max_ended_jobs;
   const int64_t ended = scope_->ended->JobsOf(project) - Unfinished(project);
-  if (limit == 0 || ended < limit || Mutant("ended-jobs-without-limit")) return absl::OkStatus();
+  if (limit == 0 || ended < limit) return absl::OkStatus();
   return FullError("QUOTA_ENDED_JOBS", project,
                    absl::StrCat(ended, " jobs that have ended, of at most ", limit),
                    "--max-ended-jobs");

@@ -9,7 +9,6 @@
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "sdk/common/base/digest.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
@@ -101,7 +100,7 @@ absl::StatusOr<std::optional<store::v1::RequestRow>> Requests::Find(const std::s
 
 absl::Status Requests::CompareUnderWay(const Request& request, const Request& first) {
   if (absl::Status same = Compare(request, first.asked); !same.ok()) return same;
-  if (request.fingerprint == first.fingerprint || Mutant("other-content-joins-call-under-way")) {
+  if (request.fingerprint == first.fingerprint) {
     return absl::OkStatus();
   }
   return ReusedError(request.id, first.asked.method(), first.asked.job(), "with other content");

@@ -20,7 +20,6 @@
 #include "controller/spec/job_spec/spec.h"
 #include "controller/spec/settings/check_speculation.h"
 #include "controller/spec/settings/step_size.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/data_set/answer_use.h"
 #include "sdk/common/rpc/error.h"
 
@@ -236,7 +235,7 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckSeed(const Submission& su
                                           problem, "; name another job, or remove seed_from"))};
   }
   const std::string why = WhyOtherPrompts(submission.checked.effective, job->effective_spec());
-  if (why.empty() || Mutant("seed-of-other-data")) return {};
+  if (why.empty()) return {};
   return {Violation(field, absl::StrCat("job '", name, "' had other prompts: ", why,
                                         "; name a job over the same data, or remove seed_from"))};
 }

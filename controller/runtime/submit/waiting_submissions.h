@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 #include "sdk/common/rpc/retry.h"
 
@@ -43,8 +42,7 @@ class WaitingSubmissions {
     const bool first = waiting == 0;
     const uint64_t bound = first ? max_of_all_ + max_of_all_ / 4 : max_of_all_;
     const bool room = state_->all == 0 || state_->all + bytes <= bound;
-    if ((!first && waiting + bytes > max_of_project_) ||
-        (!room && !Mutant("waiting-of-all-unbounded"))) {
+    if ((!first && waiting + bytes > max_of_project_) || !room) {
       return WithRetry(MakeError(absl::StatusCode::kResourceExhausted, "SUBMISSIONS_WAITING",
                                  absl::StrCat("submissions of ", waiting,
                                               " bytes wait for their turn in project ", project,

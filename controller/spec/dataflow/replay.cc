@@ -7,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "controller/spec/dataflow/learning.h"
 #include "controller/spec/dataflow/roles.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -43,8 +42,7 @@ int64_t FirstOf(const Kept& kept, int64_t to) {
 
 // True if the weights after `step` are there.
 bool HasWeights(const Kept& kept, int64_t step) {
-  return kept.checkpoints.count(step) > 0 || (step == 0 && kept.recorded.count(1) > 0) ||
-         Mutant("replay-begins-anywhere");
+  return kept.checkpoints.count(step) > 0 || (step == 0 && kept.recorded.count(1) > 0);
 }
 
 std::optional<int64_t> OldestStart(const Kept& kept, int64_t to) {

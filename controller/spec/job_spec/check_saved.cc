@@ -8,7 +8,6 @@
 #include "controller/spec/dataflow/dataflow_shape.h"
 #include "controller/spec/dataflow/replay.h"
 #include "controller/spec/job_spec/spec.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -33,7 +32,6 @@ std::vector<v1::FieldViolation> CheckSaved(const v1::Job& job) {
     return {SavedProblem("spec", absl::StrCat("has ", bytes, " bytes with its defaults, at most ",
                                               kMostSavedBytes))};
   }
-  if (Mutant("saved-spec-trusted")) return {};
   v1::JobSpec spec = job.effective_spec();
   const bool replays = Replays(job.dataflow());
   // A replay uses no prompts, so it has no files of them.

@@ -6,7 +6,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "google/protobuf/repeated_ptr_field.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::controller {
 namespace {
@@ -26,7 +25,7 @@ std::string WhyOtherPrompts(const v1::JobSpec& job, const v1::JobSpec& other) {
     return "it is not of kind rl, so nothing was said to prompts";
   const v1::DataSpec &here = job.data(), &there = other.data();
   std::string files = OtherFiles("train_files", here.train_files(), there.train_files());
-  if (files.empty() && !Mutant("seed-of-other-evaluations")) {
+  if (files.empty()) {
     files = OtherFiles("val_files", here.val_files(), there.val_files());
   }
   if (!files.empty()) return files;

@@ -21,7 +21,6 @@
 #include "controller/spec/settings/fill_pools.h"
 #include "controller/spec/settings/schedule.h"
 #include "controller/spec/settings/train_mix.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/messages/settings.h"
 #include "sdk/common/messages/violations.h"
 #include "sdk/common/schema_spec/model_init.h"
@@ -267,8 +266,7 @@ void CheckRoles(const v1::Dataflow& dataflow, v1::JobSpec* spec, Violations& out
     CheckScoringModel("cost", true, spec, out);
   }
   if (!unused("judge", roles::kJudge, spec->has_judge()) && roles.count(roles::kJudge) > 0) {
-    if (!spec->has_judge() && !Mutant("judge-not-missed"))
-      CheckSettings(v1::JudgeSpec(), "judge", &out);
+    if (!spec->has_judge()) CheckSettings(v1::JudgeSpec(), "judge", &out);
     v1::JudgeSpec* judge = spec->mutable_judge();
     CheckOwnModel("judge", *spec, false, judge->mutable_model(), out);
     FillDefaults(judge);

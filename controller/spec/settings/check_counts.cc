@@ -6,7 +6,6 @@
 #include "absl/strings/string_view.h"
 #include "controller/spec/dataflow/score_graph.h"
 #include "controller/spec/settings/train_mix.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/contracts/text_bounds.h"
 
 namespace baton::controller {
@@ -77,7 +76,7 @@ void CheckLabels(const v1::JobSpec& spec, CountCheck& check) {
   check.AtMost("labels", spec.labels_size(), kMostLabels);
   for (const auto& [name, value] : spec.labels()) {
     check.Name("labels", name, kNameBytes);
-    if (!Mutant("label-of-any-length")) check.Text("labels", "value", value, kLabelBytes);
+    check.Text("labels", "value", value, kLabelBytes);
   }
 }
 

@@ -8,7 +8,6 @@
 #include "absl/strings/strip.h"
 #include "controller/spec/dataflow/pools.h"
 #include "controller/spec/dataflow/role_names.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/messages/settings.h"
 
 namespace baton::controller {
@@ -21,7 +20,7 @@ constexpr absl::string_view kSeedPrefix = "job:";
 std::string NameOfSeed(absl::string_view seed_from) {
   const bool named = absl::ConsumePrefix(&seed_from, kSeedPrefix);
   const bool plain = seed_from.find_first_of("@/") == absl::string_view::npos;
-  return named && (plain || Mutant("seed-of-another-project")) ? std::string(seed_from) : "";
+  return named && plain ? std::string(seed_from) : "";
 }
 
 class SpeculationCheck {

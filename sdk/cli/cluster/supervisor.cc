@@ -16,7 +16,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "sdk/common/base/clock.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/process/spawn.h"
 
 namespace baton::cli {
@@ -26,7 +25,7 @@ constexpr absl::Duration kYoung = absl::Seconds(10);
 constexpr absl::Duration kCleanUp = absl::Seconds(5);
 
 absl::Duration Backoff(int young_deaths) {
-  if (young_deaths <= 1 || Mutant("supervisor-never-waits")) return absl::ZeroDuration();
+  if (young_deaths <= 1) return absl::ZeroDuration();
   const double seconds = 0.5 * static_cast<double>(1 << std::min(young_deaths - 2, 5));
   return std::min(absl::Seconds(seconds), absl::Seconds(10));
 }

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/contracts/up_workers.h"
 
 namespace baton::cli {
@@ -32,7 +31,6 @@ int CoresWithin(absl::string_view cpu_max, int cores) {
       !absl::SimpleAtoi(parts[1], &period) || quota <= 0 || period <= 0) {
     return cores;  // "max 100000": no quota
   }
-  if (Mutant("quota-rounded-down")) return static_cast<int>(quota / period);
   return static_cast<int>(std::clamp<int64_t>((quota + period - 1) / period, 1, cores));
 }
 

@@ -16,7 +16,6 @@
 #include "sdk/cli/shared/lifetime.h"
 #include "sdk/cli/shared/options.h"
 #include "sdk/cli/shared/table.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/messages/times.h"
 
 namespace baton::cli {
@@ -42,7 +41,6 @@ std::vector<EndedJob> ChooseOld(const std::vector<v1::Job>& jobs, absl::Time bef
   }
   std::stable_sort(ended.begin(), ended.end(),
                    [](const EndedJob& a, const EndedJob& b) { return a.end > b.end; });
-  if (Mutant("prune-keeps-none")) keep = 0;
   ended.erase(ended.begin(), ended.begin() + std::min<int64_t>(keep, std::ssize(ended)));
   ended.erase(std::remove_if(ended.begin(), ended.end(),
                              [before](const EndedJob& job) { return job.end >= before; }),

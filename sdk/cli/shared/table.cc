@@ -8,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/utf8.h"
 
 namespace baton::cli {
@@ -87,7 +86,7 @@ std::string OneLine(const std::string& text, size_t width) {
   for (absl::string_view rest = text; !rest.empty();) {
     const Utf8Char next = ReadUtf8(rest);
     rest.remove_prefix(next.length);
-    characters += Mutant("line-cut-by-bytes") ? next.length : 1;
+    ++characters;
     if (characters > width) return line + "…";
     const char32_t c = next.code_point;
     const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);  // a terminal would obey it

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/shared/table.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::cli {
 namespace {
@@ -20,7 +19,7 @@ using Measured = std::vector<std::pair<int64_t, double>>;
 Measured ValuesOf(const v1::ListMetricsResponse& metrics, int64_t last_step, const char* name) {
   Measured values;
   for (const v1::StepMetrics& step : metrics.steps()) {
-    if (step.step() > last_step && !Mutant("lost-steps-count")) break;
+    if (step.step() > last_step) break;
     auto it = step.metrics().find(name);
     if (it != step.metrics().end()) values.emplace_back(step.step(), it->second);
   }

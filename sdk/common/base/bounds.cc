@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton {
 namespace {
@@ -14,8 +13,7 @@ namespace {
 constexpr double kMostExactWhole = 9007199254740992;  // 2^53
 
 bool IsAboveLow(double number, const Bounds& bounds) {
-  return bounds.above_low && !Mutant("option-at-open-bound") ? number > bounds.low
-                                                             : number >= bounds.low;
+  return bounds.above_low ? number > bounds.low : number >= bounds.low;
 }
 
 }  // namespace

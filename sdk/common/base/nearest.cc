@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton {
 namespace {
 
@@ -28,12 +26,12 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 const std::string* Nearest(absl::string_view given, const std::vector<std::string>& known) {
   const std::string* best = nullptr;
-  size_t best_distance = std::max<size_t>(2, given.size() / 2);
+  size_t best_distance = std::max<size_t>(2, given.size() / 2) + 1;
   for (const std::string& name : known) {
     const size_t distance = EditDistance(given, name);
-    if (distance <= best_distance) {
+    if (distance < best_distance) {
       best = &name;
-      best_distance = distance - (distance > 0 && !Mutant("nearest-is-the-last") ? 1 : 0);
+      best_distance = distance;
     }
   }
   return best;

@@ -11,7 +11,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton {
 namespace {
@@ -47,8 +46,7 @@ absl::Status MakePrivate(const std::string& path) {
   // An existing file is not opened: closing a file drops the locks that its process has on it.
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd >= 0) ::close(fd);
-  if (fd >= 0 || (errno == EEXIST &&
-                  (Mutant("private-file-stays-open") || ::chmod(path.c_str(), 0600) == 0))) {
+  if (fd >= 0 || (errno == EEXIST && ::chmod(path.c_str(), 0600) == 0)) {
     return absl::OkStatus();
   }
   return absl::UnavailableError(

@@ -1,7 +1,5 @@
 #include "sdk/common/base/utf8.h"
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton {
 namespace {
 
@@ -16,11 +14,11 @@ struct Lead {
 
 Lead ClassifyLead(unsigned char byte) {
   if (byte < 0x80) return {0, 0, 0};
-  if (byte < (Mutant("utf8-overlong") ? 0xC0 : 0xC2)) return {-1, 0, 0};
+  if (byte < 0xC2) return {-1, 0, 0};
   if (byte < 0xE0) return {1, 0x80, 0xBF};
   if (byte < 0xF0)
     return {2, byte == 0xE0 ? (unsigned char)0xA0 : (unsigned char)0x80,
-            byte == 0xED && !Mutant("utf8-surrogates") ? (unsigned char)0x9F : (unsigned char)0xBF};
+            byte == 0xED ? (unsigned char)0x9F : (unsigned char)0xBF};
   if (byte < 0xF5)
     return {3, byte == 0xF0 ? (unsigned char)0x90 : (unsigned char)0x80,
             byte == 0xF4 ? (unsigned char)0x8F : (unsigned char)0xBF};

@@ -11,7 +11,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/digest.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/private_file.h"
 
 namespace baton {
@@ -35,7 +34,7 @@ absl::StatusOr<std::string> ReadKeyFile(absl::string_view flag, const std::strin
     return absl::NotFoundError(absl::StrCat(flag, ": cannot read a line from ", path));
   }
   absl::StripAsciiWhitespace(&key);
-  if (Mutant("key-of-31") ? key.size() + 1 >= kLeast : key.size() >= kLeast) return key;
+  if (key.size() >= kLeast) return key;
   return absl::InvalidArgumentError(absl::StrCat(flag, ": the key in ", path, " has ", key.size(),
                                                  " characters; give it ", kLeast, " or more"));
 }
@@ -66,9 +65,7 @@ absl::Status MakeKeyFile(const std::string& path) {
 
 std::string PublishCapability(absl::string_view key, absl::string_view job,
                               absl::string_view job_uid) {
-  return job_uid.empty()
-             ? Mac(key, {"Publish", job})
-             : Mac(key, {"Publish", job, Mutant("capability-of-any-uid") ? "" : job_uid});
+  return job_uid.empty() ? Mac(key, {"Publish", job}) : Mac(key, {"Publish", job, job_uid});
 }
 
 }  // namespace baton

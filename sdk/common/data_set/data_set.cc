@@ -13,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "sdk/common/base/cut_text.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/data_set/json_problem.h"
 #include "sdk/common/data_set/line_fields.h"
@@ -58,9 +57,8 @@ absl::Status NoPrompt(const Json& object, const DataSetOptions& options) {
 // the last one of them whose weight is not 0. 0: it has no such turn.
 size_t TurnsUpToResponse(const Said& said, bool weighty) {
   size_t turns = said.messages.size();
-  while (turns > 0 &&
-         (said.messages[turns - 1].role() != "assistant" ||
-          (weighty && !said.weights[turns - 1] && !Mutant("weight-zero-is-trained")))) {
+  while (turns > 0 && (said.messages[turns - 1].role() != "assistant" ||
+                       (weighty && !said.weights[turns - 1]))) {
     --turns;
   }
   return turns;
@@ -77,7 +75,7 @@ absl::Status SplitAtResponse(Said said, Example* out) {
   const size_t last = TurnsUpToResponse(said, /*weighty=*/true);
   out->weightless = last == 0;
   if (out->weightless) return absl::OkStatus();
-  if (!Mutant("turns-after-the-response-stay")) turns.resize(last);
+  turns.resize(last);
   Said response;
   response.messages.push_back(turns.back());
   BATON_ASSIGN_OR_RETURN(out->response,
@@ -100,7 +98,7 @@ absl::Status CutToPrompt(Said said, Example* out) {
     return absl::InvalidArgumentError(
         "`messages` has no turn of the user; a prompt ends with the last one");
   }
-  if (!Mutant("prompt-ends-with-the-answer")) turns.erase(last.base(), turns.end());
+  turns.erase(last.base(), turns.end());
   out->messages = std::move(turns);
   return absl::OkStatus();
 }
@@ -458,7 +456,7 @@ absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOption
                                                    "has ",
                                                    KeysOf(json)));
   }
-  if (!example.has_answer && !options.answer_reader.empty() && !Mutant("answer-may-be-missing")) {
+  if (!example.has_answer && !options.answer_reader.empty()) {
     return NoAnswer(json, options);
   }
   BATON_RETURN_IF_ERROR(TakeText(json, "source", false, &example.source));

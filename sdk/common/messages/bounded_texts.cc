@@ -14,7 +14,6 @@
 #include "google/protobuf/any.pb.h"
 #include "google/protobuf/descriptor.h"
 #include "sdk/common/base/cut_text.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/utf8.h"
 #include "sdk/common/contracts/text_bounds.h"
 
@@ -183,7 +182,7 @@ class TextWalk {
     if (!is_text && bytes == nullptr) return true;
     const FieldBound bound = is_text ? table_.TextOf(field) : *bytes;
     if (text.size() <= bound.most) return !is_text || IsValidUtf8(text);
-    if (bound.over != FieldBound::Over::kRefuse) return Mutant("long-text-kept");
+    if (bound.over != FieldBound::Over::kRefuse) return false;
     Refuse(field, absl::StrCat(text.size(), " bytes"), bound.most);
     return true;
   }

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "baton/v1/job_spec.pb.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton {
 namespace {
@@ -166,7 +165,7 @@ class SettingCheck {
   }
 
   void VisitList(const Message& message, const FieldDescriptor& field, const SettingPath& path) {
-    if (!IsSection(field) || Mutant("setting-in-a-list-unchecked")) return;
+    if (!IsSection(field)) return;
     const auto* reflection = message.GetReflection();
     for (int i = 0; i < reflection->FieldSize(message, &field); ++i) {
       Visit(reflection->GetRepeatedMessage(message, &field, i), SettingPath{&path, "", i});
@@ -196,7 +195,7 @@ class SettingCheck {
 
 const v1::Setting& SettingOf(const FieldDescriptor& field) {
   const v1::Setting& own = OwnSetting(field);
-  if (own.as_in().empty() || Mutant("setting-of-another-unseen")) return own;
+  if (own.as_in().empty()) return own;
   static const auto* const kMerged = new auto(MergedSettings());  // once: a spec has many fields
   const auto merged = kMerged->find(&field);
   return merged == kMerged->end() ? own : merged->second;
@@ -221,7 +220,7 @@ void FillDefaults(Message* message) {
       for (int k = 0; IsSection(field) && k < reflection->FieldSize(*message, &field); ++k) {
         FillDefaults(reflection->MutableRepeatedMessage(message, &field, k));
       }
-    } else if (!reflection->HasField(*message, &field) || Mutant("default-over-a-given-zero")) {
+    } else if (!reflection->HasField(*message, &field)) {
       const v1::Setting& setting = SettingOf(field);
       if (setting.has_default_()) SetDefault(field, setting.default_(), message);
     } else if (IsSection(field)) {

@@ -6,8 +6,6 @@
 #include <queue>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton {
 namespace {
 
@@ -32,7 +30,7 @@ struct MergedLater {
   bool operator()(size_t a, size_t b) const {
     const Division &x = (*divisions)[a], &y = (*divisions)[b];
     if (x.spread() != y.spread()) return x.spread() < y.spread();
-    return Mutant("balance-newest-first") ? x.made < y.made : x.made > y.made;
+    return x.made > y.made;
   }
 };
 
@@ -61,8 +59,7 @@ std::vector<std::vector<int64_t>> BalanceByCost(absl::Span<const double> costs, 
     Division& kept = divisions[into];
     for (size_t p = 0; p < count; ++p) {
       Part& large = kept.parts[p];
-      const Part& small =
-          divisions[from].parts[Mutant("balance-large-to-large") ? p : count - 1 - p];
+      const Part& small = divisions[from].parts[count - 1 - p];
       if (small.first == kNone) continue;
       if (large.first == kNone) {
         large = small;
@@ -101,7 +98,7 @@ std::vector<double> PartCosts(absl::Span<const double> costs,
 
 double Imbalance(absl::Span<const double> part_costs) {
   const double total = std::accumulate(part_costs.begin(), part_costs.end(), 0.0);
-  if (total <= 0) return Mutant("imbalance-of-nothing") ? 0 : 1;
+  if (total <= 0) return 1;
   const double largest = *std::max_element(part_costs.begin(), part_costs.end());
   return largest * static_cast<double>(part_costs.size()) / total;
 }

@@ -1,7 +1,6 @@
 #include "sdk/common/parallel/transition.h"
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton {
 
@@ -20,8 +19,7 @@ absl::string_view TransitionMethodName(TransitionMethod method) {
 std::vector<int> MicroDataRanks(const RankLayout& layout, int rank) {
   std::vector<int> ranks;
   for (int other = 0; other < layout.world_size(); ++other) {
-    if ((layout.PlaceOf(other).data == layout.PlaceOf(rank).data ||
-         Mutant("micro-data-over-copies")) &&
+    if (layout.PlaceOf(other).data == layout.PlaceOf(rank).data &&
         layout.GenerationStage(other) == layout.GenerationStage(rank) &&
         layout.GenerationTensorRank(other) == layout.GenerationTensorRank(rank)) {
       ranks.push_back(other);

@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "sdk/common/base/clock.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton {
 
@@ -19,7 +18,7 @@ std::optional<ProcessEnd> ProcessGroup::WaitFor(absl::Duration timeout) {
         ::waitid(P_PID, static_cast<id_t>(leader_), &info, WEXITED | WNOHANG | WNOWAIT);
     if (asked != 0) {
       // Someone else has reaped it, and its number may be a stranger's by now.
-      reaped_ = !Mutant("stranger-is-signalled");
+      reaped_ = true;
       end_.emplace().unknown = true;
     } else if (info.si_pid == leader_) {
       end_ = ProcessEnd{info.si_code != CLD_EXITED, info.si_status};
@@ -46,7 +45,7 @@ void ProcessGroup::End(absl::Duration grace) {
 void ProcessGroup::Kill() {
   WaitFor(absl::ZeroDuration());
   if (reaped_) return;
-  ::kill(Mutant("leader-dies-alone") ? leader_ : -leader_, SIGKILL);
+  ::kill(-leader_, SIGKILL);
   while (::waitpid(leader_, nullptr, 0) < 0 && errno == EINTR) {
   }
   reaped_ = true;

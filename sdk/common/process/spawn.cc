@@ -13,7 +13,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 extern char** environ;
 
@@ -82,13 +81,13 @@ bool LimitTo(__rlimit_resource resource, uint64_t most) {
     GiveUp(kReport, Failure::kOther);
   }
   const int first_closed = prepared.passed >= 0 ? kPassed + 1 : kReport + 1;
-  if (!Mutant("spawn-leaks-descriptors")) ::close_range(first_closed, ~0U, 0);
+  ::close_range(first_closed, ~0U, 0);
   for (int number = 1; number < NSIG; ++number) {
     if (number != SIGKILL && number != SIGSTOP) ::signal(number, SIG_DFL);
   }
   sigset_t none;
   sigemptyset(&none);
-  if (!Mutant("spawn-keeps-blocked-signals")) ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   if (!LimitTo(RLIMIT_AS, options.memory_bytes) || !LimitTo(RLIMIT_CPU, options.cpu_seconds)) {
     GiveUp(kReport, Failure::kOther);
   }

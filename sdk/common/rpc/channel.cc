@@ -2,7 +2,6 @@
 
 #include "grpcpp/create_channel.h"
 #include "grpcpp/support/channel_arguments.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton {
 namespace {
@@ -26,9 +25,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   // gRPC takes the least back-off for the least time of an attempt to connect, too.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, InMilliseconds(options.connect_timeout));
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, InMilliseconds(options.max_backoff));
-  if (!Mutant("channel-without-keepalive")) {
-    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, InMilliseconds(options.keep_alive.time));
-  }
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, InMilliseconds(options.keep_alive.time));
   // This sets the socket's TCP_USER_TIMEOUT, too: bytes that stay unacknowledged for so long end
   // the connection.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, InMilliseconds(options.keep_alive.timeout));

@@ -8,7 +8,6 @@
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 #include "sdk/common/base/loopback.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton {
@@ -85,7 +84,6 @@ absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
 absl::Status MayShowToken(const std::string& token, const std::string& address, const TlsFiles& tls,
                           bool insecure) {
   if (token.empty() || tls.any() || insecure || IsLoopback(address)) return absl::OkStatus();
-  if (Mutant("token-in-clear-text")) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       "the token would travel to ", address,
       " in clear text; give --tls-ca FILE (or system), or --insecure where the network "

@@ -17,7 +17,6 @@
 #include "absl/time/clock.h"
 #include "sdk/common/base/clock.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton {
@@ -180,7 +179,7 @@ absl::Status ConnectionTable::Know(const std::string& peer, const std::string& p
     if (known()) return absl::OkStatus();
   }
   Entry& entry = entries_.at(by_peer_.at(peer));
-  if (TooMany(project, reserved) && !Mutant("connections-of-a-project-unbounded")) {
+  if (TooMany(project, reserved)) {
     Report(entry.address, /*refused=*/true);
     return MakeError(absl::StatusCode::kResourceExhausted, "CONNECTIONS",
                      absl::StrCat("too many connections are open: project ", project, " may have ",

@@ -7,7 +7,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/digest.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton {
@@ -48,9 +47,7 @@ absl::StatusOr<Page> Page::Read(const google::protobuf::Message& request, int st
         absl::StrCat("page_size is ", asked, ", not 1 to ", most, " (0: ", standard, ")"));
   }
   Page page;
-  page.size_ = asked == 0                      ? standard
-               : Mutant("page-size-unbounded") ? asked
-                                               : std::min(asked, most);
+  page.size_ = asked == 0 ? standard : std::min(asked, most);
   page.question_ = absl::BytesToHexString(Sha256(absl::StrCat(request.GetTypeName(), "\n",
                                                               question->SerializeAsString())))
                        .substr(0, kDigestDigits);
@@ -58,7 +55,7 @@ absl::StatusOr<Page> Page::Read(const google::protobuf::Message& request, int st
   const absl::string_view position =
       absl::string_view(given).substr(std::min(given.size(), kDigestDigits));
   const bool other = given.compare(0, kDigestDigits, page.question_) != 0;
-  if ((other && !Mutant("page-token-of-any-question")) || !IsHex(position)) return BadToken();
+  if (other || !IsHex(position)) return BadToken();
   page.first_ = false;
   page.after_ = absl::HexStringToBytes(position);
   return page;

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/planner/placement/explain.h"
 #include "sdk/planner/placement/pool_costs.h"
 #include "sdk/planner/placement/unbeaten.h"
@@ -221,12 +220,10 @@ absl::Status CheckLayout(const Problem& problem, const Role& role, int devices,
   if (role.model.num_attention_heads % layout.tensor != 0) {
     return fault("tp", layout.tensor, "heads", role.model.num_attention_heads);
   }
-  if (role.model.num_key_value_heads % layout.tensor != 0 &&
-      !Mutant("given-layout-splits-key-heads")) {
+  if (role.model.num_key_value_heads % layout.tensor != 0) {
     return fault("tp", layout.tensor, "key heads", role.model.num_key_value_heads);
   }
-  if (role.model.num_hidden_layers % layout.pipeline != 0 &&
-      !Mutant("given-layout-splits-layers")) {
+  if (role.model.num_hidden_layers % layout.pipeline != 0) {
     return fault("pp", layout.pipeline, "layers", role.model.num_hidden_layers);
   }
   const std::tuple<const char*, int, int> sizes[] = {
@@ -235,7 +232,7 @@ absl::Status CheckLayout(const Problem& problem, const Role& role, int devices,
       {"dp", layout.data, role.max_data},
       {"generation_tp", layout.generation_tensor, role.max_generation_tensor}};
   for (const auto& [name, size, most] : sizes) {
-    if (most == 0 || size <= most + (Mutant("given-layout-above-most") ? 1 : 0)) continue;
+    if (most == 0 || size <= most) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(role.name, ": ", name, " ", size, " is above ", most));
   }
@@ -325,7 +322,7 @@ std::vector<RankLayout> LayoutsOf(const Problem& problem, const Role& role, int 
   const int within = std::min(at_most(role.max_tensor), problem.setting.device.devices_per_node);
   for (int tensor = 1; tensor <= within; ++tensor) {
     if (devices % tensor != 0 || role.model.num_attention_heads % tensor != 0 ||
-        (role.model.num_key_value_heads % tensor != 0 && !Mutant("layouts-split-key-heads"))) {
+        role.model.num_key_value_heads % tensor != 0) {
       continue;
     }
     for (int pipeline = 1; pipeline <= std::min(most, devices / tensor); ++pipeline) {

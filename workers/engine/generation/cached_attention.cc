@@ -7,7 +7,6 @@
 #include <limits>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/cached_attention_kernel.h"
 
 namespace baton::engine {
@@ -26,7 +25,7 @@ KvCache::Slot SlotOf(const CachedRows& run, int64_t position) {
 // The rows of a run that its row `row` attends to, in the order of the sequence.
 std::vector<int64_t> PathOf(const CachedRows& run, int64_t row) {
   std::vector<int64_t> path;
-  const bool tree = run.parents != nullptr && !Mutant("draft-node-attends-to-a-sibling");
+  const bool tree = run.parents != nullptr;
   for (int64_t i = row; i >= 0; i = tree ? (*run.parents)[i] : i - 1) path.push_back(i);
   std::reverse(path.begin(), path.end());
   return path;

@@ -5,8 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::engine {
 
 DraftTree ChainDraft(absl::Span<const int32_t> tokens) {
@@ -35,7 +33,7 @@ std::vector<int32_t> PruneDraft(const DraftLimits& limits, DraftTree* tree) {
     const int32_t parent = tree->parents[i];
     if (parent < -1 || parent >= i) continue;
     const int32_t kept_parent = parent < 0 ? -1 : places[parent];
-    if (parent >= 0 && kept_parent < 0 && !Mutant("draft-orphans-stay")) continue;
+    if (parent >= 0 && kept_parent < 0) continue;
     const int64_t depth = kept_parent < 0 ? 0 : depths[kept_parent] + 1;
     if (depth >= limits.depth || token < 0 || token >= limits.vocab_size) continue;
     if (!family.emplace(kept_parent, token).second) continue;

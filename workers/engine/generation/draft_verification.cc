@@ -5,21 +5,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::engine {
 namespace {
 
 // Draws the next token of `sequence` and adds it to `update`, or the error that there is none.
-void DrawToken(Sequence& sequence, absl::Span<const float> logits, int64_t skipped_rows,
-               Sampler& sampler, GenerateUpdate& update) {
+void DrawToken(Sequence& sequence, absl::Span<const float> logits, Sampler& sampler,
+               GenerateUpdate& update) {
   const SamplingParams& params = sequence.request.params;
   const int64_t position = static_cast<int64_t>(sequence.response.size());
   absl::Span<const int64_t> banned;
   if (position < params.min_new_tokens) banned = params.stop_token_ids;
-  const int64_t drawn_before = Mutant("draft-samples-off-the-path") ? skipped_rows : 0;
-  absl::StatusOr<SampledToken> sampled = sampler.Sample(
-      logits, params, banned, sequence.uniforms.At(static_cast<uint32_t>(position + drawn_before)));
+  absl::StatusOr<SampledToken> sampled =
+      sampler.Sample(logits, params, banned, sequence.uniforms.At(static_cast<uint32_t>(position)));
   if (!sampled.ok()) {
     // Not the caller's mistake: another worker, or the same one once more, may do better.
     update.error = absl::InternalError(
@@ -29,7 +27,6 @@ void DrawToken(Sequence& sequence, absl::Span<const float> logits, int64_t skipp
     return;
   }
   const absl::Span<const int32_t> chain = sequence.chain();
-  if (Mutant("draft-taken-unjudged") && !chain.empty()) sampled->token = chain.front();
   if (!chain.empty() && sampled->token == chain.front()) {
     ++update.draft_accepted;
   } else {
@@ -54,8 +51,7 @@ int32_t Judge(const DraftTree& draft, int32_t node, int32_t token, int64_t* judg
   for (auto i = static_cast<size_t>(node + 1); i < draft.parents.size(); ++i) {
     if (draft.parents[i] != node) continue;
     ++*judged;
-    const bool any = Mutant("draft-outlives-its-difference");
-    if (draft.tokens[i] == token || any) equal = static_cast<int32_t>(i);
+    if (draft.tokens[i] == token) equal = static_cast<int32_t>(i);
   }
   return equal;
 }
@@ -69,9 +65,8 @@ bool DrawAndVerify(const StepPlan::Draw& draw, int64_t first_row, absl::Span<con
   const int64_t end_row = first_row + static_cast<int64_t>(logits.size()) / vocab_size;
   while (drawn->next_row() < end_row) {
     const int64_t row = drawn->next_row();
-    const int64_t skipped_rows = row - static_cast<int64_t>(drawn->path.size());
-    DrawToken(sequence, logits.subspan((row - first_row) * vocab_size, vocab_size), skipped_rows,
-              sampler, drawn->update);
+    DrawToken(sequence, logits.subspan((row - first_row) * vocab_size, vocab_size), sampler,
+              drawn->update);
     if (!drawn->update.error.ok()) return false;
     const int32_t node =
         Judge(draw.draft, static_cast<int32_t>(row - 1), sequence.response.back(), &drawn->judged);

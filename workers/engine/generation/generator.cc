@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/generation/cached_attention.h"
 #include "workers/engine/generation/draft_verification.h"
@@ -212,7 +211,7 @@ bool Generator::SetDraft(uint64_t id, DraftTree draft) {
 
 // `draft` is within the limits of the request.
 void Generator::Impl::Propose(uint64_t id, DraftTree draft) {
-  if (announce && !Mutant("draft-not-announced")) {
+  if (announce) {
     GeneratorCall call = {GeneratorCall::Kind::kDraft, {}, draft};
     call.request.id = id;
     calls.push_back(std::move(call));
@@ -223,7 +222,7 @@ void Generator::Impl::Propose(uint64_t id, DraftTree draft) {
 void Generator::SetDrafter(Drafter* drafter) { impl_->speculation.SetDrafter(drafter); }
 
 void Generator::Impl::AskForDrafts() {
-  if (!scheduler.memory_suffices() && !Mutant("drafts-while-memory-is-short")) {
+  if (!scheduler.memory_suffices()) {
     return speculation.AskNothing();
   }
   for (auto& [id, draft] : speculation.Ask(scheduler.Decoding())) Propose(id, std::move(draft));

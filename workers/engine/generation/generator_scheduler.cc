@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::engine {
 namespace {
 
@@ -34,7 +32,7 @@ void AppendDraft(const DraftTree& draft, int64_t rows, int64_t position, CachedR
   plan->runs.push_back(run);
   for (int64_t i = 0; i < rows; ++i) {
     plan->tokens.push_back(draft.tokens[i]);
-    plan->positions.push_back(position + (Mutant("draft-position-by-index") ? i : depths[i]));
+    plan->positions.push_back(position + depths[i]);
   }
 }
 
@@ -162,11 +160,10 @@ void Scheduler::KeepDraftRows(Sequence* sequence, absl::Span<const int32_t> path
     return KvCache::Slot{sequence->blocks[at / KvCache::kBlockTokens], at % KvCache::kBlockTokens};
   };
   const auto kept = static_cast<int64_t>(path.size());
-  for (int64_t i = 0; i < kept && !Mutant("draft-path-stays-scattered"); ++i) {
+  for (int64_t i = 0; i < kept; ++i) {
     if (path[i] != i) moves->push_back({slot_of(path[i]), slot_of(i)});
   }
   sequence->computed += kept;
-  if (Mutant("draft-keeps-its-blocks")) return;
   // Without the others' blocks the sequence holds what it would hold without a draft.
   const auto unused = sequence->blocks.begin() + KvCache::BlocksFor(sequence->computed);
   std::vector<int32_t> spare(unused, sequence->blocks.end());
@@ -207,10 +204,10 @@ bool Scheduler::Start(Sequence* sequence) {
   const std::vector<int32_t>& tokens = sequence->request.prompt;
   CachedPrompt* prompt = prompts_.Acquire(tokens);
   const int64_t prompt_blocks = prompt == nullptr ? KvCache::BlocksFor(Size(tokens)) : 0;
-  const int64_t reserve = running_.empty() || Mutant("no-admission-reserve") ? 0 : running() + 1;
+  const int64_t reserve = running_.empty() ? 0 : running() + 1;
   const int64_t wanted = prompt_blocks + KvCache::BlocksFor(Size(sequence->response)) + reserve;
   if (wanted > cache_->num_free() + prompts_.unused_blocks()) {
-    if (prompt != nullptr && !Mutant("refused-prompt-stays-used")) prompts_.Release(prompt);
+    if (prompt != nullptr) prompts_.Release(prompt);
     return false;
   }
   if (prompt == nullptr) {
@@ -246,7 +243,7 @@ bool Scheduler::GrowTo(Sequence* sequence, int64_t tokens) {
 // blocks then. Takes them from no request, and leaves one for each that runs, which may need it in
 // the next step: it would otherwise have to take it from another.
 int64_t Scheduler::GrowFromSpareBlocks(Sequence* sequence, int64_t tokens) {
-  const int64_t reserve = running() == 1 || Mutant("draft-takes-the-last-block") ? 0 : running();
+  const int64_t reserve = running() == 1 ? 0 : running();
   while (Size(sequence->blocks) < KvCache::BlocksFor(tokens)) {
     if (cache_->num_free() + prompts_.unused_blocks() <= reserve) break;
     if (cache_->num_free() == 0) prompts_.EvictOne();
@@ -268,7 +265,6 @@ bool Scheduler::MakeRoom(const Sequence* sequence) {
   if (running_.back().get() == sequence) return false;
   Stop(running_.back().get());
   waiting_.push_front(std::move(running_.back()));
-  if (Mutant("preempted-waits-last")) std::swap(waiting_.front(), waiting_.back());
   running_.pop_back();
   ++preemptions_;
   return true;
@@ -279,15 +275,13 @@ void Scheduler::Stop(Sequence* sequence) {
   prompts_.Release(sequence->prompt);
   sequence->prompt = nullptr;
   cache_->Free(sequence->blocks);
-  if (!Mutant("preempted-keeps-its-place")) sequence->computed = 0;
+  sequence->computed = 0;
 }
 
 bool Scheduler::Remove(uint64_t id) {
   const auto has_id = [id](const auto& sequence) { return sequence->request.id == id; };
   const auto forget = [this](const Sequence& sequence) {
-    if (!Mutant("ended-requests-need-memory")) {
-      worst_case_blocks_ -= WorstCaseBlocks(sequence.request);
-    }
+    worst_case_blocks_ -= WorstCaseBlocks(sequence.request);
     if (running() + waiting() == 1) largest_worst_case_ = 0;
   };
   const auto runs = std::find_if(running_.begin(), running_.end(), has_id);

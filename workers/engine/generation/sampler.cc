@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/row_softmax.h"
 
 namespace baton::engine {
@@ -57,8 +56,7 @@ absl::Status ValidateSamplingParams(const SamplingParams& params, int64_t vocab_
 
 bool Truncates(const SamplingParams& params) {
   if (params.temperature == 0) return false;
-  return params.top_k > 0 || params.top_p < 1 ||
-         (params.min_new_tokens > 0 && !Mutant("bans-do-not-truncate"));
+  return params.top_k > 0 || params.top_p < 1 || params.min_new_tokens > 0;
 }
 
 absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
@@ -100,9 +98,7 @@ absl::StatusOr<SampledToken> Sampler::Sample(absl::Span<const float> logits,
     out.token = Invert(uniform * total);
     out.sampling_log_prob = static_cast<float>(LogProbOf(logits[out.token], maximum, scale, total));
   }
-  if (Mutant("log-prob-of-the-cut") && !greedy) {
-    out.log_prob = out.sampling_log_prob;
-  } else if (banned.empty()) {
+  if (banned.empty()) {
     out.log_prob = static_cast<float>(LogProbOf(logits[out.token], maximum, scale, uncut));
   } else {
     out.log_prob = LogProb(all_logits, out.token, params.temperature, &weights_);
@@ -125,14 +121,13 @@ void Sampler::KeepTopK(absl::Span<const float> logits, float maximum, int64_t k)
   int64_t ties = k;  // how many of the tokens at `lowest` stay
   for (float logit : logits) ties -= logit > lowest;
   for (size_t id = 0; id < logits.size(); ++id) {
-    const bool keep =
-        logits[id] > lowest || (logits[id] == lowest && (ties-- > 0 || Mutant("top-k-keeps-ties")));
+    const bool keep = logits[id] > lowest || (logits[id] == lowest && ties-- > 0);
     if (!keep) weights_[id] = 0;
   }
 }
 
 void Sampler::KeepTopP(double p) {
-  const double enough = p * SumBlocks() + (Mutant("top-p-takes-one-more") ? 1e-9 : 0);
+  const double enough = p * SumBlocks();
   // Ranks only the higher weights (the highest is 1): as many as it takes to reach the share.
   for (float lowest = 1.0f / 64; heap_.clear(), true; lowest /= 64) {
     if (lowest < 1e-30f) lowest = std::numeric_limits<float>::denorm_min();
@@ -174,7 +169,7 @@ int32_t Sampler::Invert(double target) const {
     for (size_t id = begin; id < end; ++id) {
       sum += weights_[id];
       if (weights_[id] > 0) last = id;
-      if (below + sum > target || (Mutant("draw-at-the-edge") && below + sum == target)) {
+      if (below + sum > target) {
         return static_cast<int32_t>(id);
       }
     }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::engine {
 namespace {
 
@@ -70,7 +68,7 @@ std::vector<std::pair<uint64_t, DraftTree>> Speculation::Ask(
     const std::vector<const Sequence*>& decoding) {
   if (begun_.empty() || max_nodes_ == 0 || decoding.empty()) return {};
   const bool wanted = drafter_->WantsToDraft(static_cast<int64_t>(decoding.size()));
-  if (!wanted && !Mutant("drafter-asked-at-rest")) return {};
+  if (!wanted) return {};
   std::vector<uint64_t> ids;
   std::vector<int64_t> depths;
   for (const Sequence* sequence : decoding) {
@@ -85,8 +83,7 @@ std::vector<std::pair<uint64_t, DraftTree>> Speculation::Ask(
   std::vector<std::pair<uint64_t, DraftTree>> drafts;
   int64_t left = max_nodes_;
   for (size_t i = 0; i < std::min(ids.size(), trees.size()); ++i) {
-    const int64_t most = Mutant("draft-budget-for-each") ? max_nodes_ : left;
-    const int64_t nodes = std::min(trees[i].size(), most);
+    const int64_t nodes = std::min(trees[i].size(), left);
     if (nodes == 0) continue;
     left -= nodes;
     proposed_[ids[i]].nodes = PruneDraft({vocab_size_, depths[i], nodes}, &trees[i]);
@@ -116,7 +113,7 @@ void Speculation::Count(const StepPlan::Draw& draw, const Verification& drawn) {
     Proposed& proposed = found->second;
     proposed.computed = static_cast<size_t>(draw.draft_rows);
     for (const int32_t node : drawn.path) {
-      proposed.path.push_back(Mutant("pruned-places-told") ? node : proposed.nodes[node]);
+      proposed.path.push_back(proposed.nodes[node]);
     }
   }
   if (draw.draft_rows > 0) {

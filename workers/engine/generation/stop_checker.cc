@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::engine {
 
 StopChecker::StopChecker(const SamplingParams* params, const DecodeFunction* decode)
@@ -17,11 +15,8 @@ bool StopChecker::Append(int32_t token) {
   const bool text_stops = longest_ > 0 && CompletesStopString(token);
   const auto& ids = params_->stop_token_ids;
   const bool token_stops =
-      length_ > params_->min_new_tokens - (Mutant("stop-id-one-early") ? 1 : 0) &&
-      std::find(ids.begin(), ids.end(), token) != ids.end();
-  const bool long_enough = Mutant("stop-text-one-late") ? length_ > params_->min_new_tokens
-                                                        : length_ >= params_->min_new_tokens;
-  return token_stops || (text_stops && long_enough);
+      length_ > params_->min_new_tokens && std::find(ids.begin(), ids.end(), token) != ids.end();
+  return token_stops || (text_stops && length_ >= params_->min_new_tokens);
 }
 
 bool StopChecker::CompletesStopString(int32_t token) {
@@ -34,7 +29,7 @@ bool StopChecker::CompletesStopString(int32_t token) {
                                    return tail_.find(stop, seen - overlap) != std::string::npos;
                                  });
   if (tail_.size() >= longest_) {
-    tail_.erase(0, tail_.size() - (longest_ - (Mutant("stop-tail-one-short") ? 2 : 1)));
+    tail_.erase(0, tail_.size() - (longest_ - 1));
   }
   return found;
 }

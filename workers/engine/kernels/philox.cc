@@ -1,7 +1,5 @@
 #include "workers/engine/kernels/philox.h"
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::engine {
 namespace {
 
@@ -33,14 +31,14 @@ UniformStream::UniformStream(const SamplingKey& key) {
       {Low(key.prompt_id), High(key.prompt_id), Low(key.prompt_index), High(key.prompt_index)},
       {Low(key.job_seed), High(key.job_seed)});
   key_ = {hash[0], hash[1]};
-  counter_ = {key.sample, Mutant("purpose-not-in-the-draw") ? 0 : key.purpose, hash[2]};
+  counter_ = {key.sample, key.purpose, hash[2]};
 }
 
 double UniformStream::At(uint32_t position) const {
   const std::array<uint32_t, 4> bits =
       Philox4x32({position, counter_[0], counter_[1], counter_[2]}, key_);
-  const uint64_t high = bits[0] >> 5;                                     // 27 bits
-  const uint64_t low = bits[Mutant("uniform-of-one-word") ? 0 : 1] >> 6;  // 26 bits
+  const uint64_t high = bits[0] >> 5;  // 27 bits
+  const uint64_t low = bits[1] >> 6;   // 26 bits
   return static_cast<double>((high << 26) | low) * 0x1p-53;
 }
 

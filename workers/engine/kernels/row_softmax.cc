@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/vector_math.h"
 
 namespace baton::engine {
@@ -103,7 +102,7 @@ float LogProb(absl::Span<const float> logits, int64_t token, double temperature,
               std::vector<float>* weights) {
   const RowMaximum maximum = MaximumOf(logits);
   if (maximum.nan || !std::isfinite(maximum.value)) return std::numeric_limits<float>::quiet_NaN();
-  const double scale = Mutant("scored-at-temperature-one") ? 1.0 : LogitScale(temperature);
+  const double scale = LogitScale(temperature);
   SoftmaxWeights(logits, maximum.value, scale, weights);
   return static_cast<float>(
       LogProbOf(logits[static_cast<size_t>(token)], maximum.value, scale, SumWeights(*weights)));

@@ -2,7 +2,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::engine {
 
@@ -23,7 +22,7 @@ std::vector<double> TokenWeights(LossAggregation aggregation, absl::Span<const i
   int64_t sequences = 0;
   for (int64_t count : counts) {
     tokens += count;
-    sequences += count > 0 || Mutant("empty-sequences-count") ? 1 : 0;
+    sequences += count > 0 ? 1 : 0;
   }
   std::vector<double> weights;
   weights.reserve(counts.size());

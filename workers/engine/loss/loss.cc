@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/schema/kl_type.h"
 #include "workers/engine/kernels/row_softmax.h"
 #include "workers/engine/loss/aggregation.h"
@@ -89,7 +88,7 @@ TokenScores ScoreTokens(const torch::Tensor& logits, const torch::Tensor& target
   const VocabularyShard& shard = scoring.shard;
   torch::Tensor sampled;
   if (scoring.as_sampled && shard.group == nullptr && logits.device().is_cpu() &&
-      logits.scalar_type() == torch::kFloat32 && !Mutant("scored-by-log-softmax")) {
+      logits.scalar_type() == torch::kFloat32) {
     sampled = SampledLogProbs(logits, targets, temperature);
     const bool grad = torch::GradMode::is_enabled() && logits.requires_grad();
     if (!grad && entropy == EntropyMode::kNone) return {sampled, {}};

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/exceptions.h"
 
@@ -33,7 +32,7 @@ class Hash {
   void AddHeader(const TrainSequence& s) {
     Add(static_cast<uint64_t>(s.prompt_length));
     Add(static_cast<uint64_t>(s.length()));
-    if (!Mutant("agreement-without-masks")) AddAll(s.loss_mask);
+    AddAll(s.loss_mask);
     Add((s.positive ? 1 : 0) + (s.pretraining ? 2 : 0));
     if (s.pretraining) AddAll(s.tokens);
   }
@@ -105,7 +104,7 @@ absl::Status RankAgreement::AgreeOnUpdate(const UpdateDigests& mine, const absl:
     BATON_RETURN_IF_ERROR(CheckSame(mine.batch, "batches"));
     BATON_RETURN_IF_ERROR(CheckSame(mine.options, "options, or stand at different steps"));
     // First: a rank without its share has another digest of it than its tensor group.
-    if (!Mutant("shares-compared-first")) BATON_RETURN_IF_ERROR(FirstError(planned));
+    BATON_RETURN_IF_ERROR(FirstError(planned));
     const absl::Status same = CheckSameIn({tensor_}, mine.share, "shares of a batch");
     return FirstError(planned.ok() ? same : planned);
   } catch (const std::exception& e) {
@@ -132,7 +131,7 @@ absl::Status RankAgreement::FirstError(const absl::Status& mine) {
   // larger ones. A rank without an error says 0.
   const int64_t tp = tensor_ == nullptr ? 1 : tensor_->size();
   const int64_t rank = data_rank() * tp + (tensor_ == nullptr ? 0 : tensor_->rank());
-  const int64_t place = Mutant("agreement-last-error") ? rank + 1 : data_ranks() * tp - rank;
+  const int64_t place = data_ranks() * tp - rank;
   const int64_t number = mine.ok() ? 0 : place;
   torch::Tensor first = torch::full({1}, number, torch::kInt64);
   AllReduce(first, Reduction::kMax, data_);

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/exceptions.h"
 
@@ -69,8 +68,7 @@ void WeighTokens(const LogRatios& ratios, const TrainSequence& s, const LossSpec
   for (size_t m = 0; m < ratios.d.size(); ++m) {
     const double log = loss.rollout_is == "sequence" ? ratios.sum : ratios.d[m];
     const double ratio = std::exp(Bounded(log));
-    const double weight =
-        Mutant("rollout-weights-without-cap") ? ratio : std::min(ratio, threshold);
+    const double weight = std::min(ratio, threshold);
     correction.weights[static_cast<size_t>(ratios.at[m])] = weight;
     numbers.weight_sum += weight;
     numbers.weight_squares += weight * weight;
@@ -109,7 +107,7 @@ std::vector<bool> KeptByBounds(const LogRatios& ratios, const LossSpec& loss,
     numbers.rs_sum += shown;
     numbers.rs_highest = std::max(numbers.rs_highest, shown);
     numbers.rs_lowest = std::min(numbers.rs_lowest, shown);
-    kept.push_back(value <= upper && (value >= lower || Mutant("rollout-rs-without-lower-bound")));
+    kept.push_back(value <= upper && value >= lower);
   }
   return kept;
 }
@@ -124,8 +122,7 @@ void Reject(const LogRatios& ratios, const TrainSequence& s, const LossSpec& los
     const double least = std::log(loss.rollout_token_veto_threshold);
     numbers.catastrophic = static_cast<double>(
         std::count_if(ratios.d.begin(), ratios.d.end(), [&](double d) { return d < least; }));
-    if (numbers.catastrophic > 0 && !Mutant("rollout-veto-of-the-token"))
-      kept.assign(tokens, false);
+    if (numbers.catastrophic > 0) kept.assign(tokens, false);
   }
   correction.kept.assign(static_cast<size_t>(s.response_length()), 0);
   for (size_t m = 0; m < tokens; ++m) {
@@ -171,9 +168,8 @@ Totals TotalsOf(absl::Span<const SequenceNumbers> all) {
 
 /// The divisor of rollout_is_batch_normalize; 1 if all weights are nearly 0.
 double MeanWeight(const Totals& totals, const LossSpec& loss) {
-  const bool by_sequence = loss.rollout_is == "sequence" && !Mutant("rollout-mean-over-tokens");
-  const double mean = by_sequence ? totals.weight_of_sequences / totals.sequences
-                                  : totals.sums.weight_sum / totals.sums.tokens;
+  const double mean = loss.rollout_is == "sequence" ? totals.weight_of_sequences / totals.sequences
+                                                    : totals.sums.weight_sum / totals.sums.tokens;
   return mean > 1e-8 ? mean : 1;
 }
 
@@ -214,7 +210,6 @@ void AddCorrectionMetrics(const Totals& totals, const LossSpec& loss,
 
 /// Adds what the other ranks know. (A sum with zeros is exact.)
 absl::Status Exchange(std::vector<SequenceNumbers>& numbers, RankAgreement& ranks) {
-  if (Mutant("rollout-numbers-not-shared")) return absl::OkStatus();
   try {
     return ranks.SumUnlessFailed(
         absl::OkStatus(),

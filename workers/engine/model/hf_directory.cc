@@ -18,7 +18,6 @@
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/hub_name.h"
 #include "workers/engine/model/weights_io.h"
@@ -209,7 +208,7 @@ bool HasOwnHead(const std::string& dir) {
     head = head.to(torch::kFloat32);
     embedding = embedding.to(torch::kFloat32);
   }
-  return !torch::equal(head, embedding) && !Mutant("another-head-is-ignored");
+  return !torch::equal(head, embedding);
 }
 
 absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,

@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/weights_io.h"
@@ -32,10 +31,8 @@ absl::StatusOr<KeptUpdate> CompareUpdate(const std::string& trained, const std::
       from = from.to(torch::kFloat32);
       to = to.to(torch::kFloat32);
       out.changed += to.ne(from).sum().item<int64_t>();
-      if (!Mutant("kept-without-rounding")) {
-        from = from.to(dtype);
-        to = to.to(dtype);
-      }
+      from = from.to(dtype);
+      to = to.to(dtype);
       out.kept += to.ne(from).sum().item<int64_t>();
     }
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/kernel_dispatch.h"
 #include "workers/engine/kernels/row_kernels.h"
 #include "workers/engine/kernels/row_products.h"
@@ -100,7 +99,7 @@ struct FusedLinearFunction : torch::autograd::Function<FusedLinearFunction> {
     const size_t count = bias.has_value() ? leaves.size() / 2 : leaves.size();
     for (size_t i = 0; i < count; ++i) outs.push_back(leaves[i].size(0));
     ctx->saved_data["outs"] = outs;
-    if (kind == ProductKind::kByRow && !Mutant("trained-by-blas")) {
+    if (kind == ProductKind::kByRow) {
       const Tensor y = PlainProduct(x, weight);
       return bias.has_value() ? y.add_(*bias) : y;
     }

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "sdk/common/base/mutant.h"
 #include "workers/engine/kernels/cached_attention_kernel.h"
 #include "workers/engine/kernels/kv_cache.h"
 #include "workers/engine/kernels/packed_attention_kernel.h"
@@ -121,8 +120,7 @@ Attended Forward(const std::vector<int64_t>& lengths, const std::vector<int64_t>
                                             MutableRowsFrom(result.out, row),
                                             result.lse.data_ptr<float>() + row * shape.heads};
     if (as_cached) {
-      const int64_t prompt = Mutant("cached-order-without-prompt") ? 0 : prompt_lengths[i];
-      AttendAsCached(shape, pass, prompt, scratch);
+      AttendAsCached(shape, pass, prompt_lengths[i], scratch);
     } else {
       kernels::AttendSequence(shape, pass, scratch);
     }

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::engine {
 namespace {
@@ -50,11 +49,10 @@ double LrSchedule::At(int64_t step, int64_t part, int64_t parts) const {
   const int64_t update = step * parts + part;
   const int64_t warmup = warmup_steps_ * parts, total = total_steps_ * parts;
   if (update < warmup) {
-    return peak_ * static_cast<double>(update + (Mutant("warmup-from-zero") ? 0 : 1)) / warmup;
+    return peak_ * static_cast<double>(update + 1) / warmup;
   }
   if (shape_ == Shape::kConstant) return peak_;
-  const double fraction =
-      static_cast<double>(update - (Mutant("decay-during-warmup") ? 0 : warmup)) / (total - warmup);
+  const double fraction = static_cast<double>(update - warmup) / (total - warmup);
   const double progress = std::min(1.0, fraction);
   const double fall =
       shape_ == Shape::kLinear ? 1 - progress : 0.5 * (1 + std::cos(kPi * progress));

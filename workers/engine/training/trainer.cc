@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/engine/model/exceptions.h"
@@ -125,9 +124,7 @@ absl::Status Trainer::Correct(const RolloutCorrection& correction, const LossSpe
     const size_t begin = static_cast<size_t>(mini_batch.begin), size = mini_batch.sequences.size();
     const auto kept = absl::MakeConstSpan(correction.counts).subspan(begin, size);
     mini_batch.corrections = absl::MakeConstSpan(correction.sequences).subspan(begin, size);
-    if (!Mutant("rejected-count-in-the-mean")) {
-      BATON_ASSIGN_OR_RETURN(mini_batch.weights, WeighSequences(mini_batch.sequences, loss, kept));
-    }
+    BATON_ASSIGN_OR_RETURN(mini_batch.weights, WeighSequences(mini_batch.sequences, loss, kept));
     mini_batch.masked = LeavesNothing(mini_batch.sequences, kept, loss);
     std::vector<std::vector<int64_t>> micro_batches;
     for (const std::vector<int64_t>& indices : mini_batch.micro_batches) {

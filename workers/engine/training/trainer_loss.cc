@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/aggregation.h"
 
@@ -128,7 +127,7 @@ bool LeavesNothing(absl::Span<const TrainSequence> mini_batch, absl::Span<const 
     const bool text = IsText(mini_batch[i], loss);
     has_policy |= !text;
     if (counts[i] == 0) continue;
-    if (!text || Mutant("text-steps-without-the-policy")) return false;
+    if (!text) return false;
     has_text = true;
   }
   return has_policy || !has_text;

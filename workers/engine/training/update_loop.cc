@@ -2,7 +2,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/loss/log_probs.h"
 #include "workers/engine/model/exceptions.h"
@@ -91,7 +90,7 @@ absl::StatusOr<std::map<std::string, double>> UpdateLoop::Run(
     for (size_t i = 0; i < plan.size(); ++i) {
       // A masked mini-batch counts for the schedule, so its place moves no other's rate.
       const double lr = optimizer_->schedule().At(options.step, part++, parts);
-      if (plan[i]->masked && !Mutant("masked-mini-batch-steps")) continue;
+      if (plan[i]->masked) continue;
       const absl::Status status = Step(i, *plan[i], options, lr, prefix, work, metrics);
       if (status.ok()) {
         ++steps;
@@ -137,7 +136,7 @@ absl::Status UpdateLoop::Step(size_t index, const MiniBatchPlan& mini_batch,
     BATON_RETURN_IF_ERROR(ranks_.SumUnlessFailed(status, sums));
     BATON_ASSIGN_OR_RETURN(const double norm, optimizer_->GradientNorm());
     last_learning_rate_ = lr;
-    half_done_ = !Mutant("half-done-update-goes-on");
+    half_done_ = true;
     optimizer_->Step(norm, lr);
     work.add_metrics(totals);
     totals[prefix + "grad_norm"] += norm;

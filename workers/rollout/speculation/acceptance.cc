@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -35,7 +33,6 @@ size_t Acceptance::ClassOf(const NodeEvidence& node) {
 }
 
 void Acceptance::Note(const NodeEvidence& node, bool accepted) {
-  if (Mutant("drafts-believed-blindly")) return;
   Count& count = counts_[ClassOf(node)];
   count.tried += unit_;
   tried_ += unit_;

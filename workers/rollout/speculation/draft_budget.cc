@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -31,9 +29,8 @@ size_t Paying(absl::Span<const LikelyNode> nodes, int64_t decoding, const PassCo
     tokens += nodes[k - 1].probability;
     // By chance a larger pass may have been measured as cheaper. It is none.
     const double seconds = cost.Seconds(decoding + static_cast<int64_t>(k));
-    const double rate =
-        tokens / (Mutant("larger-passes-cheaper") ? seconds : std::max(seconds, plain_seconds));
-    if (rate <= best && !Mutant("drafts-at-any-price")) continue;
+    const double rate = tokens / std::max(seconds, plain_seconds);
+    if (rate <= best) continue;
     best = rate;
     count = k;
   }
@@ -49,7 +46,7 @@ double LeastProbability(int64_t decoding, const PassCost& cost) {
 
 bool MayPay(int64_t decoding, int64_t most, double probability, double draft_seconds,
             const PassCost& cost) {
-  if (!cost.known() || decoding < 1 || Mutant("drafts-that-cannot-pay")) return true;
+  if (!cost.known() || decoding < 1) return true;
   const auto tokens = static_cast<double>(decoding);
   const double least = kLeastGain * tokens / cost.Seconds(decoding);
   // Every size is not looked at: the gain hardly differs between neighbours.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
 #include "workers/rollout/speculation/draft_budget.h"
 
 namespace baton::rollout {
@@ -41,7 +40,6 @@ constexpr int64_t kPlainEvery = 64;
 
 DraftSchedule::DraftSchedule() {
   for (size_t size = kSeldomPays; size < kGuards; ++size) {
-    if (Mutant("many-rest-briefly")) break;
     guards_[size] = GainGuard(kSeldomPaysBackOff, kTrial);
   }
 }
@@ -49,12 +47,12 @@ DraftSchedule::DraftSchedule() {
 GainGuard& DraftSchedule::GuardOf(int64_t decoding) {
   size_t size = 0;
   while (size + 1 < kGuards && decoding >> (size + 1) > 0) ++size;
-  return guards_[Mutant("one-guard-for-all-sizes") ? 0 : size];
+  return guards_[size];
 }
 
 // The number of responses that get drafts, of `responses` that may have them: the first ones.
 size_t DraftSchedule::Asked(size_t responses) {
-  const bool full = pass_.decoding >> kFullBatch > 0 && !Mutant("full-batch-tried-whole");
+  const bool full = pass_.decoding >> kFullBatch > 0;
   return full && !GuardOf(pass_.decoding).Pays() ? std::min(responses, kTried) : responses;
 }
 
@@ -96,7 +94,7 @@ void DraftSchedule::SetAhead(bool ahead) {
 }
 
 bool DraftSchedule::BacksOff(int64_t decoding, double best) {
-  if (cost_.known() && asked_in_a_row_ >= kPlainEvery && !Mutant("never-a-plain-pass")) return true;
+  if (cost_.known() && asked_in_a_row_ >= kPlainEvery) return true;
   if (GuardOf(decoding).BacksOff()) return true;
   if (back_off_ > 0) {
     --back_off_;
@@ -104,8 +102,7 @@ bool DraftSchedule::BacksOff(int64_t decoding, double best) {
   }
   if (!MayPayAtAll(decoding, best)) return true;
   if (cost_.known()) return false;
-  const int64_t time = Mutant("learns-for-ever") ? kLearningSpell : kLearningTime;
-  const int64_t pass = learning_++ % time;
+  const int64_t pass = learning_++ % kLearningTime;
   return pass >= kLearningSpell || pass % kLearningPasses != 0;
 }
 
@@ -122,7 +119,7 @@ bool DraftSchedule::WantsToDraft(int64_t decoding, double best) {
   Settle();
   if (decoding < 1) return false;
   pass_.decoding = decoding;
-  pass_.ahead = ahead_ && !Mutant("ahead-teaches-the-guard");
+  pass_.ahead = ahead_;
   const bool wants = !BacksOff(decoding, best);
   asked_in_a_row_ = wants ? asked_in_a_row_ + 1 : 0;
   return wants;
@@ -131,7 +128,7 @@ bool DraftSchedule::WantsToDraft(int64_t decoding, double best) {
 size_t DraftSchedule::Begin(size_t responses, int64_t max_nodes) {
   // The others, if any, are drafted by what they said in another life.
   const auto here = static_cast<int64_t>(responses);
-  pass_.drafted_elsewhere = pass_.decoding > here && !Mutant("drafts-of-others-judged");
+  pass_.drafted_elsewhere = pass_.decoding > here;
   pass_.decoding = std::max(pass_.decoding, here);
   pass_.asked = true;
   most_nodes_ = max_nodes;

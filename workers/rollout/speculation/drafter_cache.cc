@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -32,8 +30,7 @@ absl::StatusOr<std::unique_ptr<TreeDrafter>> DrafterCache::TakeOrMake(
     absl::MutexLock lock(&mu_);
     held = std::exchange(held_, {});
   }
-  const bool any = Mutant("trees-of-another-job");
-  if (held.drafter && (held.job_uid == job_uid || any) && Equal(held.options, options)) {
+  if (held.drafter && held.job_uid == job_uid && Equal(held.options, options)) {
     return std::move(held.drafter);
   }
   held.drafter.reset();  // Before the new one grows.
@@ -64,7 +61,7 @@ void DrafterCache::DropLate() {
     if (stopping_) return;
     seen_ = kept_;
     if (mu_.AwaitWithTimeout(absl::Condition(this, &DrafterCache::Changed), longest_)) continue;
-    if (!Mutant("trees-kept-for-ever")) std::swap(late, held_);
+    std::swap(late, held_);
   }
 }
 

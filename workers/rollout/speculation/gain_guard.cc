@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -18,7 +16,7 @@ constexpr int64_t kLongTrial = 4;  // trials; where a gain is seen that may be c
 }  // namespace
 
 double FollowingOf(int64_t made, int64_t followed, double seconds) {
-  if (followed <= made || Mutant("backlog-is-a-loss")) return seconds;
+  if (followed <= made) return seconds;
   return seconds * static_cast<double>(made) / static_cast<double>(followed);
 }
 
@@ -31,22 +29,22 @@ void GainGuard::NotePass(double tokens, double plain) {
   variance_ = kGainFading * kGainFading * variance_ + loss * loss;
   ++tried_;
   if (passes_ < kLeastPasses) return;
-  if (TrialFailed() && !Mutant("a-trial-never-ends")) return BackOff();
-  if (loss_ <= 0 || Mutant("loss-is-not-noticed")) {
-    const bool chance = trial_ > 0 && !Pays() && !Mutant("chance-shortens-rests");
+  if (TrialFailed()) return BackOff();
+  if (loss_ <= 0) {
+    const bool chance = trial_ > 0 && !Pays();
     if (!chance)
       next_back_off_ = std::max(first_back_off_, next_back_off_ - 1 - next_back_off_ / 64);
     return;
   }
-  if (loss_ < kSure * std::sqrt(variance_) && !Mutant("bad-luck-is-a-loss")) return;
-  if (loss_ < kLeastLoss * plain_ && !Mutant("tiny-loss-is-a-loss")) return;
+  if (loss_ < kSure * std::sqrt(variance_)) return;
+  if (loss_ < kLeastLoss * plain_) return;
   BackOff();
 }
 
 // A small gain takes longer to be told from chance than a loss that costs as much.
 bool GainGuard::TrialFailed() const {
   if (trial_ == 0 || tried_ < trial_) return false;
-  if (tried_ < kLongTrial * trial_ && !Mutant("small-gains-are-chance")) return loss_ >= 0;
+  if (tried_ < kLongTrial * trial_) return loss_ >= 0;
   return !Pays();
 }
 

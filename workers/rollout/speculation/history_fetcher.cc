@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -16,8 +14,7 @@ bool MayPass(const absl::Status& error) {
 }
 
 uint64_t KeyOf(const HistoryPrompt& prompt) {
-  const bool apart = prompt.of_evaluation && !Mutant("history-asked-of-mixed-data");
-  return prompt.prompt_id << 1 | (apart ? 1 : 0);
+  return prompt.prompt_id << 1 | (prompt.of_evaluation ? 1 : 0);
 }
 
 }  // namespace
@@ -46,9 +43,9 @@ void HistoryFetcher::Ask(HistoryPrompt prompt) {
   {
     absl::MutexLock lock(&mu_);
     if (stopping_ || waiting_.size() >= options_.most_waiting) return;
-    if (asked_.contains(key) && !Mutant("history-asked-for-each-response")) return;
+    if (asked_.contains(key)) return;
   }
-  if (drafter_->Knows(prompt.tokens) && !Mutant("known-history-asked-for")) return;
+  if (drafter_->Knows(prompt.tokens)) return;
   absl::MutexLock lock(&mu_);
   asked_.insert(key);
   waiting_.push_back({std::move(prompt)});
@@ -94,7 +91,7 @@ bool HistoryFetcher::Rest(const absl::Status& error, std::vector<Waiting> failed
     const bool again = absl::IsResourceExhausted(error) || ++it->tries < options_.most_tries;
     if (again) waiting_.push_front(std::move(*it));
   }
-  if (!Mutant("history-without-rest")) mu_.AwaitWithTimeout(absl::Condition(&stopping_), rest_);
+  mu_.AwaitWithTimeout(absl::Condition(&stopping_), rest_);
   rest_ = std::min(2 * rest_, options_.longest_rest);
   return true;
 }
@@ -108,7 +105,7 @@ void HistoryFetcher::Add(absl::Span<const HistoryPrompt> prompts,
   for (size_t i = history.size(); i-- > 0 && !stopping();) {
     const HistoryResponse& said = history[i];
     // The data may have changed: then it was another prompt.
-    if (!wanted.contains(said.prompt) && !Mutant("history-of-changed-data")) continue;
+    if (!wanted.contains(said.prompt)) continue;
     if (!drafter_->AddEarlier(said.prompt, said.tokens, said.policy_version).ok()) continue;
     tokens_ += static_cast<int64_t>(said.tokens.size());
   }

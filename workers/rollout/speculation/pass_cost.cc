@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -44,7 +42,6 @@ bool PassCost::RowsDiffer() const {
 }
 
 void PassCost::Fit() {
-  const bool forgets = Mutant("cost-of-a-row-forgotten");
   if (RowsDiffer()) {
     const double slope = (weight_ * xy_ - x_ * y_) / (weight_ * xx_ - x_ * x_);
     // By chance more rows may seem cheaper, or the fixed part negative.
@@ -52,7 +49,7 @@ void PassCost::Fit() {
     fixed_ = std::max(0.0, (y_ - per_row_ * x_) / weight_);
     level_ = 1;
   } else if (known()) {
-    level_ = forgets ? 0 : y_ / (weight_ * fixed_ + x_ * per_row_);
+    level_ = y_ / (weight_ * fixed_ + x_ * per_row_);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/hash/hash.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::rollout {
 namespace {
@@ -21,7 +20,7 @@ constexpr int64_t kMostAtOnce = 1 << 13;
 void ResponseTracker::SetActorUpdates(int64_t updates) {
   absl::MutexLock lock(&age_mu_);
   if (actor_updates_ >= 0) age_ += std::abs(updates - actor_updates_);
-  if (actor_updates_ < 0 || Mutant("rollback-outweighs-what-follows")) age_ = updates;
+  if (actor_updates_ < 0) age_ = updates;
   actor_updates_ = updates;
 }
 
@@ -35,7 +34,6 @@ absl::Status ResponseTracker::AddEarlier(absl::Span<const int32_t> prompt,
     absl::MutexLock lock(&age_mu_);
     const auto version = static_cast<int64_t>(policy_version);
     age = std::max<int64_t>(age_ - std::abs(actor_updates_ - version), 0);
-    if (Mutant("history-never-fades")) age = age_;
   }
   return cache_->Add(prompt, response, age);
 }
@@ -96,9 +94,7 @@ ResponseTracker::Said ResponseTracker::TakeFirst(std::list<Ended>::iterator ende
 int64_t ResponseTracker::FollowFirst(std::list<Ended>::iterator ended) {
   const Said said = TakeFirst(ended);
   // Appending fails if a resumed number was no token; nothing of the response is learned then.
-  if (!Mutant("ended-responses-not-followed")) {
-    cache_->Add(said.prompt, said.tokens, said.age).IgnoreError();
-  }
+  cache_->Add(said.prompt, said.tokens, said.age).IgnoreError();
   return said.size();
 }
 
@@ -112,7 +108,7 @@ void ResponseTracker::End(uint64_t id) {
   if (found == running_.end()) return;
   Running response = std::move(found->second);
   running_.erase(found);
-  if (response.cursor != nullptr && !Mutant("trees-held-by-ended-responses")) {
+  if (response.cursor != nullptr) {
     PutIntoTree(response);                 // The response's cursor holds the tree in memory.
   } else if (!response.waiting.empty()) {  // Otherwise the response never ran.
     Wait(std::move(response));
@@ -129,10 +125,7 @@ void ResponseTracker::Wait(Running response) {
   ended_tokens_ += said.size();
   of_prompt->second->responses.push_back(std::move(said));
   // None of these responses was asked for a draft, so if so many wait, drafts do not pay.
-  while (ended_tokens_ > kMostEnded) {
-    Mutant("all-that-ended-is-followed") ? FollowFirst(ended_.begin())
-                                         : TakeFirst(ended_.begin()).size();
-  }
+  while (ended_tokens_ > kMostEnded) TakeFirst(ended_.begin());
 }
 
 }  // namespace baton::rollout

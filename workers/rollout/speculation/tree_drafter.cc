@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -37,11 +35,11 @@ void TreeDrafter::Judge(std::vector<Guess>& guesses, const engine::DraftOutcome&
   for (const int32_t node : outcome.computed) guess_at(node).computed = true;
   for (const int32_t node : outcome.path) guess_at(node).drawn = true;
   for (const Guess& guess : guesses) {
-    if (!guess.computed && !Mutant("unverified-nodes-judged")) continue;
+    if (!guess.computed) continue;
     ++stats_.verified;
     if (guess.drawn) ++stats_.accepted;
     const bool reached = guess.parent < 0 || guess_at(guess.parent).drawn;
-    if (reached || Mutant("nodes-not-reached-judged")) {
+    if (reached) {
       acceptance_.Note(guess.evidence, guess.drawn);
     }
   }
@@ -124,9 +122,8 @@ std::vector<engine::DraftTree> TreeDrafter::Draft(absl::Span<const uint64_t> ids
   effort.follow_seconds = Seconds(began - called);
   Propose(max_nodes);
   // Scores that were never tried may all be too high, and a full batch would pay for each.
-  const bool bold = acceptance_.Tried() || Mutant("scores-never-tried-are-trusted");
   const int64_t most =
-      bold ? max_nodes : std::min(max_nodes, schedule_.decoding() / 4 + kFirstNodes);
+      acceptance_.Tried() ? max_nodes : std::min(max_nodes, schedule_.decoding() / 4 + kFirstNodes);
   effort.chosen = Choose(static_cast<size_t>(most), &trees);
   effort.draft_seconds = Seconds(std::chrono::steady_clock::now() - began);
   schedule_.NoteDrafts(effort);

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 namespace {
 
@@ -85,7 +83,7 @@ int64_t PromptTree::CountBytes() const {
 }
 
 float PromptTree::WeightOf(int64_t actor_updates) const {
-  if (half_life_updates_ == 0 || Mutant("tree-cache-never-fades")) return 1;
+  if (half_life_updates_ == 0) return 1;
   const auto age = static_cast<double>(actor_updates - base_updates_);
   return static_cast<float>(std::exp2(std::max(age / half_life_updates_, kSmallestExponent)));
 }
@@ -100,7 +98,7 @@ void PromptTree::Rebase(int64_t actor_updates) {
 
 // At least as many tokens are dropped as are appended anew, so the latter is amortised.
 void PromptTree::TrimIfLarge() {
-  if (tree_.capacity_bytes() <= most_bytes_ || Mutant("large-tree-not-trimmed")) return;
+  if (tree_.capacity_bytes() <= most_bytes_) return;
   const int64_t growing = tree_.growing_tokens();
   const int64_t half = (tree_.ended_tokens() + growing) / 2;
   if (growing > half) return;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "sdk/common/base/mutant.h"
-
 namespace baton::rollout {
 
 bool SuffixTree::Append(GrowingText* text, int32_t token) {
@@ -50,7 +48,6 @@ bool SuffixTree::Append(GrowingText* text, int32_t token) {
       SetLink(&split, made);
       split = made;
     }
-    if (Mutant("tree-skips-suffixes") && length > 2) first = end - 2;
     ++first;
     if (length == 0) break;
     node = FollowLink(node);
@@ -65,7 +62,6 @@ void SuffixTree::End(GrowingText* text) {
   Append(text, kEndToken);
   uint32_t node = text->node;
   for (uint32_t first = text->first; first + 1 < text->length; ++first) {
-    if (Mutant("tree-end-records-nothing")) break;
     const Place place = Locate(*text, first, text->length - first, node);
     AddWeight(place.node, place.edge, text->weight);
     node = FollowLink(place.node);
@@ -174,7 +170,7 @@ void SuffixTree::TakeOver(GrowingText* text, uint32_t first, const Place& place)
     AddWeight(place.node, place.edge, text->weight - other->weight);
   }
   const uint32_t other_first = other->length - length;
-  if (other_first < other->first && !Mutant("tree-keeps-the-record-taken-over")) {
+  if (other_first < other->first) {
     other->first = other_first;
     other->node = place.node;
   }

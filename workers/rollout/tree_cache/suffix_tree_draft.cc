@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
-#include "sdk/common/base/mutant.h"
 #include "workers/rollout/tree_cache/suffix_tree.h"
 
 namespace baton::rollout {
@@ -79,7 +78,7 @@ class SuffixTree::Proposal {
     if (at.slot == Candidate::kUnread) at.slot = tree_.LabelOf(at.to);
     while (true) {
       at.parent = Take(at);
-      at.seen = Mutant("draft-seen-from-its-first-token") ? at.seen : at.weight;
+      at.seen = at.weight;
       if (size() == budget_) return;
       if (at.depth == end) {
         if (!leaf) PushEdges(at.to.node(), at.score, at.parent);
@@ -101,7 +100,6 @@ class SuffixTree::Proposal {
     for (const Edge* edge = nodes.begin(node); edge != nodes.end(node); ++edge) {
       if (IsToken(*edge)) total += edge->weight;
     }
-    if (Mutant("draft-ignores-siblings")) total = nodes.begin(node)->weight;
     const size_t wanted = budget_ - size();
     const auto candidate = [&](const Edge& edge) {
       return Candidate{score * (edge.weight / total),

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
 #include "workers/rollout/tree_cache/suffix_tree.h"
 
 namespace baton::rollout {
@@ -32,10 +31,6 @@ SuffixTree::Forgotten SuffixTree::KeepNewest(int64_t tokens) {
   for (GrowingText* const text : growing) {
     const GrowingText old = std::exchange(*text, GrowingText());
     text->weight = old.weight;
-    if (Mutant("trim-forgets-running-responses")) {
-      Start(text);
-      continue;
-    }
     AppendOld(old_text, old.first_page, old.length, text);
   }
   return forgotten;

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 
 namespace baton::rollout {
 namespace {
@@ -176,7 +175,7 @@ bool TreeCache::MakeRoom() {
   if (!OverBudget()) return true;  // Another thread made it.
   std::vector<Idle> idle;
   for (const auto& [key, prompt] : prompts_) {
-    if (prompt.running > 0 && !Mutant("tree-cache-evicts-a-running-prompt")) continue;
+    if (prompt.running > 0) continue;
     idle.push_back({prompt.tree->LogUsefulness(), prompt.last_used, key});
   }
   std::sort(idle.begin(), idle.end(), [](const Idle& a, const Idle& b) {

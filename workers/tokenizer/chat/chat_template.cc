@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/json_fields.h"
 #include "workers/tokenizer/chat/model_template.h"
@@ -158,8 +157,7 @@ absl::StatusOr<TemplateReply> ChatTemplate::RenderReply(const Chat& chat,
   size_t begin = prompt.text().size();  // of the reply
   out.from_start = !absl::StartsWith(text.text(), prompt.text());
   if (out.from_start) {
-    out.from_start =
-        !BeginsReplyAlike(*model_, chat, prompt, text) && !Mutant("reply-repeats-the-thought");
+    out.from_start = !BeginsReplyAlike(*model_, chat, prompt, text);
     if (!out.from_start) return out;
     const auto differ = std::mismatch(prompt.text().begin(), prompt.text().end(),
                                       text.text().begin(), text.text().end());

@@ -6,7 +6,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/json_fields.h"
 
@@ -64,9 +63,7 @@ absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
       }
     }
   }
-  const auto is_null = [](const auto& entry) {
-    return entry.second.is(jinja::Value::Kind::kNone) && !Mutant("null-keys-stay");
-  };
+  const auto is_null = [](const auto& entry) { return entry.second.is(jinja::Value::Kind::kNone); };
   entries.erase(std::remove_if(entries.begin(), entries.end(), is_null), entries.end());
   return jinja::Value::Dict(std::move(entries));
 }

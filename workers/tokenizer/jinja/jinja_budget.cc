@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "sdk/common/base/mutant.h"
 #include "workers/tokenizer/jinja/jinja_error.h"
 
 namespace baton::tokenizer::jinja {
@@ -25,15 +24,13 @@ thread_local Account* current_account = nullptr;
 void SpendUnits(Account* account, uint64_t units) {
   if (account == nullptr || !account->open) return;
   account->spent += units;
-  const uint64_t limit = Budget::kMaxSteps * (Mutant("jinja-twenty-times-the-steps") ? 20 : 1);
-  if (account->spent > limit * kUnits) {
+  if (account->spent > Budget::kMaxSteps * kUnits) {
     throw Error{Error::Kind::kLimit, "the template takes more than two million steps"};
   }
 }
 
 void CheckHeld(const Account& account, uint64_t bytes) {
-  const uint64_t limit = Budget::kMaxHeldBytes * (Mutant("jinja-holds-twice-as-much") ? 2 : 1);
-  if (account.open && bytes > limit) {
+  if (account.open && bytes > Budget::kMaxHeldBytes) {
     throw Error{Error::Kind::kLimit, "the template's values take more than 256 MiB of memory"};
   }
 }

@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/tokenizer/tokens/byte_level.h"
 
@@ -28,7 +27,7 @@ struct Candidate {
 struct Later {
   bool operator()(const Candidate& a, const Candidate& b) const {
     if (a.rank != b.rank) return a.rank > b.rank;
-    return Mutant("bpe-rightmost-first") ? a.position < b.position : a.position > b.position;
+    return a.position > b.position;
   }
 };
 
@@ -73,7 +72,7 @@ absl::StatusOr<Bpe> Bpe::Create(const Vocab& vocab, const std::vector<Merge>& me
       }
       ids[i] = it->second;
     }
-    if (options.never_joined.count(ids[2]) > 0 && !Mutant("bpe-joins-special-tokens")) continue;
+    if (options.never_joined.count(ids[2]) > 0) continue;
     bpe.merges_[PairKey(ids[0], ids[1])] = {static_cast<int32_t>(rank), ids[2]};
   }
   if (options.ignore_merges) {
@@ -140,13 +139,13 @@ std::optional<size_t> Bpe::SplitSymbols(absl::string_view word, std::vector<int3
     } else if (!options_.unk_id.has_value()) {
       return i - length;
     } else {
-      if (unk_waits && options_.fuse_unk == Mutant("bpe-fuse-unk-swapped")) {
+      if (unk_waits && !options_.fuse_unk) {
         ids->push_back(*options_.unk_id);
       }
       unk_waits = true;
     }
   }
-  if (unk_waits && !Mutant("bpe-last-unk-lost")) ids->push_back(*options_.unk_id);
+  if (unk_waits) ids->push_back(*options_.unk_id);
   return std::nullopt;
 }
 
@@ -174,12 +173,12 @@ void Bpe::JoinPairs(std::vector<Symbol>* symbols_out, int64_t* pairs_tried) cons
     ++*pairs_tried;
     // The pair may have changed since it was queued.
     const RankedMerge* merge = FindMerge(left.id, right.id);
-    if (merge == nullptr || (merge->id != top.id && !Mutant("bpe-stale-candidate"))) continue;
+    if (merge == nullptr || merge->id != top.id) continue;
     left.id = top.id;
     right.id = -1;
     left.next = right.next;
     if (left.next >= 0) symbols[left.next].previous = top.position;
-    if (!Mutant("bpe-left-neighbour")) offer(left.previous);
+    offer(left.previous);
     offer(top.position);
   }
 }

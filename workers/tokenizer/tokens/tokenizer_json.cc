@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "sdk/common/base/mutant.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/tokenizer/tokens/json_components.h"
 #include "workers/tokenizer/tokens/tokenizer_parts.h"
@@ -148,7 +147,7 @@ absl::Status MakeRoomForIds(const std::vector<std::pair<int32_t, const std::stri
   }
   const int64_t ids = int64_t{highest.first} + 1;
   const auto tokens = static_cast<int64_t>(vocab.size() + added.size());
-  if (ids > kCheapIds && ids > tokens * kIdsPerToken && !Mutant("tokenizer-sparse-ids")) {
+  if (ids > kCheapIds && ids > tokens * kIdsPerToken) {
     return absl::InvalidArgumentError(absl::StrCat(
         kFile, ": token '", *highest.second, "' has id ", highest.first, ", but the file has only ",
         tokens, " tokens; number the tokens without such gaps (at most ", kIdsPerToken,
