@@ -22,7 +22,8 @@ struct ActorState {
   uint64_t weights = 0;
   int64_t step = 0;
   uint64_t version = 0;
-  uint64_t branch = 0;  ///< Grows with every epoch of the actor group that takes the weights on.
+  uint64_t branch = 0;   ///< Grows with every epoch of the actor group that takes the weights on.
+  uint64_t updates = 0;  ///< That made the weights.
   friend bool operator==(const ActorState& a, const ActorState& b) {
     return a.weights == b.weights && a.step == b.step && a.version == b.version;
   }

@@ -25,8 +25,11 @@ struct Consumption {
 };
 /// The world's record of a job.
 struct JobHistory {
-  v1::JobSpec spec;                         ///< Effective.
-  std::map<uint64_t, uint64_t> published;   ///< Version -> weights, ever.
+  v1::JobSpec spec;                        ///< Effective.
+  std::map<uint64_t, uint64_t> published;  ///< Version -> weights, ever.
+  /// Version -> updates that made it. The weights do not tell: after a rollback the same responses
+  /// may make the same weights in fewer or more batches.
+  std::map<uint64_t, uint64_t> updates_of;
   std::map<uint64_t, Consumption> made_by;  ///< Weights -> how they came to be.
   /// Trajectory uid -> incarnation and id of the trajectory whose task had it first.
   std::map<uint64_t, std::pair<uint64_t, uint64_t>> trajectory_uids;

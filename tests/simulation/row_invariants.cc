@@ -137,15 +137,9 @@ std::string AnEvaluationIsOfOneVersion(const std::vector<store::v1::TrajectoryRo
 
 std::string VersionsCountTheirUpdates(const store::v1::JobRow& row, const JobHistory& history) {
   for (const store::v1::VersionRow& version : row.versions()) {
-    const auto published = history.published.find(version.version());
-    if (published == history.published.end()) continue;
-    uint64_t updates = 0;
-    for (auto it = history.made_by.find(published->second); it != history.made_by.end();
-         it = history.made_by.find(it->second.before)) {
-      ++updates;
-    }
-    if (updates == version.actor_updates()) continue;
-    return absl::StrCat("version ", version.version(), " was made by ", updates,
+    const auto updates = history.updates_of.find(version.version());
+    if (updates == history.updates_of.end() || updates->second == version.actor_updates()) continue;
+    return absl::StrCat("version ", version.version(), " was made by ", updates->second,
                         " updates, and its row says ", version.actor_updates());
   }
   return "";

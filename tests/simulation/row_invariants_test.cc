@@ -116,9 +116,7 @@ TEST(RowInvariantsTest, ChecksThatGroupsBeginInOrderAlsoAfterARollback) {
 
 TEST(RowInvariantsTest, VersionsCountTheirUpdates) {
   JobHistory history;
-  history.made_by[8] = {7, 1, {}};
-  history.made_by[9] = {8, 2, {}};
-  history.published = {{1, 7}, {3, 9}};
+  history.updates_of = {{1, 0}, {3, 2}};
   store::v1::JobRow row;
   row.add_versions()->set_version(1);
   row.add_versions()->set_version(2);  // nobody has seen its weights

@@ -455,6 +455,7 @@ void SimulatedWorker::Apply(uint64_t context, const std::vector<Payload>& batch)
   Consumption consumption{state.weights, task.step, {}, state.branch};
   for (const Payload& p : batch) consumption.ids.push_back(p.id);
   state.weights = Train(state.weights, batch);
+  ++state.updates;
   state.step = task.step;
   state.version = task.policy_version;
   held->updated = true;
@@ -475,6 +476,7 @@ void SimulatedWorker::ToGeneration(uint64_t context) {
   world_.Check("OneVersionIsOneThing",
                OneVersionIsOneThing(history, task.policy_version, held->state.weights));
   history.published[task.policy_version] = held->state.weights;
+  history.updates_of[task.policy_version] = held->state.updates;
   held->sampling = held->state;
   Finish(context, Result());
 }
@@ -516,6 +518,7 @@ void SimulatedWorker::Seal(uint64_t context, const std::string& segment, absl::T
   world_.Check("OneVersionIsOneThing",
                OneVersionIsOneThing(history, task.policy_version, held->state.weights));
   history.published[task.policy_version] = held->state.weights;
+  history.updates_of[task.policy_version] = held->state.updates;
   held->published = true;
   held->published_segments.push_back(segment);
   Finish(context, Result());
