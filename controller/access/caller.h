@@ -27,7 +27,7 @@ struct Caller {
   std::string name;           ///< For the audit log: a token's id, "file", or "anyone".
   std::string project = "*";  ///< The only project that the caller may touch; "*": all.
   std::set<Scope> scopes;
-  bool kept = false;  ///< The token is in the book, so it may be revoked or expire.
+  bool kept = false;  ///< The token is in the table, so it may be revoked or expire.
 
   bool May(Scope scope) const;
   bool Opens(absl::string_view other) const { return project == "*" || project == other; }

@@ -38,7 +38,7 @@ class TokenTable {
   /// the file has no token, or if others than its owner may read it.
   static absl::StatusOr<std::set<std::string>> ReadFile(const std::string& path);
 
-  /// Reads the tokens of `store`; new tokens are written there. The store outlives this book.
+  /// Reads the tokens of `store`; new tokens are written there. The store outlives this.
   /// Blocks.
   absl::Status Load(store::Store* store);
 

@@ -40,7 +40,7 @@ struct Granted {
   bool changes = false;  ///< The call may change something, so the audit log records its outcome.
 };
 
-/// Copies share the book and the log. Thread-safe.
+/// Copies share the tables and the log. Thread-safe.
 class Access {
  public:
   /// Allows every call to every caller: only for a server that listens on loopback.
@@ -52,7 +52,7 @@ class Access {
         audit_(std::move(audit)),
         streams_(std::make_shared<OpenStreams>(tokens_)) {}
 
-  /// The same, for a server with these books: each check tells them which caller a connection
+  /// The same, for a server with these tables: each check tells them which caller a connection
   /// belongs to.
   Access WithConnectionTables(std::vector<std::shared_ptr<ConnectionTable>> tables) const;
 

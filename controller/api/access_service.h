@@ -1,4 +1,4 @@
-// AccessService: tokens from the book, projects from the controller.
+// AccessService: tokens from the table, projects from the controller.
 #ifndef BATON_CONTROLLER_API_ACCESS_SERVICE_H_
 #define BATON_CONTROLLER_API_ACCESS_SERVICE_H_
 

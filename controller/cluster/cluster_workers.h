@@ -77,7 +77,7 @@ class ClusterWorkers {
   /// Jobs lose the workers whose leases have ended by now.
   void EndLeases(absl::Time now, ClusterEffects& effects);
 
-  // ---- WorkerSlots. `id` is a worker's name from here on.
+  // ---- Worker slots. `id` is a worker's name from here on.
   /// Grants a known worker to the job for a worker slot of `roles`. It silently loses one that it
   /// has.
   void Grant(const std::string& id, const std::string& job, const std::string& roles,

@@ -69,8 +69,8 @@ std::string WorkerCounts::Text() const {
                : absl::StrCat("no worker of ", RolesPhrase(roles), " is attached");
   }
   if (NobodyOffers()) {
-    const auto& [role, offer] = missing.begin()->first;
-    return absl::StrCat("no attached worker of role ", role, " ", SupportText(offer));
+    const auto& [role, support] = missing.begin()->first;
+    return absl::StrCat("no attached worker of role ", role, " ", SupportText(support));
   }
   std::vector<std::string> parts;
   const auto are = [](int count) { return absl::StrCat(count, count == 1 ? " is" : " are"); };
@@ -130,8 +130,8 @@ std::string Remedy(const std::vector<WorkerCounts>& lacking,
     const std::vector<std::string> all = RolesOfWorkerSlot(attendance.roles);
     const UpWorkers* kind = UpKindFor(attendance.roles);
     if (attendance.NobodyOffers()) {
-      const auto& [role, offer] = attendance.missing.begin()->first;
-      remedies.push_back(MissingSupportRemedy(role, offer));
+      const auto& [role, support] = attendance.missing.begin()->first;
+      remedies.push_back(MissingSupportRemedy(role, support));
     } else if (kind == nullptr) {
       remedies.push_back(
           absl::StrCat("start the worker that plays ", RolesPhrase(attendance.roles)));

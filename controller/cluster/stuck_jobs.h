@@ -19,7 +19,7 @@
 namespace baton::controller {
 
 /// The moves that would fill a blocking worker slot of an active job; empty: no such worker slot,
-/// or no chain. `worker slot`: which one. All functions here are pure.
+/// or no chain. `worker_slot`: which one. All functions here are pure.
 std::vector<PlacedWorker> ChainFor(const ClusterParts& cluster, const std::string& job,
                                    const WorkerNeed& need, std::string* worker_slot);
 /// A minimal list of later jobs that cannot go on either, the last first, with whose workers this

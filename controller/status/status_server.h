@@ -14,7 +14,7 @@ namespace baton::status {
 
 struct StatusOptions {
   /// Callers need a token with the scope `read` (Bearer, or as the password of Basic); the probes
-  /// need none. With an open book, every caller may read, and the address must be loopback.
+  /// need none. With an open table, every caller may read, and the address must be loopback.
   std::shared_ptr<const access::TokenTable> tokens = std::make_shared<access::TokenTable>();
   HttpLimits limits;
   /// Samples for /metrics beside those of the controller, taken on the

@@ -34,7 +34,7 @@ TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
     tasks.AddWorker(id, 100);
     tasks.SetEnabled(id, true);
   }
-  std::map<uint64_t, std::string> homes;
+  std::map<uint64_t, std::string> last_workers;
   const auto epoch = [&](std::vector<uint64_t> prompts) {
     int moved = 0;
     uint64_t trajectory = 0;
@@ -43,8 +43,8 @@ TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
     }
     while (auto assignment = tasks.Next(kNow)) {
       const uint64_t prompt = prompts[assignment->trajectory / 4];
-      const auto [home, is_new] = homes.try_emplace(prompt, assignment->worker);
-      moved += !is_new && home->second != assignment->worker;
+      const auto [last, is_new] = last_workers.try_emplace(prompt, assignment->worker);
+      moved += !is_new && last->second != assignment->worker;
     }
     EXPECT_EQ(tasks.load("a"), 4 * static_cast<int>(prompts.size()) / 2);
     tasks.Clear();
@@ -54,14 +54,14 @@ TEST(TaskSchedulerTest, APromptComesBackToTheWorkerThatHadIt) {
   EXPECT_EQ(epoch({8, 3, 5, 1, 7, 2, 6, 4}), 0);
   // Only prompts of one worker: half of them go to the other worker, which would idle.
   std::vector<uint64_t> of_a;
-  for (const auto& [prompt, worker] : homes) {
+  for (const auto& [prompt, worker] : last_workers) {
     if (worker == "a") of_a.push_back(prompt);
   }
   ASSERT_EQ(of_a.size(), 4u);
   EXPECT_EQ(epoch(of_a), 8);
   // The prompts of a worker that is gone go to the others.
   tasks.RemoveWorker("b");
-  tasks.Enqueue(0, homes.begin()->first);
+  tasks.Enqueue(0, last_workers.begin()->first);
   EXPECT_EQ(tasks.Next(kNow)->worker, "a");
 }
 

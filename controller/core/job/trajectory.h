@@ -50,7 +50,7 @@ struct TrajectoryInfo {
   uint64_t prompt_index = 0;
   uint32_t sample = 0;
   uint64_t prompt_id = 0;
-  uint64_t trajectory_uid = 0;  ///< Trajectory uid: names its tasks, never another trajectory's.
+  uint64_t trajectory_uid = 0;  ///< Names its tasks, and never another trajectory's.
   TrajectoryState state = TrajectoryState::kPending;
   uint64_t attempt = 0;   ///< Of the generation.
   uint32_t failures = 0;  ///< Generations that ended with an error.

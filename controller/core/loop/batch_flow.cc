@@ -48,8 +48,9 @@ bool SelectBatch(JobParts& job) {
 }
 
 void TakeOut(std::vector<uint64_t> prompt_indices, JobParts& job) {
-  for (const uint64_t prompt_index : prompt_indices)
+  for (const uint64_t prompt_index : prompt_indices) {
     job.buffer.Take(job.scheduler.table().TakeGroup(prompt_index));
+  }
   job.batch.taken = std::move(prompt_indices);
   const absl::Time now = job.out.now(), last = job.scheduler.generated_at();
   // While the trainer works, responses of later batches arrive too, so the last arrival says
@@ -83,8 +84,9 @@ bool TakeBatch(JobParts& job) {
 
 bool TakeRestoredBatch(JobParts& job) {
   if (!job.HasRestoredBatch()) return false;
-  for (const uint64_t prompt_index : job.batch.restored)
+  for (const uint64_t prompt_index : job.batch.restored) {
     job.prompt_groups.complete.Remove(prompt_index);
+  }
   TakeOut(std::exchange(job.batch.restored, {}), job);
   return true;
 }
@@ -92,7 +94,7 @@ bool TakeRestoredBatch(JobParts& job) {
 void RecallSelected(const JobParts& job, TrajectoryInfo& trajectory) {
   const ScoreGraph& graph = job.responses().graph();
   if (graph.at_selection() == 0 || trajectory.serial == 0) return;
-  // Scores that were made when a batch drew the group count only for a batch whose update has
+  // Scores that were made when a batch selected the group count only for a batch whose update has
   // begun.
   const bool kept = job.commands.Any(TaskKind::kUpdate) &&
                     absl::c_binary_search(job.batch.restored, trajectory.prompt_index);

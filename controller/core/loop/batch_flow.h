@@ -14,12 +14,12 @@
 namespace baton::controller {
 
 /// Selects the groups of the next batch, and takes them out of the work once the scores that are
-/// made at this prompt group are there. False: they are not there yet, or there are not enough
-/// groups.
+/// made at the selection are there. False: they are not there yet, or there are not enough groups.
 bool TakeBatch(JobParts& job);
 /// The same for the batch of an update that had begun before a restart.
 bool TakeRestoredBatch(JobParts& job);
-/// After a restart: keeps or forgets the scores that a stored trajectory got when a batch drew it.
+/// After a restart: keeps or forgets the scores that a stored trajectory got when a batch selected
+/// it.
 void RecallSelected(const JobParts& job, TrajectoryInfo& trajectory);
 /// True if payloads of the batch are lost, whether it was taken or not.
 bool LosesBatch(const PayloadLost& event, const JobParts& job);

@@ -50,8 +50,9 @@ void MakeRound(JobParts& job) {
     const uint64_t prompt_index = groups.unmade.front();
     groups.unmade.pop_front();
     MakeGroup(prompt_index, job);
-    if (groups.unmade.empty() || job.rollouts().queued() >= job.options.max_queued_responses)
+    if (groups.unmade.empty() || job.rollouts().queued() >= job.options.max_queued_responses) {
       AssignWork(job);
+    }
   }
 }
 

@@ -9,7 +9,7 @@ namespace baton::controller {
 /// The trainer waits for responses: opens the next round of prompt groups, unless one is open
 /// (StepPlan::rounds). Its trajectories are made by Dispatch, as rollouts take them.
 void BeginRound(JobParts& job);
-/// Gives out what can begin, and begins what rollouts have room for.
+/// Assigns what can begin, and begins what rollouts have room for.
 void Dispatch(JobParts& job);
 
 }  // namespace baton::controller

@@ -112,8 +112,9 @@ std::vector<uint64_t> OverdueGroups(JobParts& job) {
   std::vector<uint64_t> late;
   for (const auto& [prompt_index, trajectory_uid] : groups.prompts.open()) {
     const bool waits = !groups.complete.Has(prompt_index) && in_batch.count(prompt_index) == 0;
-    if (waits && job.out.now() - groups.late.BegunAt(prompt_index) >= timeout)
+    if (waits && job.out.now() - groups.late.BegunAt(prompt_index) >= timeout) {
       late.push_back(prompt_index);
+    }
   }
   return late;
 }

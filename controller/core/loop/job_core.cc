@@ -121,7 +121,7 @@ struct EventRouter {
 
   void operator()(const PayloadsWait& event) {
     job.scheduler.payload_wait().Heard(event, job.out.now());
-    if (IsActive(job.life.state()) && !event.waits) job.Then(FollowUp::kGiveOut);
+    if (IsActive(job.life.state()) && !event.waits) job.Then(FollowUp::kAssignWork);
   }
 
   void operator()(const CheckpointCommitted& event) { OnCommitted(event, job); }
@@ -152,7 +152,7 @@ struct EventRouter {
       // A rollout that became idle may lack the newest weights.
       LoadWeights(job);
       // Tasks that were taken back from workers go to others.
-      job.Then(FollowUp::kGiveOut);
+      job.Then(FollowUp::kAssignWork);
     }
     progress.Tell(job.doing.current(), ProgressOf(job), job.out);
   }
@@ -238,8 +238,9 @@ Effects JobCore::EndTurn() {
   }
   // Rollouts that got nothing in this turn run ahead. Not before the work is restored: until then a
   // rollout may have responses of an earlier controller.
-  if (job_.life.state() == Job::STATE_RUNNING && job_.work.begun())
+  if (job_.life.state() == Job::STATE_RUNNING && job_.work.begun()) {
     job_.ahead.AssignWork(job_.Ahead());
+  }
   job_.idle.Note(job_.Load());
   return job_.out.Take();
 }

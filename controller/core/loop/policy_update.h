@@ -2,7 +2,7 @@
 //
 // clang-format off
 //   the batch is built --BeginUpdate: a command to each group--> under way
-//       --the last group is done--> the step is done: its metrics are told,
+//       --the last group is done--> the step is done: its metrics are reported,
 //                                   the actor's weights are a new version
 // clang-format on
 //

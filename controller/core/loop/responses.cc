@@ -30,8 +30,8 @@ void NoteGenerated(const TaskDone& event, JobParts& job) {
   // If the response was resumed, it is not known how much of its draft had been judged before.
   if (drafted == 0 || trajectory.resumed > 0) return;
   // A worker that uses no drafts accepts none; then soon nothing is refreshed.
-  const auto told = event.output.metrics.find(kDraftAccepted);
-  const double accepted = told == event.output.metrics.end() ? 0 : told->second;
+  const auto reported = event.output.metrics.find(kDraftAccepted);
+  const double accepted = reported == event.output.metrics.end() ? 0 : reported->second;
   const auto updates =
       Staleness(job.versions.known(), trajectory.draft_version, trajectory.policy_version);
   // A worker may report any number, even NaN.
@@ -43,12 +43,13 @@ void NoteGenerated(const TaskDone& event, JobParts& job) {
 
 // A response was generated or scored: its group may be complete, or the evaluation done.
 void NoteProgress(const TaskDone& event, JobParts& job) {
-  job.Then(FollowUp::kGiveOut);
+  job.Then(FollowUp::kAssignWork);
   const TrajectoryInfo* const found = job.scheduler.table().Find(event.ref.subject);
   if (found == nullptr || found->state != TrajectoryState::kReady) return;
   if (found->purpose == v1::PURPOSE_EVAL) return FinishEvaluationIfDone(job);
-  if (found->selected)
+  if (found->selected) {
     return job.Then(FollowUp::kAdvance);  // it was judged when its group was complete
+  }
   NoteGroupReady(found->prompt_index, job);
 }
 
@@ -119,7 +120,7 @@ void OnScored(const TaskDone& event, bool late, JobParts& job) {
   if (verdict.next == Verdict::Next::kGroupBroken) {
     OnGroupBroken(*job.groups.Find(job.RoleOf(event.ref)), event, job);
   }
-  job.Then(FollowUp::kGiveOut);
+  job.Then(FollowUp::kAssignWork);
   if (verdict.next == Verdict::Next::kDone) NoteProgress(event, job);
 }
 

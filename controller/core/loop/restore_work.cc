@@ -57,13 +57,14 @@ void RestoreWork(JobParts& job) {
   const absl::Time now = job.out.now();
   job.batch.times = {now, now, now};
   job.prompt_groups.late.Restore(now);
-  for (const auto& [prompt_index, trajectory_uid] : job.prompt_groups.prompts.open())
+  for (const auto& [prompt_index, trajectory_uid] : job.prompt_groups.prompts.open()) {
     RestoreGroup(prompt_index, trajectory_uid, job);
+  }
   RestoreEvaluation(job);
   job.buffer.found().Clear();
   BeginKeptStep(job);
   JudgeRestoredGroups(job);
-  // Before tasks are given out, so that a task that a worker still runs is not begun a second time.
+  // Before tasks are assigned, so that a task that a worker still runs is not begun a second time.
   AdoptRunning(job);
   job.work.reports().Replay(/*commands=*/false,
                             [&](const TaskDone& early) { RouteResult(early, job); });

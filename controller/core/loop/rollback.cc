@@ -28,7 +28,7 @@ void GiveBatchBack(const std::string& reason, JobParts& job) {
     job.scheduler.table().Add(std::move(trajectory));
     job.scheduler.table().CountReady();
   }
-  // For a restored batch that was not taken yet, the scores made when it drew its groups are
+  // For a restored batch that was not taken yet, the scores made when it selected its groups are
   // dropped too.
   StepBatch& batch = job.batch;
   batch.selected.insert(batch.selected.end(), batch.taken.begin(), batch.taken.end());

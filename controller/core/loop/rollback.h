@@ -17,7 +17,7 @@ namespace baton::controller {
 
 /// Forgets the responses of a group, and stops those that still run, for `reason`.
 void DropGroup(uint64_t prompt_index, const std::string& reason, JobParts& job);
-/// Makes the groups that were drawn for the next batch complete again, as before the prompt group.
+/// Makes the groups that were selected for the next batch complete again.
 void ReleaseBatch(const std::string& reason, JobParts& job);
 /// Makes the groups of the batch complete again, whether it was taken or not.
 void GiveBatchBack(const std::string& reason, JobParts& job);

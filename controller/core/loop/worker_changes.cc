@@ -123,7 +123,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
     // A newer version may have been published while the worker loaded this one.
     LoadWeights(job);
     job.versions.NoteWhenAllHold(job.roster(), job.out.now());
-    return job.Then(FollowUp::kGiveOut);
+    return job.Then(FollowUp::kAssignWork);
   }
   const uint64_t version = job.versions.replicas().Of(index).loading;
   job.versions.replicas().StopLoading(index);
@@ -178,7 +178,7 @@ void LoseWorker(const std::string& worker, const std::string& reason, bool moves
     job.out.Do(NeedOf(job.roster(), job.groups));
   }
   job.out.Do(PutJob{});
-  job.Then(FollowUp::kGiveOut);
+  job.Then(FollowUp::kAssignWork);
 }
 
 void Evict(const std::string& worker, const std::string& reason, JobParts& job) {

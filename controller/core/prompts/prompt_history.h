@@ -34,7 +34,7 @@ class PromptHistory {
  public:
   /// The row of a response to the prompt of that key (PromptKey), whose payload is in the log. Rows
   /// come in the order of their serials. A row without a payload or without tokens is ignored.
-  void Note(uint64_t prompt, const PastResponse& said);
+  void Note(uint64_t prompt, const PastResponse& response);
   void Note(const TrajectoryInfo& trajectory);
   /// Rows below `serial` are not kept any more.
   void Retire(uint64_t serial);
@@ -42,13 +42,13 @@ class PromptHistory {
   std::vector<PastResponse> Of(uint64_t prompt, size_t most) const;
   size_t rows() const { return rows_.size(); }
   /// The serial of the oldest row; 0: there is none.
-  uint64_t first_serial() const { return rows_.empty() ? 0 : rows_.front().said.serial; }
+  uint64_t first_serial() const { return rows_.empty() ? 0 : rows_.front().response.serial; }
 
  private:
   // Rows of one prompt are a chain from the newest to the oldest. Places count from 1, beginning
   // with the first row ever; a row at a place below first_ is gone.
   struct Row {
-    PastResponse said;
+    PastResponse response;
     uint64_t prompt = 0;
     uint64_t before = 0;  // place of the prompt's next older row; 0: there was none
   };

@@ -28,8 +28,8 @@ TrajectoryInfo Said(uint64_t serial, uint64_t prompt, v1::Purpose purpose = v1::
 std::vector<uint64_t> SerialsOf(const PromptHistory& history, const TrajectoryInfo& prompt,
                                 size_t most = 100) {
   std::vector<uint64_t> serials;
-  for (const PastResponse& said : history.Of(PromptKey(prompt), most)) {
-    serials.push_back(said.serial);
+  for (const PastResponse& response : history.Of(PromptKey(prompt), most)) {
+    serials.push_back(response.serial);
   }
   return serials;
 }
@@ -41,11 +41,11 @@ TEST(PromptHistoryTest, TheNewestComesFirstAndPromptsStayApart) {
   EXPECT_THAT(SerialsOf(history, Said(0, 1)), ElementsAre(7, 4, 1));
   EXPECT_THAT(SerialsOf(history, Said(0, 1), 2), ElementsAre(7, 4));
   EXPECT_THAT(SerialsOf(history, Said(0, 3)), IsEmpty());
-  const PastResponse said = history.Of(PromptKey(Said(0, 2)), 1).at(0);
-  EXPECT_EQ(said.id, Said(8, 2).id);
-  EXPECT_EQ(said.policy_version, 4u);
-  EXPECT_EQ(said.tokens, 3u);
-  EXPECT_EQ(said.location.offset, 800u);
+  const PastResponse response = history.Of(PromptKey(Said(0, 2)), 1).at(0);
+  EXPECT_EQ(response.id, Said(8, 2).id);
+  EXPECT_EQ(response.policy_version, 4u);
+  EXPECT_EQ(response.tokens, 3u);
+  EXPECT_EQ(response.location.offset, 800u);
 }
 
 // Greedy baselines ask the training data, evaluations have data of their own.

@@ -100,8 +100,9 @@ std::vector<uint64_t> PromptLedger::Window(uint64_t window) {
   std::vector<uint64_t> prompt_indices;
   for (uint64_t prompt_index = first; prompt_index < (first / window + 1) * window;
        ++prompt_index) {
-    if (open_.count(prompt_index) == 0 && !spent_.Contains(prompt_index))
+    if (open_.count(prompt_index) == 0 && !spent_.Contains(prompt_index)) {
       prompt_indices.push_back(prompt_index);
+    }
   }
   return prompt_indices;
 }

@@ -1,8 +1,8 @@
 // The ledger of a job's prompt groups: which are open, and which are spent.
 //
-// Owns both sets. A prompt group is a prompt index: it counts the prompts in the order in which the
-// job draws them (prompt_mix.h), and names the prompt's group of responses. Groups may be complete
-// in any order, so a cursor does not say what was trained on; the set of spent groups does.
+// Owns both sets. A group is named by its prompt index, which counts the prompts in the order in
+// which the job draws them (prompt_mix.h). Groups may be complete in any order, so a cursor does
+// not say what was trained on; the set of spent groups does.
 //
 // clang-format off
 //   not begun --Open--> open --Spend--> spent: a batch consumed it, or it was given up for good

@@ -64,8 +64,9 @@ TEST(PromptLedgerTest, NoPromptGroupIsSkippedAndNoneIsBegunTwice) {
 
 TEST(PromptLedgerTest, ForgetsGivenUpSamplesTogetherWithTheirGroup) {
   PromptLedger prompts;
-  for (uint64_t prompt_index = 0; prompt_index < 6; ++prompt_index)
+  for (uint64_t prompt_index = 0; prompt_index < 6; ++prompt_index) {
     prompts.Open(prompt_index, 4 * prompt_index + 1);
+  }
   prompts.GiveUp(2, 3);
   prompts.GiveUp(2, 1);
   prompts.GiveUp(4, 0);
@@ -108,8 +109,9 @@ TEST(PromptLedgerTest, WindowListsTheGroupsThatMayBeginNext) {
 
 TEST(PromptLedgerTest, RollBackRedrawsWhatTheCheckpointHasNotSpent) {
   PromptLedger prompts;
-  for (uint64_t prompt_index = 0; prompt_index < 5; ++prompt_index)
+  for (uint64_t prompt_index = 0; prompt_index < 5; ++prompt_index) {
     prompts.Open(prompt_index, prompt_index + 1);
+  }
   prompts.Spend(0);
   prompts.Spend(3);
   prompts.Cut();
@@ -141,9 +143,7 @@ TEST(PromptLedgerTest, ClosedGroupsAreDrawnAgain) {
   EXPECT_EQ(prompts.Next(), 1u);
 }
 
-// A group that begins with weights that are `behind` updates old, and has `ahead` groups before it,
-// is consumed by update ahead / batch + 1 from now.
-TEST(TrajectoryUidsTest, NeverGivesANumberTwice) {
+TEST(TrajectoryUidsTest, NeverGivesAUidTwice) {
   EffectSink out;
   TrajectoryUids trajectory_uids;
   EXPECT_EQ(trajectory_uids.Take(3, out), 1u) << "0 names nothing";
@@ -156,6 +156,8 @@ TEST(TrajectoryUidsTest, NeverGivesANumberTwice) {
   EXPECT_EQ(out.Take().size(), 3u) << "each time the job's row is put";
 }
 
+// A group that begins with weights that are `behind` updates old, and has `ahead` groups before it,
+// is consumed by update ahead / batch + 1 from now.
 TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_TRUE(MayBegin({0, 4, 3, 0}));
   EXPECT_FALSE(MayBegin({0, 4, 4, 0})) << "the next batch is of newer weights";

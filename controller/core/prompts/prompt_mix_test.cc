@@ -38,8 +38,9 @@ v1::DataSpec Data(int batch, const std::vector<Entry>& mix, bool shuffle = true)
 
 std::vector<uint64_t> PromptsAt(PromptMix& mix, uint64_t first, uint64_t count) {
   std::vector<uint64_t> prompts;
-  for (uint64_t prompt_index = first; prompt_index < first + count; ++prompt_index)
+  for (uint64_t prompt_index = first; prompt_index < first + count; ++prompt_index) {
     prompts.push_back(mix.At(prompt_index));
+  }
   return prompts;
 }
 
@@ -49,8 +50,9 @@ TEST(PromptMixTest, WithoutAMixTheFilesAreOneList) {
     PromptSource list(50, 7, shuffle);
     EXPECT_EQ(mix.size(), 50u);
     EXPECT_EQ(mix.files(), 0u);
-    for (uint64_t prompt_index = 0; prompt_index < 500; ++prompt_index)
+    for (uint64_t prompt_index = 0; prompt_index < 500; ++prompt_index) {
       ASSERT_EQ(mix.At(prompt_index), list.At(prompt_index));
+    }
   }
 }
 
@@ -61,14 +63,15 @@ TEST(PromptMixTest, DrawsInOrderWithoutShuffleByHand) {
   EXPECT_THAT(PromptsAt(mix, 0, 12), ElementsAre(0, 1, 5, 2, 3, 4, 6, 0, 1, 2, 5, 3));
 }
 
-TEST(PromptMixTest, APromptGroupDependsOnItsNumberAlone) {
+TEST(PromptMixTest, APromptDependsOnItsIndexAlone) {
   const v1::DataSpec data =
       Data(6, {{3, 1, 20}, {0.7, 5, 60}, {1, 21}, {2.5}});  // phases from 1, 5, 21, 61
   const std::vector<uint64_t> sizes = {11, 30, 1, 7};
   PromptMix forward(data, sizes), backward(data, sizes), jumping(data, sizes);
   const std::vector<uint64_t> expected = PromptsAt(forward, 0, 700);
-  for (uint64_t prompt_index = 700; prompt_index-- > 0;)
+  for (uint64_t prompt_index = 700; prompt_index-- > 0;) {
     ASSERT_EQ(backward.At(prompt_index), expected[prompt_index]);
+  }
   std::mt19937_64 random(1);
   for (int i = 0; i < 2000; ++i) {
     const uint64_t prompt_index = random() % 700;

@@ -29,11 +29,11 @@ void PromptSource::Permute(uint64_t epoch) {
   epoch_ = epoch;
 }
 
-uint64_t PromptSource::At(uint64_t ordinal) {
-  if (!shuffle_) return ordinal % size_;
-  const uint64_t epoch = ordinal / size_;
+uint64_t PromptSource::At(uint64_t index) {
+  if (!shuffle_) return index % size_;
+  const uint64_t epoch = index / size_;
   if (epoch != epoch_) Permute(epoch);
-  return order_[ordinal % size_];
+  return order_[index % size_];
 }
 
 }  // namespace baton::controller

@@ -17,8 +17,8 @@ class PromptSource {
   /// `size` > 0 prompts.
   PromptSource(uint64_t size, uint64_t seed, bool shuffle);
 
-  /// The prompt of index `ordinal`: a number in [0, size).
-  uint64_t At(uint64_t ordinal);
+  /// The prompt of that index: a number in [0, size).
+  uint64_t At(uint64_t index);
 
   uint64_t size() const { return size_; }
 

@@ -17,7 +17,7 @@ TEST(PromptSourceTest, AnEpochDrawsEveryPromptOnce) {
   }
 }
 
-TEST(PromptSourceTest, APromptGroupDependsOnItsOrdinalAlone) {
+TEST(PromptSourceTest, APromptDependsOnItsIndexAlone) {
   PromptSource forward(50, 3, true), backward(50, 3, true);
   std::vector<uint64_t> a(500), b(500);
   for (uint64_t i = 0; i < 500; ++i) a[i] = forward.At(i);

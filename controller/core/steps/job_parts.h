@@ -51,8 +51,8 @@ namespace baton::controller {
 /// The follow-up to an event, at the end of its turn.
 enum class FollowUp {
   kNothing,
-  kGiveOut,  ///< A worker may have room, or new tasks may wait: tasks are given to workers.
-  kAdvance,  ///< Something may have become due (step_loop.h).
+  kAssignWork,  ///< A worker may have room, or new tasks may wait: tasks are given to workers.
+  kAdvance,     ///< Something may have become due (step_loop.h).
 };
 
 struct JobParts {

@@ -42,8 +42,9 @@ class CompleteGroups {
   /// Puts groups that were complete before ahead of all others, in this order.
   void AddFirst(const std::vector<uint64_t>& prompt_indices) {
     for (auto prompt_index = prompt_indices.rbegin(); prompt_index != prompt_indices.rend();
-         ++prompt_index)
+         ++prompt_index) {
       Put(*prompt_index, --first_);
+    }
   }
   /// Does nothing if the group is not complete.
   void Remove(uint64_t prompt_index) {

@@ -34,7 +34,7 @@ void ReportBuffer::NoteResult(const TaskDone& event) {
 std::vector<ReportBuffer::Running> ReportBuffer::TakeTasks() { return std::exchange(running_, {}); }
 
 void ReportBuffer::Forget(const std::string& worker) {
-  const auto of_worker = [&](const auto& told) { return told.worker == worker; };
+  const auto of_worker = [&](const auto& report) { return report.worker == worker; };
   std::erase_if(results_, of_worker);
   std::erase_if(running_, of_worker);
 }

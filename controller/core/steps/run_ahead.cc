@@ -29,24 +29,15 @@ RunAhead::RunAhead(const v1::JobSpec& spec)
 
 // ---- What comes next ----------------------------------------------------------------------------
 
-std::vector<uint64_t> RunAhead::UpcomingPrompts(const AheadContext& job) const {
-  std::vector<uint64_t> prompt_indices;
-  if (job.groups_left == 0) return prompt_indices;
-  for (const uint64_t prompt_index : job.prompts.Upcoming(std::min(window_, job.groups_left))) {
-    prompt_indices.push_back(prompt_index);
-  }
-  return prompt_indices;
-}
-
 // Keeps what was begun for each upcoming prompt index. Prompt affinity is looked up only here,
-// because work that is given out meanwhile changes it only for other prompts.
+// because work that is assigned meanwhile changes it only for other prompts.
 void RunAhead::Look(const AheadContext& job) {
   const auto now = std::make_pair(job.groups_left, job.prompts.changes());
   if (looked_ == now) return;
   looked_ = now;
   std::map<uint64_t, Upcoming> upcoming;
   preferring_.clear();
-  for (const uint64_t prompt_index : UpcomingPrompts(job)) {
+  for (const uint64_t prompt_index : job.prompts.Upcoming(std::min(window_, job.groups_left))) {
     Upcoming& of_prompt = upcoming[prompt_index];
     const auto known = upcoming_.find(prompt_index);
     if (known != upcoming_.end()) {
@@ -66,16 +57,18 @@ void RunAhead::Look(const AheadContext& job) {
   for (auto& [name, worker] : workers_) worker.sated = false;
 }
 
-// ---- Giving out ---------------------------------------------------------------------------------
+// ---- Assignment ---------------------------------------------------------------------------------
 
-// The first response that the worker may get. A prompt stays with its affine worker; of the others
-// a worker gets only its share, because it will get no more of them as foreground work either.
+// The first response that the worker may get. A prompt stays with its preferred worker; of the
+// others a worker gets only its share, because it will get no more of them as foreground work
+// either.
 std::optional<AheadResponse> RunAhead::Pick(const std::string& worker) {
   for (auto& [prompt_index, of_prompt] : upcoming_) {
     if (of_prompt.again.empty() && of_prompt.next >= samples_) continue;
     if (of_prompt.preferred != worker &&
-        (!of_prompt.preferred.empty() || preferring_[worker] >= share_))
+        (!of_prompt.preferred.empty() || preferring_[worker] >= share_)) {
       continue;
+    }
     if (of_prompt.preferred.empty()) {
       of_prompt.preferred = worker;
       ++preferring_[worker];
@@ -137,7 +130,7 @@ bool RunAhead::Wants(const std::string& worker, const TaskRef& ref) const {
 
 // ---- Results and failures -----------------------------------------------------------------------
 
-// `whole`: the response came; otherwise it is given out again.
+// `whole`: the response came; otherwise it is assigned again.
 void RunAhead::End(std::map<uint64_t, Running>::iterator it, bool whole) {
   const Running& running = it->second;
   --workers_[running.worker].load;
@@ -161,10 +154,10 @@ void RunAhead::NoteFailure(const TaskDone& event, absl::Time now) {
 
 void RunAhead::OnDone(const TaskDone& event, const TaskScheduler& rollouts, absl::Time now) {
   const auto found = running_.find(event.ref.subject);
-  const auto told = event.output.metrics.find(kAheadTokens);
+  const auto reported = event.output.metrics.find(kAheadTokens);
   // A worker may report any number, even NaN.
-  if (told != event.output.metrics.end() && told->second > 0) {
-    tokens_ += std::min<double>(told->second, longest_);
+  if (reported != event.output.metrics.end() && reported->second > 0) {
+    tokens_ += std::min<double>(reported->second, longest_);
   }
   const uint64_t version = found->second.version;
   End(found, event.status.ok());

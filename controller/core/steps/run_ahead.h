@@ -39,7 +39,7 @@
 
 namespace baton::controller {
 
-/// The parts that decide which run-ahead responses are given out in a turn.
+/// The parts that decide which run-ahead responses are assigned in a turn.
 struct AheadContext {
   EffectSink& out;
   TaskScheduler& rollouts;
@@ -100,7 +100,6 @@ class RunAhead {
     uint64_t wave = 0;
   };
 
-  std::vector<uint64_t> UpcomingPrompts(const AheadContext& job) const;
   void Look(const AheadContext& job);
   std::optional<AheadResponse> Pick(const std::string& worker);
   void Start(const std::string& worker, const AheadResponse& response, const AheadContext& job);

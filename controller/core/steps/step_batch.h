@@ -5,9 +5,9 @@
 // and the buffer after that. batch_flow.h says what happens to the batch:
 //
 // clang-format off
-//   complete groups --> drawn: scores of the selection are made --> taken: the update learns --> spent
-//        ^                |                                      |
-//        +----------------+--------------------------------------+
+//   complete groups --> selected: scores are made --> taken: the update learns --> spent
+//        ^                  |                            |
+//        +------------------+----------------------------+
 //          given back: the job goes back, or a payload is lost
 //
 //   restored: of an update that a restart interrupted, until its responses are there --> taken
@@ -45,7 +45,7 @@ struct StepBatch {
     restored.clear();
   }
 
-  /// Groups drawn for the next batch, while the scores of this prompt group are made; the first
+  /// Groups selected for the next batch, while the scores of the selection are made; the first
   /// `scored` have them.
   std::vector<uint64_t> selected;
   size_t scored = 0;

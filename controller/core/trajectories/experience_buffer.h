@@ -55,16 +55,16 @@ class FoundRows {
   void Clear() { rows_.clear(); }
   bool empty() const { return rows_.empty(); }
 
-  /// The response for `drawn` that an earlier controller stored; nullopt: there is none, or it
+  /// The response for `made` that an earlier controller stored; nullopt: there is none, or it
   /// responds to another prompt. `wanted`: the score nodes that make it READY.
-  std::optional<TrajectoryInfo> Recall(const TrajectoryInfo& drawn, uint64_t wanted) const {
-    const auto found = rows_.find(drawn.id);
+  std::optional<TrajectoryInfo> Recall(const TrajectoryInfo& made, uint64_t wanted) const {
+    const auto found = rows_.find(made.id);
     if (found == rows_.end()) return std::nullopt;
     const auto& [serial, row] = found->second;
     // The data may have changed while the controller was away; then this prompt index is another
     // prompt.
-    const bool same = row.purpose() == drawn.purpose && row.prompt_index() == drawn.prompt_index &&
-                      row.sample() == drawn.sample && row.prompt_id() == drawn.prompt_id;
+    const bool same = row.purpose() == made.purpose && row.prompt_index() == made.prompt_index &&
+                      row.sample() == made.sample && row.prompt_id() == made.prompt_id;
     if (!same) return std::nullopt;
     return FromRow(row, serial, wanted);
   }
@@ -153,10 +153,11 @@ class EarlierResponses {
     }
   }
   /// The earlier response for the same prompt index and sample; without tokens: none is kept.
-  EarlierResponse Of(const TrajectoryInfo& drawn) const {
-    const auto found = responses_.find(drawn.id);
+  EarlierResponse Of(const TrajectoryInfo& trajectory) const {
+    const auto found = responses_.find(trajectory.id);
     // The data may have changed while the controller was away.
-    const bool same = found != responses_.end() && found->second.prompt_id == drawn.prompt_id &&
+    const bool same = found != responses_.end() &&
+                      found->second.prompt_id == trajectory.prompt_id &&
                       found->second.response.location.file != 0;
     return same ? found->second.response : EarlierResponse();
   }

@@ -465,8 +465,9 @@ TEST(ExperienceBufferTest, ABatchLeavesOutWhatHasNoRewardAndGroupsThatLackTooMan
   buffer.Build(ById(all), spec, /*least=*/2, /*held_out=*/4, Recorded::kCompare, out);
   const BuildBatch batch = TakeAll<BuildBatch>(out).at(0);
   std::vector<uint64_t> prompt_indices;
-  for (const TrajectoryInfo& trajectory : batch.trajectories)
+  for (const TrajectoryInfo& trajectory : batch.trajectories) {
     prompt_indices.push_back(trajectory.prompt_index);
+  }
   EXPECT_THAT(prompt_indices, ElementsAre(0, 0, 2, 2));
   EXPECT_EQ(batch.step, 3);
   EXPECT_EQ(batch.held_out, 4u);

@@ -59,7 +59,7 @@ std::map<std::string, double> SpeculationCounts::Take() {
     set("history_tokens", sums["history_tokens"]);
   }
   if (sums["memory_short_passes"] > 0) set("memory_short_passes", sums["memory_short_passes"]);
-  // Includes time that was spent in vain.
+  // Includes time that was wasted.
   if (sums["draft_seconds"] > 0) set("draft_seconds", sums["draft_seconds"]);
   const double tokens = sums["draft_tokens"], passes = sums["passes"];
   if (tokens <= 0 || passes <= 0) return metrics;

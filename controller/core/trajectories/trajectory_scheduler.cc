@@ -91,8 +91,9 @@ void TrajectoryScheduler::DropAll(const std::vector<TrajectoryInfo*>& dropped,
 
 void TrajectoryScheduler::SpendGroup(uint64_t prompt_index, const Context& context) {
   DropPayloads drop;
-  for (const auto& [id, trajectory] : table_.TakeGroup(prompt_index))
+  for (const auto& [id, trajectory] : table_.TakeGroup(prompt_index)) {
     drop.trajectories.push_back(id);
+  }
   context.out.Do(std::move(drop));
 }
 

@@ -46,8 +46,8 @@ class TrajectoryScheduler {
   void BeginWork(bool evaluates, uint64_t responses);
   /// Adds the trajectories of a prompt index, and queues what can be done next with each.
   void AddGroup(std::vector<TrajectoryInfo> made);
-  /// A batch selects these READY trajectories: queues the scores that are made at this prompt
-  /// group. False: there are none.
+  /// A batch selects these READY trajectories: queues the scores that are made at the
+  /// selection. False: there are none.
   bool Select(const std::vector<TrajectoryInfo*>& selected);
   /// The batch is given up: scores that were made at its selection are stopped for `reason` and
   /// forgotten.

@@ -79,7 +79,7 @@ struct OneStep {
     verdict = scheduler.OnScored(Answer(task, std::move(status)), /*late=*/false, Context());
     return verdict.next;
   }
-  // The only task that is given out now.
+  // The only task that is assigned now.
   StartTask Only() {
     const std::vector<StartTask> tasks = Dispatch();
     EXPECT_EQ(tasks.size(), 1u);

@@ -90,7 +90,7 @@ class TrajectoryTable {
   /// scores it next, in the order of the nodes. A node over the group scores the other responses to
   /// its prompt as well.
   std::vector<std::pair<TrajectoryInfo*, uint32_t>> NextScores(TrajectoryInfo& trajectory);
-  /// A batch selects a READY trajectory: the nodes that run at this prompt group are now wanted.
+  /// A batch selects a READY trajectory: the nodes that run at the selection are now wanted.
   /// False: there is none, and the trajectory stays READY.
   bool Select(TrajectoryInfo& trajectory);
   /// The batch is given up: scores that were made at its selection are dropped, and the trajectory

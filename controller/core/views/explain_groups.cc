@@ -39,8 +39,9 @@ void ExplainLate(const JobParts& job, WaitList& waits) {
   const PromptGroups& groups = job.prompt_groups;
   for (const auto& [prompt_index, trajectory_uid] : groups.prompts.open()) {
     const absl::Time due = groups.late.BegunAt(prompt_index) + job.schedule.group_timeout;
-    if (due > job.out.now() || groups.complete.Has(prompt_index) || job.IsWhole(prompt_index))
+    if (due > job.out.now() || groups.complete.Has(prompt_index) || job.IsWhole(prompt_index)) {
       continue;
+    }
     ++late;
     since = std::min(since, due);
   }

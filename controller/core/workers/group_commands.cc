@@ -171,7 +171,7 @@ void GroupCommands::DropAll(EffectSink& out) {
 
 void GroupCommands::Restart(const Group& group, EffectSink& out) {
   Line& line = lines_[group.index];
-  // The acknowledgement of an old answer must not be taken for that of a new command's.
+  // The acknowledgement of an old answer must not be taken for that of a new answer.
   if (line.sequence > 0) {
     line.attempt = out.NextAttempt(line.attempt);
   }

@@ -50,7 +50,7 @@ const Group* RankGroups::Find(absl::string_view role) const {
   return group == groups_.end() ? nullptr : &*group;
 }
 
-void RankGroups::BeginGeneration(const Group& of, PolicyVersions& versions, const EffectSink& out) {
+void RankGroups::BeginEpoch(const Group& of, PolicyVersions& versions, const EffectSink& out) {
   Group& group = Own(of);
   // The group's weights are a new version, even if they are a checkpoint's, because versions only
   // grow.

@@ -76,7 +76,7 @@ class RankGroups {
 
   // ---- Group epochs.
   /// All ranks are there, and begin a new group epoch.
-  void BeginGeneration(const Group& group, PolicyVersions& versions, const EffectSink& out);
+  void BeginEpoch(const Group& group, PolicyVersions& versions, const EffectSink& out);
   /// All ranks hold the role.
   void Formed(const Group& group) { Own(group).forming_since = absl::InfinitePast(); }
   /// The ranks made the update that follows `step`: they got past it.

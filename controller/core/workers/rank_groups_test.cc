@@ -24,12 +24,12 @@ struct TwoGroups {
 TEST(RankGroupsTest, WeightsOfANewGenerationAreANewVersion) {
   TwoGroups world;
   PolicyVersions versions;
-  world.groups.BeginGeneration(world.actor(), versions, world.out);
+  world.groups.BeginEpoch(world.actor(), versions, world.out);
   EXPECT_EQ(world.actor().group_epoch, 2u);
   EXPECT_EQ(versions.newest(), 1u);
   const Group& critic = world.groups.all()[1];
   EXPECT_EQ(critic.index, 1u);
-  world.groups.BeginGeneration(critic, versions, world.out);
+  world.groups.BeginEpoch(critic, versions, world.out);
   EXPECT_EQ(critic.VersionIn(versions), 1u);
   EXPECT_EQ(versions.newest(), 1u) << "the critic's weights are not the policy's";
 }

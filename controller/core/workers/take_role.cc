@@ -43,7 +43,7 @@ void FormWhenAllAreThere(const Group& group, const RoleContext& context) {
     if (slot.role == group.role && !there) return;
   }
   context.commands.Restart(group, context.out);
-  context.groups.BeginGeneration(group, context.versions, context.out);
+  context.groups.BeginEpoch(group, context.versions, context.out);
   for (const RoleSlot& slot : roster.slots()) {
     // The rollouts of a hybrid engine sample the actor's weights, and the actor begins anew.
     if (roster.hybrid() && group.role == roles::kActor && slot.role == roles::kRollout) {

@@ -91,8 +91,8 @@ void ClusterRuntime::Quarantine(const std::string& job) {
       Apply(core_.OnClosed(session, now_));
       stream->Close(
           MakeError(absl::StatusCode::kAborted, "JOB_QUARANTINED",
-                    absl::StrCat("job '", job, "', whose roles this worker plays, is set ",
-                                 "aside; attach again")));
+                    absl::StrCat("job '", job, "', whose roles this worker plays, is quarantined; ",
+                                 "attach again")));
     }
     Apply(core_.OnTick(now_));
   });

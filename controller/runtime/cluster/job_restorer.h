@@ -1,5 +1,5 @@
-// Restoration of a store's jobs when a controller starts; jobs that cannot be restored are set
-// aside.
+// Restoration of a store's jobs when a controller starts; jobs that cannot be restored are
+// quarantined.
 //
 // A job that crashes the controller must not crash every later one. So the controller's deaths
 // during the work for a job, in its restoration or in any later turn, are counted
@@ -46,7 +46,7 @@ class JobRestorer {
   absl::StatusOr<std::vector<std::shared_ptr<JobRuntime>>> Restore(JobTable* jobs);
 
   struct Loaded {
-    std::shared_ptr<JobRuntime> job;  ///< Not started; set aside if its rows are damaged.
+    std::shared_ptr<JobRuntime> job;  ///< Not started; quarantined if its rows are damaged.
     int64_t order = 0;                ///< Of submission.
   };
   /// Loads one job that stayed rows. NOT_FOUND: the store has no such job. Other errors are the

@@ -21,7 +21,7 @@ namespace baton::controller {
 
 class LeaseTable {
  public:
-  /// `clock` outlives the book.
+  /// `clock` outlives this.
   LeaseTable(const Clock* clock, absl::Duration lease) : clock_(clock), lease_(lease) {}
 
   /// Since `now`, `session` is the worker's stream. An earlier session renews nothing any more.

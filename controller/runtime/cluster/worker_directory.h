@@ -63,8 +63,8 @@ class WorkerDirectory : public WorkerOutbox {
     absl::MutexLock lock(&mu_);
     const auto known = introduced_.find(worker);
     if (known == introduced_.end()) return false;
-    const auto& promised = known->second.offer.features();
-    return std::count(promised.begin(), promised.end(), feature) > 0;
+    const auto& features = known->second.offer.features();
+    return std::count(features.begin(), features.end(), feature) > 0;
   }
 
   /// The combined offer of the workers of a role that have attached since this controller started
@@ -72,7 +72,7 @@ class WorkerDirectory : public WorkerOutbox {
   struct RoleSupport {
     bool known = false;             ///< At least one such worker has attached.
     std::set<std::string> methods;  ///< Methods of any of them, without those that every role has.
-    /// The offer that the closest worker lacks.
+    /// What the closest worker lacks.
     MissingSupport missing;
   };
   RoleSupport SupportOf(const std::string& role, const RoleNeed& need,

@@ -178,9 +178,9 @@ TEST_F(ControllerDeleteTest, AStoredJobIsDeleted) {
     }
   }
   // A job that kept controllers from starting.
-  store::v1::RestoreRow aside;
-  aside.set_quarantine("it was quarantined by hand");
-  store_->Commit({{kRestoreTable, "projects/default/jobs/waits", aside.SerializeAsString()}},
+  store::v1::RestoreRow quarantined;
+  quarantined.set_quarantine("it was quarantined by hand");
+  store_->Commit({{kRestoreTable, "projects/default/jobs/waits", quarantined.SerializeAsString()}},
                  [](const absl::Status&) {});
   EXPECT_TRUE(erase("projects/default/jobs/waits").ok());
   Start();

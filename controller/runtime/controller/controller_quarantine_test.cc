@@ -328,9 +328,9 @@ TEST_F(ControllerQuarantineTest, QuarantinesAJobWhoseRowsAreDamaged) {
 
 TEST_F(ControllerQuarantineTest, QuarantinesAndReleasesAJobByOption) {
   fs::create_directories(folder_.path("jobs/default/bad/checkpoints/step-1"));
-  ControllerOptions aside;
-  aside.quarantine = {"bad"};
-  Start(std::move(aside));
+  ControllerOptions options;
+  options.quarantine = {"bad"};
+  Start(std::move(options));
   ExpectQuarantined("by hand");
   Start();
   ExpectQuarantined("by hand");
@@ -372,9 +372,9 @@ TEST_F(ControllerQuarantineTest, RefusesToResumeAQuarantinedJob) {
   checkpoint.set_path(folder_.path("jobs/default/bad/checkpoints/step-1"));
   fs::create_directories(checkpoint.path());
   Write({{kCheckpointTable, NumberKey(kBad, 1), checkpoint.SerializeAsString()}});
-  ControllerOptions aside;
-  aside.quarantine = {"bad"};
-  Start(std::move(aside));
+  ControllerOptions options;
+  options.quarantine = {"bad"};
+  Start(std::move(options));
   v1::ResumeJobRequest resume;
   resume.set_name("bad");
   const auto resumed = Wait<v1::Job>([&](auto d) { controller_->ResumeJob(resume, d); });
@@ -389,9 +389,9 @@ TEST_F(ControllerQuarantineTest, RefusesToResumeAQuarantinedJob) {
 }
 
 TEST_F(ControllerQuarantineTest, AQuarantinedJobCanBeWatchedCancelledAndDeleted) {
-  ControllerOptions aside;
-  aside.quarantine = {"bad"};
-  Start(std::move(aside));
+  ControllerOptions options;
+  options.quarantine = {"bad"};
+  Start(std::move(options));
   v1::WatchJobRequest watch;
   watch.set_name("bad");
   auto ending = std::make_shared<Ending>();

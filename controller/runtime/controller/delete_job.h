@@ -42,7 +42,7 @@ class JobRemover {
 
 /// Deletes a job of a store that no controller uses: for a controller that is down or does not
 /// start. `name`: full, or of project `default`. NOT_FOUND (JOB_NOT_FOUND). FAILED_PRECONDITION
-/// (JOB_ACTIVE): it has not ended, and is not set aside either. Blocks.
+/// (JOB_ACTIVE): it has not ended, and is not quarantined either. Blocks.
 absl::Status DeleteStoredJob(store::Store& store, const std::string& data_root,
                              const std::string& name);
 

@@ -37,7 +37,7 @@ void Explanations::Ask(const Callback<v1::ExplainJobResponse>& done) {
 void Explanations::Answer(const Call& call, const v1::ExplainJobResponse& answer) {
   const absl::Status health = WriteHealth();
   v1::ExplainJobResponse all = answer;
-  // The error names how to take the job back, which differs from other jobs
+  // Its error says how the job comes back; the usual advice does not apply to it.
   if (scope_->quarantined) {
     all.set_summary(absl::StrCat("job ", scope_->name, " is ", StateName(turns_->state()), ": ",
                                  scope_->core.Brief().error().message()));

@@ -101,10 +101,10 @@ void JobHistory::AddStored(const std::shared_ptr<Call>& call) {
     for (size_t i = 0; i < call->keys.size(); ++i) {
       std::vector<PastResponse>& own = call->prompts[i].own;
       if (own.size() >= kEnoughResponses) continue;
-      for (const PastResponse& said : stored.Of(call->keys[i], kMostResponses - own.size())) {
+      for (const PastResponse& response : stored.Of(call->keys[i], kMostResponses - own.size())) {
         // The rows that were read may include some that the core put meanwhile.
-        const bool known = call->first_known != 0 && said.serial >= call->first_known;
-        if (!known) own.push_back(said);
+        const bool known = call->first_known != 0 && response.serial >= call->first_known;
+        if (!known) own.push_back(response);
       }
     }
     AddSeed(call);

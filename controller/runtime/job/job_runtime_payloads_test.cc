@@ -139,7 +139,7 @@ bool WaitsForPayloads(const v1::ExplainJobResponse& why) {
 }
 
 // The disk takes nothing: one response waits for the log, and is more than the budget. A generation
-// that fails meanwhile is not given out again before there is room.
+// that fails meanwhile is not assigned again before there is room.
 TEST(JobRuntimePayloadsTest, PromptsWaitWhileTheLogHasTooMuchToWrite) {
   for (const bool of_job : {true, false}) {
     OneJob world;

@@ -19,18 +19,19 @@ namespace baton::controller {
 /// JobRuntime owns it and changes it. Each part of the job reads it, and is destroyed before it. A
 /// part uses another part only if its constructor is handed that part.
 struct JobScope {
-  /// `aside`: the specs of a job that is quarantined; null: the job is not. `let_handle`: see
-  /// `run`.
-  JobScope(const RuntimeContext* shared, JobCore handed, std::shared_ptr<const v1::Job> aside,
+  /// `quarantined_specs`: those of a job that is quarantined; null: the job is not. `let_handle`:
+  /// see `run`.
+  JobScope(const RuntimeContext* shared, JobCore handed,
+           std::shared_ptr<const v1::Job> quarantined_specs,
            std::function<void(const Event&)> let_handle)
       : context(shared),
         name(handed.name()),
         uid(handed.Brief().uid()),
         token_name(absl::StrCat(name, "#", uid)),
-        submitted(aside != nullptr ? aside : handed.submitted()),
+        submitted(quarantined_specs != nullptr ? quarantined_specs : handed.submitted()),
         files(shared->files->FilesOf(name)),
         run(std::move(let_handle)),
-        quarantined(aside != nullptr),
+        quarantined(quarantined_specs != nullptr),
         core(std::move(handed)) {}
 
   absl::Time now() const { return context->clock->Now(); }

@@ -80,9 +80,9 @@ void HistoryPart::Next(v1::FetchHistoryResponse* chunk) {
     const Place here = Here();
     if (here.of_seed != of_seed) return;  // another log, so another piece of work
     LoggedPayload logged;
-    logged.id = here.said->id;
-    logged.serial = here.said->serial;
-    logged.records = {here.said->location};
+    logged.id = here.past->id;
+    logged.serial = here.past->serial;
+    logged.records = {here.past->location};
     const auto read = source.read(logged);
     std::optional<v1::EarlierResponse> response;
     if (read.ok()) response = ResponseIn(*read);
@@ -90,7 +90,7 @@ void HistoryPart::Next(v1::FetchHistoryResponse* chunk) {
       Advance(0);
       continue;
     }
-    response->set_policy_version(of_seed ? 0 : here.said->policy_version);
+    response->set_policy_version(of_seed ? 0 : here.past->policy_version);
     const auto size = static_cast<int64_t>(response->ByteSizeLong());
     *chunk->add_responses() = *std::move(response);
     bytes += size;

@@ -48,7 +48,7 @@ class HistoryPart {
 
  private:
   struct Place {
-    const PastResponse* said;
+    const PastResponse* past;
     bool of_seed;
   };
   Place Here() const;

@@ -25,9 +25,9 @@ absl::StatusOr<bool> StoredHistory::ReadMore(store::Store& store) {
     end_ = KeyNumber(stored.key);
     store::v1::TrajectoryRow row;
     if (!row.ParseFromString(stored.value)) continue;
-    const PastResponse said = {
+    const PastResponse response = {
         row.id(), end_, row.policy_version(), row.tokens(), {row.file(), row.offset(), row.size()}};
-    rows_.emplace_back(PromptKey(row.purpose(), row.prompt_id()), said);
+    rows_.emplace_back(PromptKey(row.purpose(), row.prompt_id()), response);
   }
   return page.size() == scan.limit && end_ > 0;  // an end of 0 would be no end
 }

@@ -250,13 +250,13 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckOffers(const Submission& 
   const std::set<std::string> foreign = ForeignRoles(checked.dataflow);
   for (const auto& [role, need] :
        RoleNeedsOf(checked.effective, checked.dataflow, {features.begin(), features.end()})) {
-    const WorkerDirectory::RoleSupport offer =
+    const WorkerDirectory::RoleSupport support =
         scope_->cluster->directory().SupportOf(role, need, submission.request.project());
-    if (offer.known ? offer.missing.none() : foreign.count(role) == 0) continue;
-    const MissingSupport missing = offer.known ? offer.missing : MissingFrom({}, role, need);
+    if (support.known ? support.missing.none() : foreign.count(role) == 0) continue;
+    const MissingSupport missing = support.known ? support.missing : MissingFrom({}, role, need);
     std::string text = absl::StrCat("no attached worker of role ", role, " ", SupportText(missing));
-    if (!missing.method.empty() && !offer.methods.empty()) {
-      absl::StrAppend(&text, "; offered are: ", absl::StrJoin(offer.methods, ", "));
+    if (!missing.method.empty() && !support.methods.empty()) {
+      absl::StrAppend(&text, "; offered are: ", absl::StrJoin(support.methods, ", "));
     }
     out.push_back(Violation(
         FieldOfOffer(checked.effective, checked.dataflow, role, missing),

@@ -38,18 +38,18 @@ bool BatonWorkersPromise(const std::string& feature) {
          !ModelOfFeature(feature).empty();
 }
 
-std::pair<std::string, std::string> VerbAndObject(const MissingSupport& offer) {
-  if (!offer.method.empty()) return {"offer", absl::StrCat("method ", offer.method)};
-  if (offer.feature == kRewardRulesFeature) return {"compute", "the rules of spec.reward"};
-  if (offer.feature == kRewardCommandFeature) return {"run", "the command of spec.reward"};
-  if (offer.feature == kChatTemplatesFeature) return {"read", "chat templates of models"};
-  if (offer.feature == kSftEvaluationFeature) return {"evaluate", "jobs of kind sft"};
-  if (offer.feature == kByteFallbackFeature) return {"read", "tokenizers with byte_fallback"};
-  if (const std::string model = ModelOfFeature(offer.feature); !model.empty()) {
+std::pair<std::string, std::string> VerbAndObject(const MissingSupport& missing) {
+  if (!missing.method.empty()) return {"offer", absl::StrCat("method ", missing.method)};
+  if (missing.feature == kRewardRulesFeature) return {"compute", "the rules of spec.reward"};
+  if (missing.feature == kRewardCommandFeature) return {"run", "the command of spec.reward"};
+  if (missing.feature == kChatTemplatesFeature) return {"read", "chat templates of models"};
+  if (missing.feature == kSftEvaluationFeature) return {"evaluate", "jobs of kind sft"};
+  if (missing.feature == kByteFallbackFeature) return {"read", "tokenizers with byte_fallback"};
+  if (const std::string model = ModelOfFeature(missing.feature); !model.empty()) {
     return {"load", absl::StrCat("models of type ", model)};
   }
-  if (offer.feature == kUndecayedNormsFeature) return {"leave", "norms and biases undecayed"};
-  return {"promise", absl::StrCat("feature ", offer.feature)};
+  if (missing.feature == kUndecayedNormsFeature) return {"leave", "norms and biases undecayed"};
+  return {"promise", absl::StrCat("feature ", missing.feature)};
 }
 
 bool UsesOwnTemplate(const v1::ModelSpec& model) {
@@ -130,8 +130,8 @@ bool PlaysRole(const v1::Hello& hello, absl::string_view role) {
                      [&](const v1::MethodCredits& m) { return m.role() == role; });
 }
 
-std::string SupportText(const MissingSupport& offer) {
-  const auto [does, what] = VerbAndObject(offer);
+std::string SupportText(const MissingSupport& missing) {
+  const auto [does, what] = VerbAndObject(missing);
   return absl::StrCat(does, "s ", what);
 }
 

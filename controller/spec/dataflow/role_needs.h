@@ -49,7 +49,7 @@ MissingSupport MissingFrom(const v1::Hello& hello, const std::string& role, cons
 bool PlaysRole(const v1::Hello& hello, absl::string_view role);
 
 /// "offers method compute_brevity"; for a number of workers: "does not offer method …", "do not …".
-std::string SupportText(const MissingSupport& offer);
+std::string SupportText(const MissingSupport& missing);
 std::string MissingSupportText(const MissingSupport& missing, int workers);
 
 /// Advice for when no worker offers it: an imperative sentence without a full stop.

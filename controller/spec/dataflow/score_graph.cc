@@ -42,7 +42,7 @@ ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow, bool is_async) {
   for (uint32_t i = 0; is_async && i < roles_.size(); ++i) {
     if (roles_[i] == roles::kActor) at_selection_ |= WithDependents(i);
   }
-  at_selection_ &= ~rewarding_;  // a reward is known before a batch is drawn
+  at_selection_ &= ~rewarding_;  // a reward is known before the selection
 }
 
 std::vector<std::string> ScoreGraph::roles() const {

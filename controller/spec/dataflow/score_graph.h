@@ -41,9 +41,9 @@ class ScoreGraph {
   uint64_t Wanted(v1::Purpose purpose) const {
     return purpose == v1::PURPOSE_TRAIN ? all_ : rewarding_;
   }
-  /// The wanted nodes that run only when a batch is drawn: in an async job, the actor's and those
-  /// that read their outputs. The proximal log-probs of decoupled PPO (AReaL, arXiv 2505.24298,
-  /// section 5.2) are those of the very weights that the update begins with.
+  /// The wanted nodes that run only when a batch is selected: in an async job, the actor's and
+  /// those that read their outputs. The proximal log-probs of decoupled PPO (AReaL, arXiv
+  /// 2505.24298, section 5.2) are those of the very weights that the update begins with.
   uint64_t at_selection() const { return at_selection_; }
   /// True for a node whose output is part of the reward.
   bool IsReward(uint32_t node) const { return (sources_ >> node & 1) != 0; }

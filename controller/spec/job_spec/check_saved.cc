@@ -39,10 +39,10 @@ std::vector<v1::FieldViolation> CheckSaved(const v1::Job& job) {
   // The graph of kind rl is checked as if the user had written it, because a preset's graph may
   // change in a later release and a job keeps its graph. The graphs of other kinds and of replays
   // follow from the spec.
-  const bool drawn = spec.kind() == v1::JOB_KIND_RL && !replays;
-  if (drawn) *spec.mutable_dataflow() = job.dataflow();
+  const bool own_graph = spec.kind() == v1::JOB_KIND_RL && !replays;
+  if (own_graph) *spec.mutable_dataflow() = job.dataflow();
   CheckedSpec checked = CheckSpec(spec);
-  if (!checked.violations.empty() || drawn) return std::move(checked.violations);
+  if (!checked.violations.empty() || own_graph) return std::move(checked.violations);
   if (replays) RecordGraph(&checked.dataflow);
   if (ShapeText(job.dataflow()) == ShapeText(checked.dataflow)) return {};
   return {SavedProblem("dataflow", "is not the one that follows from the spec")};

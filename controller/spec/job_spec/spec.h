@@ -2,8 +2,7 @@
 //
 // The default and bounds of a single field are in its setting (sdk/common/messages/settings.h);
 // this file has the rules over several fields. Pure. The checks need no file and no worker, so
-// `baton submit
-// --dry-run` and CreateJob give the same answer.
+// `baton submit --dry-run` and CreateJob give the same answer.
 #ifndef BATON_CONTROLLER_SPEC_JOB_SPEC_SPEC_H_
 #define BATON_CONTROLLER_SPEC_JOB_SPEC_SPEC_H_
 
