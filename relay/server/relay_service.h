@@ -44,7 +44,7 @@ class RelayServiceImpl final : public GuardedService<v1::RelayService::CallbackS
                                  const v1::ListRequest* request,
                                  v1::ListResponse* response) override;
 
-  /// Tells the book which connections are of callers that Authenticate lets in. Call it before the
+  /// Tells the table which connections are of callers that Authenticate lets in. Call it before the
   /// server starts.
   void KnowConnections(std::shared_ptr<ConnectionTable> table) { table_ = std::move(table); }
 

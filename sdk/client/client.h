@@ -1,8 +1,8 @@
 // A typed client of the service, over the stubs of the API.
 //
 //   auto client = baton::Client::Connect("127.0.0.1:7077");
-//   auto job = client->CreateJob(spec, "my-job", /*request_id=*/"");
-//   auto end = client->WatchJob(job->name(), 0, [](const v1::JobEvent& e) { …; return true; });
+//   auto job = (*client)->CreateJob(spec, "my-job", /*request_id=*/"");
+//   auto end = (*client)->WatchJob(job->name(), 0, [](const v1::JobEvent& e) { …; return true; });
 //
 // Thread-safe. Every call has a deadline (ClientOptions::timeout), except watches, which last until
 // their job ends. A call that the controller refuses for the moment because it is busy (an error

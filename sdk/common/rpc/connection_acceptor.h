@@ -1,4 +1,4 @@
-// An acceptor that listens for a gRPC server, and keeps the book of its connections.
+// An acceptor that listens for a gRPC server, and keeps the table of its connections.
 #ifndef BATON_SDK_COMMON_RPC_CONNECTION_ACCEPTOR_H_
 #define BATON_SDK_COMMON_RPC_CONNECTION_ACCEPTOR_H_
 
@@ -14,7 +14,7 @@ namespace baton {
 
 /// gRPC's own listener takes every connection that comes, and stops for ever to accept once the
 /// process has no descriptor left. This one accepts on a thread of its own and gives gRPC what the
-/// book lets in.
+/// table lets in.
 ///
 ///   acceptor = Listen(address, max); acceptor->AddTo(builder, credentials);
 ///   server = builder.BuildAndStart(); acceptor->Start();
@@ -34,7 +34,7 @@ class ConnectionAcceptor {
   virtual void Start() = 0;
   /// 0: a unix socket.
   virtual int port() const = 0;
-  /// Never null; the book may outlive the acceptor.
+  /// Never null; the table may outlive the acceptor.
   virtual const std::shared_ptr<ConnectionTable>& table() const = 0;
 };
 

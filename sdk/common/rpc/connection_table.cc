@@ -103,7 +103,7 @@ void ConnectionTable::Remove(int fd) {
   entries_.erase(it);
 }
 
-// Not with every call while the book is full: an attacker would pay with our time.
+// Not with every call while the table is full: an attacker would pay with our time.
 void ConnectionTable::RemoveClosed() {
   const absl::Time now = BootNow();
   if (now - looked_ < kLookEvery) return;

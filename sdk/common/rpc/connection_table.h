@@ -1,4 +1,4 @@
-// The book of a server's connections, which decides who may hold them.
+// The table of a server's connections, which decides who may hold them.
 #ifndef BATON_SDK_COMMON_RPC_CONNECTION_TABLE_H_
 #define BATON_SDK_COMMON_RPC_CONNECTION_TABLE_H_
 

@@ -137,7 +137,7 @@ TEST_F(ConnectionTableTest, ForgetsConnectionsThatGrpcClosed) {
   const Pair& late = Enter();
   EXPECT_FALSE(table_.Know(late.peer(), "a", false).ok());
   old[1]->CloseServer();
-  // The book looks at its connections ten times a second at most.
+  // The table looks at its connections ten times a second at most.
   absl::Status known;
   for (int i = 0; i < 1000 && !(known = table_.Know(late.peer(), "a", false)).ok(); ++i) {
     ::poll(nullptr, 0, 5);

@@ -17,14 +17,14 @@
 //     return (*client)->WatchJob(job->name(), /*after_revision=*/0, print).ok() ? 0 : 1;
 //   }
 //
-// Client::ListTrajectories reads what a job generated, Client::ListMetrics what came of it. Errors
+// Client::ListTrajectories reads the responses of a job, Client::ListMetrics its metrics. Errors
 // have a reason for programs to compare (ErrorReason; docs/errors.md). docs/embed.md says how to
 // build such a program.
 #ifndef BATON_SDK_INCLUDE_BATON_CLIENT_H_
 #define BATON_SDK_INCLUDE_BATON_CLIENT_H_
 
 #include "sdk/client/client.h"         // Client, ClientOptions
-#include "sdk/client/spec_warnings.h"  // what a valid spec may not mean
+#include "sdk/client/spec_warnings.h"  // SpecWarnings, WithUnits
 #include "sdk/client/spec_yaml.h"      // ParseSpecYaml, FormatProblems
 #include "sdk/common/rpc/error.h"      // ErrorReason, ErrorViolations
 

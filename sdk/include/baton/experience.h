@@ -1,10 +1,10 @@
 // Read experience in a worker that trains: the batch of an update, the columns of its trajectories,
-// and what was said to a prompt before. Link Baton::worker.
+// and earlier responses to a prompt. Link Baton::worker.
 //
 //   #include <baton/experience.h>
 //   #include <baton/worker.h>
 //
-//   // The method "update" of a role. `experience` is made of the worker's options, once.
+//   // The method "update" of a role. Make `experience` once, from the worker's options.
 //   absl::StatusOr<baton::v1::TaskResult> Update(const baton::ExperienceClient& experience,
 //                                                baton::TaskContext& context) {
 //     auto batch = experience.FetchBatch(context);

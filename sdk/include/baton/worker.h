@@ -29,7 +29,7 @@
 #include "sdk/common/rpc/error.h"                  // MakeError, ErrorReason
 #include "sdk/worker/checkpoint_files.h"           // for roles that save checkpoints
 #include "sdk/worker/run_until_signal.h"           // RunUntilSignal
-#include "sdk/worker/score_output.h"               // for roles that score: OutputName
+#include "sdk/worker/score_output.h"               // OutputName, for roles that score
 #include "sdk/worker/task_context.h"               // TaskContext
 #include "sdk/worker/worker.h"                     // Worker and its options
 
