@@ -15,10 +15,10 @@ namespace baton::reward {
 
 struct VerdictOptions {
   std::string question;  ///< {prompt}, {response} and {answer} are replaced, all at once.
-  std::string pattern;   ///< PCRE2, ignoring case: the first group (without groups: all) of its
-                         ///< LAST match in the judgement is the verdict.
-                         /// The value of a verdict, ignoring case and white space at its ends.
-                         /// Empty: it is a number.
+  /// PCRE2, ignoring case: the first group (without groups: all) of its LAST match in the judgement
+  /// is the verdict.
+  std::string pattern;
+  /// The value of a verdict, ignoring case and white space at its ends. Empty: it is a number.
   std::map<std::string, double> worth;
   double neutral = 0;  ///< Value of a judgement without a verdict that can be read.
 };

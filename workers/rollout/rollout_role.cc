@@ -16,7 +16,7 @@ namespace baton::rollout {
 namespace {
 
 // Outcomes of drafts in this replica, as sums that the controller adds up. The time in the drafter
-// counts without a draft, too: it is what speculation costs in vain.
+// counts without a draft, too: it is what speculation wastes.
 void AddDrafts(const engine::DraftStats& drafts, v1::TaskResult& result) {
   if (drafts.passes == 0 && drafts.draft_seconds <= 0) return;
   auto& metrics = *result.mutable_metrics();

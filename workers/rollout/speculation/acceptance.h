@@ -21,8 +21,9 @@ struct NodeEvidence {
 
 /// Learns with which probability a node is accepted once its parent is.
 ///
-/// The share of earlier responses that went on so says the more the more responses there were, and
-/// the longer they agreed before; and the less the more the policy has changed since. So nodes are
+/// The evidence is the share of earlier responses that went on so. It is stronger with more
+/// responses and a longer agreement before, and weaker the more the policy has changed since. So
+/// nodes are
 /// counted by share (in steps of a factor of sqrt 2), by seen and by matched (in steps of a factor
 /// of 2). Only nodes whose parent was accepted are counted: for the others it is not known what
 /// would have been drawn. For a class without counts the share itself is believed; counts fade, so

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kLongestBackOff = 256;  // passes
 constexpr int64_t kBackOffAfter = 4;      // passes in a row whose drafts are wasted
-// The share of the passes' time that drafts may take which are all wasted.
+// The largest share of the passes' time that drafts may take if all of them are wasted.
 constexpr double kMaxWastedShare = 0.0025;
 // One pass in this many gets drafts although they are not expected to pay.
 constexpr int64_t kProbeInterval = 512;

@@ -32,8 +32,9 @@ void GainGuard::NotePass(double tokens, double plain) {
   if (TrialFailed()) return BackOff();
   if (loss_ <= 0) {
     const bool chance = trial_ > 0 && !Pays();
-    if (!chance)
+    if (!chance) {
       next_back_off_ = std::max(first_back_off_, next_back_off_ - 1 - next_back_off_ / 64);
+    }
     return;
   }
   if (loss_ < kSure * std::sqrt(variance_)) return;
