@@ -85,7 +85,7 @@ TEST_F(ControllerRestartTest, TheJobGoesOn) {
 }
 
 // Some bytes of every record of the job's experience log change while its controller is down:
-// responses that were not consumed yet are generated again, with the same prompt indexes.
+// responses that were not consumed yet are generated again, with the same prompt indices.
 TEST_F(ControllerRestartTest, PayloadsThatAreLostAreGeneratedAgain) {
   Begin();
   cluster_.KillWorker("reward-0");  // so that the step waits for its scores

@@ -587,8 +587,9 @@ TaskRef FuzzedController::SomeRef() {
   if (input_->ConsumeBool()) ref.subject |= uint64_t{1} << 56;
   ref.target = input_->ConsumeIntegralInRange<uint32_t>(0, 2);
   ref.attempt = FirstAttempt(context_.epoch) + input_->ConsumeIntegralInRange<uint64_t>(0, 2);
-  if (IsTrajectoryTask(ref.kind))
+  if (IsTrajectoryTask(ref.kind)) {
     ref.trajectory_uid = input_->ConsumeIntegralInRange<uint64_t>(0, 40);
+  }
   ref.step = input_->ConsumeIntegralInRange(0, 4);
   ref.incarnation = input_->ConsumeIntegralInRange<uint64_t>(0, 3);
   return ref;

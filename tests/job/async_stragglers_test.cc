@@ -227,8 +227,9 @@ TEST(AsyncStragglersTest, RemembersGivenUpResponsesAfterARestart) {
     job.Restart(static_cast<int>(seed % 2) * 50);
     for (int i = 0; i < 30; ++i) job.Step();
     for (const auto& [prompt_index, samples] : before) {
-      if (OpenPrompts(job).count(prompt_index) > 0)
+      if (OpenPrompts(job).count(prompt_index) > 0) {
         EXPECT_EQ(GivenUp(job)[prompt_index], samples) << "seed " << seed;
+      }
     }
     job.Wait(absl::Minutes(3));
     job.Send(Tick{});
@@ -280,8 +281,9 @@ TEST(AsyncStragglersTest, TrainsOnEachGroupOnceDespiteFaults) {
         << what << "\n"
         << job.core().Explain(job.now()).DebugString() << job.core().Brief().DebugString();
     for (const auto& [id, times] : TimesConsumed(job)) EXPECT_EQ(times, 1) << what << ": " << id;
-    for (const auto& [prompt_index, samples] : Consumed(job))
+    for (const auto& [prompt_index, samples] : Consumed(job)) {
       EXPECT_THAT(samples.size(), Ge(2u)) << what;
+    }
     if (options.preset.empty()) EXPECT_EQ(job.FinalWeights(), WeightsOfRows(job)) << what;
     if (HasFailure()) return;
   }

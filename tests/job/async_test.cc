@@ -238,8 +238,9 @@ TEST(AsyncJobTest, CompleteGroupsOutliveATrainer) {
     job.LoseOneOf("actor");
     EXPECT_EQ(job.core().step(), 2) << "the checkpoint";
     std::set<uint64_t> after;
-    for (const auto& [prompt_index, trajectory_uid] : OpenPrompts(job))
+    for (const auto& [prompt_index, trajectory_uid] : OpenPrompts(job)) {
       after.insert(trajectory_uid);
+    }
     EXPECT_THAT(after, IsSupersetOf(uids)) << "what was open goes on";
     ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
     if (HasFailure()) return;

@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "failing_dapo", "failing_over_group"),
     [](const auto& preset) { return preset.param; });
 
-// The prompt indexes of the batches that trained, in order, with the number of responses of each.
+// The prompt indices of the batches that trained, in order, with the number of responses of each.
 std::map<int64_t, std::map<uint64_t, int>> TrainedPrompts(const SimulatedJob& world) {
   std::map<int64_t, std::map<uint64_t, int>> out;
   for (const auto& [step, ids] : world.trained()) {

@@ -107,7 +107,7 @@ class IdleSeconds {
   }
   void Expect(const std::map<std::string, double>& metrics) const {
     EXPECT_NEAR(metrics.at("idle/trainer"), trainer_ / seconds_, 1e-9);
-    // A task that is given out is under way a little later: when its turn is committed.
+    // A task that is assigned is under way a little later: when its turn is committed.
     const double idle = metrics.at("idle/rollouts"), loading = metrics.at("idle/rollouts_loading");
     EXPECT_LE(idle, rollouts_ / (2 * seconds_) + 1e-9);
     EXPECT_GE(loading, loading_ / (2 * seconds_) - 1e-9);

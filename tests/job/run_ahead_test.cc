@@ -105,15 +105,16 @@ TEST(RunAheadTest, TheResponseIsMadeWhereItWasSampledAhead) {
     SimulatedJob job(Ahead(Sync(), seed));
     std::set<uint64_t> seen;
     while (job.core().step() == 0 && job.Step()) {
-      std::map<uint64_t, std::string> homes;  // by prompt index
-      for (const auto& [ref, start] : job.ahead())
-        homes[start.response.prompt_index] = start.worker;
+      std::map<uint64_t, std::string> sampled_by;  // by prompt index
+      for (const auto& [ref, start] : job.ahead()) {
+        sampled_by[start.response.prompt_index] = start.worker;
+      }
       for (const TaskDone& task : job.UnderWay(TaskKind::kGenerate)) {
         const TrajectoryInfo* const info = job.core().Find(task.ref.subject);
         if (info == nullptr || info->purpose != v1::PURPOSE_TRAIN) continue;
-        const auto home = homes.find(info->prompt_index);
-        if (home == homes.end() || !seen.insert(task.ref.subject).second) continue;
-        ++(home->second == task.worker ? same : other);
+        const auto sampled = sampled_by.find(info->prompt_index);
+        if (sampled == sampled_by.end() || !seen.insert(task.ref.subject).second) continue;
+        ++(sampled->second == task.worker ? same : other);
       }
     }
   }
@@ -194,7 +195,7 @@ TEST(RunAheadTest, StopsRunAheadTasksOfAnEarlierController) {
   EXPECT_GT(stopped, 0);
 }
 
-// Results of tasks that were never given out or have ended, and a number that makes no sense.
+// Results of tasks that were never assigned or have ended, and a number that makes no sense.
 TEST(RunAheadTest, IgnoresUnwantedResults) {
   SimulatedJob job(Ahead(Sync(), 7));
   ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kRunAhead).empty(); }));

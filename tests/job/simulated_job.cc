@@ -101,7 +101,7 @@ void SimulatedJob::RunToEnd() {
   }
 }
 
-// One response of prompt indexes 1 and 5, both of 3; some of an evaluation; a greedy baseline.
+// One response of prompt indices 1 and 5, both of 3; some of an evaluation; a greedy baseline.
 bool SimulatedJob::FailsForGood(const TrajectoryInfo& t) {
   switch (t.purpose) {
     case v1::PURPOSE_TRAIN:

@@ -276,10 +276,10 @@ def run(given, root):
     if given.action == "save":
         if given.source is None:
             copy.check_saveable(changed_sources(root, copy.where))
-        told = save(root, given.source or copy.where)
+        rewritten = save(root, given.source or copy.where)
         if given.source is None:
             copy.note_saved()
-        print(f"rewrote {', '.join(told)}" if told else "the patches are up to date")
+        print(f"rewrote {', '.join(rewritten)}" if rewritten else "the patches are up to date")
         return 0
     rejects = copy.update(sections(), keep_rejects=given.action == "edit")
     if copy.edited():

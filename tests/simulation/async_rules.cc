@@ -10,6 +10,7 @@
 
 namespace baton::simulation {
 
+using controller::Schedule;
 using controller::ScheduleOf;
 using controller::TrajectoryName;
 
@@ -44,8 +45,9 @@ std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history
   for (const controller::TrajectoryInfo& t : batch.trajectories) {
     const std::string name = TrajectoryName(t.id);
     if (t.state != controller::TrajectoryState::kReady) return absl::StrCat(name, " is not READY");
-    if (++groups[t.prompt_index] > 0 && t.id <= last && last != 0)
+    if (++groups[t.prompt_index] > 0 && t.id <= last && last != 0) {
       return "the batch is not in order";
+    }
     last = t.id;
     if (t.prompt_id != prompts.At(t.prompt_index)) return absl::StrCat(name, " has another prompt");
     if (t.id == controller::TrajectoryId(v1::PURPOSE_TRAIN, t.prompt_index, t.sample, n)) continue;
@@ -57,8 +59,9 @@ std::string AsyncBatchIsWhole(const v1::JobSpec& spec, const JobHistory& history
   }
   if (MayLackRewards(spec, history)) least = LeastInGroup(spec);
   for (const auto& [prompt_index, count] : groups) {
-    if (count < least)
+    if (count < least) {
       return absl::StrCat("of prompt index ", prompt_index, " only ", count, " are left");
+    }
   }
   if (groups.size() == GroupsInBatch(spec)) return "";
   return absl::StrCat("the batch of step ", batch.step, " has ", groups.size(), " groups");
@@ -137,21 +140,24 @@ std::string SpentIsWhatWasConsumed(const store::v1::JobRow& row, const JobHistor
                                    int64_t step) {
   std::set<uint64_t> spent, consumed;
   for (const store::v1::PromptIndexRange& range : row.spent()) {
-    for (uint64_t prompt_index = range.first(); prompt_index <= range.last(); ++prompt_index)
+    for (uint64_t prompt_index = range.first(); prompt_index <= range.last(); ++prompt_index) {
       spent.insert(prompt_index);
+    }
   }
   for (const auto& [of, batch] : history.batches) {
     if (of <= step) consumed.merge(PromptIndicesOf(batch));
   }
   if (row.job().effective_spec().kind() != v1::JOB_KIND_RL) return "";  // its batches have no rows
   for (const uint64_t prompt_index : consumed) {
-    if (spent.count(prompt_index) == 0)
+    if (spent.count(prompt_index) == 0) {
       return absl::StrCat("prompt index ", prompt_index, " is consumed and not spent");
+    }
   }
   if (MayLackRewards(row.job().effective_spec(), history)) return "";
   for (const uint64_t prompt_index : spent) {
-    if (consumed.count(prompt_index) == 0)
+    if (consumed.count(prompt_index) == 0) {
       return absl::StrCat("prompt index ", prompt_index, " is spent for nothing");
+    }
   }
   return "";
 }

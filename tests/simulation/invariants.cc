@@ -48,8 +48,9 @@ std::string BatchIsWhole(const v1::JobSpec& spec, const JobHistory& history,
     std::map<uint64_t, size_t> left;
     for (const auto& t : batch.trajectories) ++left[t.prompt_index];
     for (const auto& [prompt_index, count] : left) {
-      if (count < LeastInGroup(spec))
+      if (count < LeastInGroup(spec)) {
         return absl::StrCat("of prompt index ", prompt_index, " too few are left");
+      }
     }
     return std::is_sorted(found.begin(), found.end()) ? "" : "the batch is not in order";
   }

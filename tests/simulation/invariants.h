@@ -118,7 +118,7 @@ std::string BatchesFollowTheSteps(const store::v1::JobRow& row, const std::set<i
 /// `row`: of the job, of the same commit.
 std::string BatchIsCommittedWithItsUpdate(const store::v1::JobRow& row,
                                           const store::v1::BatchRow& batch);
-/// For a trajectory's task that is given out in that incarnation.
+/// For a trajectory's task that is assigned in that incarnation.
 std::string UidNamesOneTrajectory(const JobHistory& history, uint64_t incarnation,
                                   const controller::TaskRef& ref);
 /// A response of a batch has a row of its own, under the number of the tasks that made it. `rows`:

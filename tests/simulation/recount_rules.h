@@ -45,7 +45,7 @@ std::string FailuresAreCounted(const Tries& before, const Tries& after,
 /// Responses that were asked for, of all controllers of a job.
 class FirstTries {
  public:
-  /// Responses are begun in the order of their prompt indexes; a retry may come later. A trajectory
+  /// Responses are begun in the order of their prompt indices; a retry may come later. A trajectory
   /// uid names one trajectory of one step or evaluation, so a group that is begun anew after a
   /// rollback counts as another one. `incarnation`: the one in which the task was given.
   std::string Asked(const controller::TaskRef& ref, uint64_t incarnation);

@@ -52,7 +52,7 @@ class TurnRules : public controller::TurnObserver {
   struct Job {
     const controller::JobCore* core = nullptr;
     std::vector<controller::RolePool> pools;      // that roles share
-    uint64_t next_trajectory_uid = 0;             // the first number that this controller gives
+    uint64_t next_trajectory_uid = 0;             // the first uid that this controller gives
     bool changed = false;                         // since CheckJobs
     int64_t told = 0;                             // revision of the last event that left
     const controller::TaskRef* taking = nullptr;  // the result that is being handled

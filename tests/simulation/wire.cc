@@ -207,11 +207,12 @@ v1::Progress MakeProgress(const std::string& token, uint64_t content, uint32_t o
 
 std::optional<Payload> ReadPayload(const v1::Trajectory& trajectory) {
   Payload out;
-  absl::string_view prompt_index = trajectory.group_id();
+  absl::string_view group = trajectory.group_id();
   uint64_t id = 0, number = 0;
   if (!ReadName(trajectory.trajectory_id(), trajectory.purpose(), &id)) return std::nullopt;
-  if (!absl::ConsumePrefix(&prompt_index, "group-") || !absl::SimpleAtoi(prompt_index, &number))
+  if (!absl::ConsumePrefix(&group, "group-") || !absl::SimpleAtoi(group, &number)) {
     return std::nullopt;
+  }
   if (trajectory.prompt_text() != DataExample(trajectory.prompt_id()).prompt) return std::nullopt;
   if (trajectory.response_text() == DataExample(trajectory.prompt_id()).response) {
     out = Example(number, trajectory.prompt_id());

@@ -1,4 +1,4 @@
-// A book of tokens with a store of its own, for tests.
+// A table of tokens with a store of its own, for tests.
 #ifndef BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_TABLE_H_
 #define BATON_TESTS_SUPPORT_CONTROLLER_TOKEN_TABLE_H_
 
