@@ -37,7 +37,7 @@ struct ScoreRequest {
 
 /// Thread-safe. Work is taken in the order of the calls: requests that wait go together into one
 /// forward pass, as many as fit the budget. A sequence's numbers do not depend on that when the
-/// model is deterministic (engine/model.h).
+/// model is deterministic (workers/engine/model/model.h).
 ///
 /// With several ranks, once one is lost (Unavailable or DeadlineExceeded, from the model, from work
 /// or on the control group) or fails at a pass apart from the others (the model's Internal), the

@@ -36,7 +36,7 @@ absl::StatusOr<v1::TaskResult> RunCommand(
     const std::function<absl::StatusOr<v1::TaskResult>()>& command);
 
 /// Tokens of a micro-batch: `asked`, else spec.actor.max_token_len. On a CPU no more than its
-/// caches hold (engine/log_probs.h), which changes no result.
+/// caches hold (workers/engine/loss/log_probs.h), which changes no result.
 int64_t BatchBudget(int64_t asked, const v1::JobSpec& spec, bool on_cpu);
 
 /// No limit: the loop has cut the micro-batch already.

@@ -22,7 +22,7 @@ namespace baton::trainer {
 
 /// Methods
 ///   compute_values   Score: from `prompt_tokens` and `tokens` a column `values`, float32 per
-///                    response token: the value of the state before it (engine/scalar_model.h)
+///                    response token: the value of the state before it (scalar_model.h)
 ///   update           Update with loss "value": trains on columns `returns` and `values`
 ///   save_checkpoint  SaveCheckpoint (trainer/checkpoint.h: CriticParts)
 /// The critic of costs has columns `cost_values` and `cost_returns`, metrics cost_critic/* and the
