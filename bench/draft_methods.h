@@ -1,5 +1,6 @@
-// Ways to guess how a response goes on, to be compared on recorded responses. All ways know the
-// same: the responses that were begun before, and the one that goes on now as far as it is known.
+// Methods of guessing how a response goes on, to be compared on recorded responses. All of them
+// know the same: the responses that were begun before, and the one that goes on now as far as it is
+// known.
 #ifndef BATON_BENCH_DRAFT_METHODS_H_
 #define BATON_BENCH_DRAFT_METHODS_H_
 
