@@ -4,8 +4,8 @@
   make_seeds.py           writes them
   make_seeds.py --check   exits with 1 if a file is not as this script makes it
 
-A seed's name says what is in it. Most fuzz targets prompt group numbers and texts from their bytes with
-libFuzzer's FuzzedDataProvider; Prompt groups writes the bytes from which these values are drawn. Other
+A seed's name says what is in it. Most fuzz targets draw numbers and texts from their bytes with
+libFuzzer's FuzzedDataProvider; Draws writes the bytes from which these values are drawn. Other
 bytes would do as well, but few of them lead far."""
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
 
 
-class Prompt groups:
+class Draws:
     """The values that a FuzzedDataProvider is to give, in the order in which they are drawn. It
     takes texts from the front of its bytes, and numbers from their end."""
 
@@ -164,14 +164,14 @@ APPEND, REOPEN, READ_ANYWHERE, DAMAGE, TEAR, STRAY, DROP = 0, 2, 3, 4, 5, 6, 7
 
 def log_draws(foreign=None):
     """`foreign`: what the first file of the log holds already."""
-    prompt groups = Prompt groups().flag(foreign is not None)
-    return prompt groups if foreign is None else prompt groups.text(foreign, 200)
+    draws = Draws().flag(foreign is not None)
+    return draws if foreign is None else draws.text(foreign, 200)
 
 
-def appended(prompt groups, *payloads):
+def appended(draws, *payloads):
     for payload in payloads:
-        prompt groups.number(APPEND, 0, 7).text(payload, 64)
-    return prompt groups
+        draws.number(APPEND, 0, 7).text(payload, 64)
+    return draws
 
 
 def experience_log_seeds():
@@ -181,7 +181,7 @@ def experience_log_seeds():
     torn = appended(log_draws(), *three).number(TEAR, 0, 7).number(3, 0, 40)
     dropped = appended(log_draws(), b"old").number(REOPEN, 0, 7)
     anywhere = appended(log_draws(), *three).number(READ_ANYWHERE, 0, 7).number(1, 0, 4)
-    return {name: prompt groups.bytes() for name, prompt groups in {
+    return {name: draws.bytes() for name, draws in {
         "three_records": appended(log_draws(), *three),
         "records_of_three_openings": appended(
             appended(appended(log_draws(), b"a").number(REOPEN, 0, 7), b"b").number(REOPEN, 0, 7),
@@ -209,38 +209,38 @@ DRAIN, PAUSE, RESUME = 0, 4, 6
 FULL_STORE, FULL_DISK, LOST_PAYLOADS, MENDED = 0, 1, 2, 3
 
 
-def small_job(prompt groups, sft=False, batch=2, steps=3, save_freq=1, n=2, shared=0, val=False):
-    """What FuzzedSpec prompt groups."""
-    prompt groups.flag(sft).number(batch, 1, 3).number(steps, 1, 4).number(save_freq, 0, 2)
-    prompt groups.number(2, 0, 2).number(0, -1, 1)
+def small_job(draws, sft=False, batch=2, steps=3, save_freq=1, n=2, shared=0, val=False):
+    """What FuzzedSpec draws."""
+    draws.flag(sft).number(batch, 1, 3).number(steps, 1, 4).number(save_freq, 0, 2)
+    draws.number(2, 0, 2).number(0, -1, 1)
     if sft:
-        return prompt groups
-    prompt groups.number(n, 1, 2).number(shared, 0, 5).number(1, 1, 2)
-    prompt groups.number(1, 0, 3).number(1, 0, 3)  # no ranks that score together
-    prompt groups.flag(val)
-    return prompt groups.number(1, 0, 2).flag(True).flag(True) if val else prompt groups
+        return draws
+    draws.number(n, 1, 2).number(shared, 0, 5).number(1, 1, 2)
+    draws.number(1, 0, 3).number(1, 0, 3)  # no ranks that score together
+    draws.flag(val)
+    return draws.number(1, 0, 2).flag(True).flag(True) if val else draws
 
 
-def event(prompt groups, what):
+def event(draws, what):
     """Time goes on by a tenth of a second, and something happens."""
-    return prompt groups.number(1, 0, 7).number(what, 0, 15)
+    return draws.number(1, 0, 7).number(what, 0, 15)
 
 
-def steer(prompt groups, what, worker=0):
-    return event(prompt groups, STEER).number(worker, 0, 5).number(what, 0, 7)
+def steer(draws, what, worker=0):
+    return event(draws, STEER).number(worker, 0, 5).number(what, 0, 7)
 
 
-def disks(prompt groups, what):
-    return event(prompt groups, DISKS).number(what, 0, 3)
+def disks(draws, what):
+    return event(draws, DISKS).number(what, 0, 3)
 
 
 def core_events_seeds():
     def one(**job):
-        return small_job(Prompt groups().number(1, 1, 2), **job)
+        return small_job(Draws().number(1, 1, 2), **job)
 
-    two = small_job(small_job(Prompt groups().number(2, 1, 2)), sft=True)
+    two = small_job(small_job(Draws().number(2, 1, 2)), sft=True)
     busy = one().same(ALL_WELL, 30)
-    return {name: prompt groups.bytes() for name, prompt groups in {
+    return {name: draws.bytes() for name, draws in {
         "rl_job_goes_well": one(steps=2).same(ALL_WELL, 150),
         "sft_job_goes_well": one(sft=True, steps=2).same(ALL_WELL, 90),
         "job_with_evaluation_goes_well": one(val=True).same(ALL_WELL, 240),
@@ -268,12 +268,12 @@ NEXT_SERIAL, SAVED_STEP = 6, 12  # of JobRow
 def store_rows_seeds():
     def rows(job=b"", spec=b"", trajectory=None, events=30):
         """A job on its way, and what is then merged into its rows."""
-        prompt groups = Prompt groups().text(job, 256).text(spec, 64).text(trajectory or b"", 128)
-        small_job(prompt groups, steps=2).number(events, 0, 60).same(ALL_WELL, 3 * events)
-        prompt groups.flag(trajectory is not None)
+        draws = Draws().text(job, 256).text(spec, 64).text(trajectory or b"", 128)
+        small_job(draws, steps=2).number(events, 0, 60).same(ALL_WELL, 3 * events)
+        draws.flag(trajectory is not None)
         if trajectory is not None:
-            prompt groups.number(0, 0, 12)
-        return prompt groups.same(ALL_WELL, 60).bytes()
+            draws.number(0, 0, 12)
+        return draws.same(ALL_WELL, 60).bytes()
 
     return {
         "rows_as_they_were": rows(),
@@ -300,18 +300,18 @@ ATTACH, GO, HELLO, BEAT, BYTES, LOG, RESULT = 0, 1, 2, 3, 4, 5, 8
 
 def worker_protocol_seeds():
     def job(sft=False):
-        return Prompt groups().number(0 if sft else 1, 0, 3)
+        return Draws().number(0 if sft else 1, 0, 3)
 
-    def says(prompt groups, what, worker=1):
+    def says(draws, what, worker=1):
         """One of the three workers that are there."""
-        return prompt groups.number(worker, 0, 2).number(what, 0, 15)
+        return draws.number(worker, 0, 2).number(what, 0, 15)
 
     def started():
         return job().same(PROTOCOL_WELL, 24)
 
     heartbeat = field(2, field(1, 5))
     result = field(4, field(1, b"no token") + field(5, b"2"))
-    return {name: prompt groups.bytes() for name, prompt groups in {
+    return {name: draws.bytes() for name, draws in {
         "rl_job_goes_well": job().same(PROTOCOL_WELL, 150),
         "sft_job_goes_well": job(sft=True).same(PROTOCOL_WELL, 90),
         "nothing_but_heartbeats": says(says(says(job(), BEAT, 0), BEAT, 1), BEAT, 2),
@@ -336,17 +336,17 @@ def saved_job_seeds():
     def saved(mode_async=False, two=False, step=0, row=b"", files=b"", row_damage=None,
               files_damage=None, changes=None):
         """`…_damage`: where its JSON is damaged, how many bytes go, and what comes in their place."""
-        prompt groups = Prompt groups().flag(mode_async).flag(two).number(step, 0, 3)
-        prompt groups.text(row, 256).text(files, 64)
+        draws = Draws().flag(mode_async).flag(two).number(step, 0, 3)
+        draws.text(row, 256).text(files, 64)
         for damage, most in ((row_damage, 1 << 15), (files_damage, 255)):
-            prompt groups.number(int(damage is not None), 0, 4)
+            draws.number(int(damage is not None), 0, 4)
             if damage is not None:
                 at, gone, text = damage
-                prompt groups.number(at, 0, most).number(gone, 0, 8).text(text, 16)
-        prompt groups.flag(changes is not None)
+                draws.number(at, 0, most).number(gone, 0, 8).text(text, 16)
+        draws.flag(changes is not None)
         if changes is not None:
-            prompt groups.text(changes, 32)
-        return prompt groups.bytes()
+            draws.text(changes, 32)
+        return draws.bytes()
 
     missing = field(2, field(1, b"actor/gone") + field(2, 1))
     outside = field(2, field(1, b"../../train.jsonl") + field(2, 1))
