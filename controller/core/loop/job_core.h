@@ -75,7 +75,9 @@ class JobCore {
   /// Kept responses by prompt. After a restart: those of the step in progress and later ones; after
   /// a resume: later ones only.
   const PromptHistory& history() const { return job_.buffer.history(); }
-  /// False from a restart until the trajectories of its step are known again.
+  /// False from a restart until the trajectories of its step are known again. Until then the core
+  /// ignores results of generations and scores, except those with role_lost; the caller holds them
+  /// back.
   bool knows_trajectories() const { return job_.work.begun(); }
   /// The role that a task is for; "": there is no such task.
   std::string RoleOf(const TaskRef& ref) const { return job_.RoleOf(ref); }
