@@ -22,7 +22,7 @@
 namespace {
 
 using namespace baton;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;  // texts of tools keep their order
 
 void Require(bool holds, const char* rule) {
   if (holds) return;

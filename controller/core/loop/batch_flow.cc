@@ -63,8 +63,7 @@ void UseBatch(JobParts& job) {
   if (!job.commands.Any(TaskKind::kUpdate)) return BeginUpdate(job);
   // A restored update: a rank may have it, may have done it, or may never have seen it.
   job.Switch(Activity::kUpdate);
-  job.work.reports().Replay(/*commands=*/true,
-                            [&](const TaskDone& early) { RouteResult(early, job); });
+  for (const TaskDone& early : job.work.reports().TakeResults()) RouteResult(early, job);
   SendWaitingCommands(job.Commands());
 }
 

@@ -174,6 +174,20 @@ struct EventRouter {
 
 }  // namespace
 
+void ProgressFeed::Tell(Activity activity, const v1::Job& progress, EffectSink& out) {
+  const int64_t mark = progress.phase_done() * 16 + static_cast<int>(activity);
+  if (mark == sent_ || out.now() - sent_at_ < absl::Milliseconds(200)) return;
+  sent_ = mark;
+  sent_at_ = out.now();
+  v1::JobEvent event;
+  event.set_type("progress");
+  event.set_step(out.step());
+  event.set_phase(progress.phase());
+  event.set_phase_done(progress.phase_done());
+  event.set_phase_total(progress.phase_total());
+  out.Do(EmitEvent{std::move(event), false});
+}
+
 JobCore::JobCore(v1::Job job, int64_t submit_order, const JobCoreOptions& options)
     : job_(std::move(job), submit_order, options) {}
 

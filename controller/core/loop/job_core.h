@@ -20,14 +20,28 @@
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_service.pb.h"
+#include "controller/core/job/activities.h"
+#include "controller/core/job/effect_sink.h"
 #include "controller/core/job/events.h"
 #include "controller/core/job/first_row.h"
 #include "controller/core/job/job_core_options.h"
 #include "controller/core/job/job_state.h"
 #include "controller/core/steps/job_parts.h"
-#include "controller/core/views/progress_feed.h"
 
 namespace baton::controller {
+
+/// Tells watchers of a phase's progress, at most five times a second. Owns the progress that was
+/// sent last. Progress events are not kept: a watcher that misses one loses nothing, so a fast
+/// phase is reported in jumps.
+class ProgressFeed {
+ public:
+  /// `progress`: the phase of the job for people, with how much of it is done.
+  void Tell(Activity activity, const v1::Job& progress, EffectSink& out);
+
+ private:
+  absl::Time sent_at_;
+  int64_t sent_ = -1;  // the phase, and how much of it was done, as one number
+};
 
 class JobCore {
  public:
@@ -75,7 +89,9 @@ class JobCore {
   /// Kept responses by prompt. After a restart: those of the step in progress and later ones; after
   /// a resume: later ones only.
   const PromptHistory& history() const { return job_.buffer.history(); }
-  /// False from a restart until the trajectories of its step are known again.
+  /// False from a restart until the trajectories of its step are known again. Until then the core
+  /// ignores results of generations and scores, except those with role_lost; the caller holds them
+  /// back.
   bool knows_trajectories() const { return job_.work.begun(); }
   /// The role that a task is for; "": there is no such task.
   std::string RoleOf(const TaskRef& ref) const { return job_.RoleOf(ref); }

@@ -10,7 +10,6 @@
 #include "controller/core/loop/evaluation.h"
 #include "controller/core/loop/group_flow.h"
 #include "controller/core/loop/policy_update.h"
-#include "controller/core/loop/results.h"
 #include "controller/core/loop/worker_changes.h"
 
 namespace baton::controller {
@@ -66,8 +65,6 @@ void RestoreWork(JobParts& job) {
   JudgeRestoredGroups(job);
   // Before tasks are assigned, so that a task that a worker still runs is not begun a second time.
   AdoptRunning(job);
-  job.work.reports().Replay(/*commands=*/false,
-                            [&](const TaskDone& early) { RouteResult(early, job); });
 }
 
 }  // namespace baton::controller

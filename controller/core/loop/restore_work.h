@@ -12,7 +12,8 @@ bool IsOfOpenWork(const store::v1::TrajectoryRow& row, const JobParts& job);
 /// A row of a group that the step in progress has given up: its errors still count.
 void RecallGivenUp(const store::v1::TrajectoryRow& row, JobParts& job);
 /// The data are read: makes the trajectories of all open groups and evaluations, with their stored
-/// state, and assigns to them what workers still run or have just finished.
+/// state, and assigns to them what workers still run or have just finished. From then on the core
+/// takes results of these tasks.
 void RestoreWork(JobParts& job);
 
 }  // namespace baton::controller

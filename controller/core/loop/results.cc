@@ -37,9 +37,8 @@ void RouteResult(const TaskDone& event, JobParts& job) {
     case TaskKind::kGenerate:
     case TaskKind::kScore:
       if (!job.Wants(event.worker, event.ref)) break;
-      // Not acknowledged, so a controller that restarts before the trajectories are restored gets
-      // it again.
-      if (!job.work.begun()) return job.work.reports().NoteResult(event);
+      // The caller should have held it back. It is not acknowledged, so the worker sends it again.
+      if (!job.work.begun()) return;
       if (event.ref.kind == TaskKind::kGenerate) {
         OnGenerated(event, job);
       } else {
@@ -57,7 +56,8 @@ void RouteResult(const TaskDone& event, JobParts& job) {
     case TaskKind::kSaveCheckpoint:
       if (!job.Wants(event.worker, event.ref)) break;
       // The result of a restored update counts once its batch is rebuilt, because the step's
-      // metrics come from both.
+      // metrics come from both. Until then it is not acknowledged, so a controller that restarts
+      // meanwhile gets it again.
       if (event.ref.kind == TaskKind::kUpdate && !job.doing.Is(Activity::kUpdate)) {
         return job.work.reports().NoteResult(event);
       }

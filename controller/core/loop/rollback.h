@@ -23,7 +23,7 @@ void ReleaseBatch(const std::string& reason, JobParts& job);
 void GiveBatchBack(const std::string& reason, JobParts& job);
 /// Gives the evaluation up: it is due again if its step is still the newest one.
 void DropEvaluation(const std::string& reason, JobParts& job);
-/// Ends all work: closes open groups, and drops results received before recovery.
+/// Ends all work: closes open groups, and drops reports received before recovery.
 void CloseWork(const std::string& reason, JobParts& job);
 
 /// Restores the job's state as of the newest checkpoint. Returns the number of steps that are lost.

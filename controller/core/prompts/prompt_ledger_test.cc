@@ -5,7 +5,6 @@
 #include <set>
 
 #include "controller/core/prompts/trajectory_uids.h"
-#include "controller/core/steps/admission_pace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -154,19 +153,6 @@ TEST(TrajectoryUidsTest, NeverGivesAUidTwice) {
   EXPECT_EQ(restarted.Take(2, out), 4u);
   EXPECT_EQ(restarted.Take(1, out), 6u);
   EXPECT_EQ(out.Take().size(), 3u) << "each time the job's row is put";
-}
-
-// A group that begins with weights that are `behind` updates old, and has `ahead` groups before it,
-// is consumed by update ahead / batch + 1 from now.
-TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
-  EXPECT_TRUE(MayBegin({0, 4, 3, 0}));
-  EXPECT_FALSE(MayBegin({0, 4, 4, 0})) << "the next batch is of newer weights";
-  EXPECT_FALSE(MayBegin({0, 4, 0, 1})) << "so is this one";
-  EXPECT_TRUE(MayBegin({2, 4, 11, 0}));
-  EXPECT_FALSE(MayBegin({2, 4, 12, 0}));
-  EXPECT_TRUE(MayBegin({2, 4, 7, 1}));
-  EXPECT_FALSE(MayBegin({2, 4, 8, 1}));
-  EXPECT_FALSE(MayBegin({32, 4, 0, std::nullopt})) << "weights of unknown origin";
 }
 
 TEST(PromptLedgerTest, UpcomingListsGroupsNeitherOpenNorSpent) {

@@ -7,6 +7,17 @@ namespace {
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
 
+TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
+  EXPECT_TRUE(MayBegin({0, 4, 3, 0}));
+  EXPECT_FALSE(MayBegin({0, 4, 4, 0})) << "the next batch is of newer weights";
+  EXPECT_FALSE(MayBegin({0, 4, 0, 1})) << "so is this one";
+  EXPECT_TRUE(MayBegin({2, 4, 11, 0}));
+  EXPECT_FALSE(MayBegin({2, 4, 12, 0}));
+  EXPECT_TRUE(MayBegin({2, 4, 7, 1}));
+  EXPECT_FALSE(MayBegin({2, 4, 8, 1}));
+  EXPECT_FALSE(MayBegin({32, 4, 0, std::nullopt})) << "weights of unknown origin";
+}
+
 TEST(AdmissionPaceTest, IsUnboundedUntilItHasMeasurements) {
   AdmissionPace pace;
   EXPECT_EQ(pace.Updates(kNow), AdmissionPace::kUnbounded);

@@ -33,6 +33,8 @@ void ReportBuffer::NoteResult(const TaskDone& event) {
 
 std::vector<ReportBuffer::Running> ReportBuffer::TakeTasks() { return std::exchange(running_, {}); }
 
+std::vector<TaskDone> ReportBuffer::TakeResults() { return std::exchange(results_, {}); }
+
 void ReportBuffer::Forget(const std::string& worker) {
   const auto of_worker = [&](const auto& report) { return report.worker == worker; };
   std::erase_if(results_, of_worker);

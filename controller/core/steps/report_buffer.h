@@ -1,20 +1,23 @@
-// Results and tasks that workers report before a restarted controller has restored the step's
-// trajectories.
+// Tasks and results that workers report before a restarted controller can use them.
 //
-// Owns the results received before recovery, and the tasks that returning workers still run or have
-// results of. A restarted controller gets both before it knows whether they are wanted: its data
-// must be read and its roles complete first. Once the step's trajectories are restored, JobCore
-// takes everything out of here, in the order in which it came.
+// Owns the generations and scores that returning workers still run or have results of, and the
+// results of the update in progress. A restarted controller gets both before it knows whether they
+// are wanted: its data must be read and its roles complete first. The tasks wait until the step's
+// trajectories are restored, the results of the update until its batch is rebuilt. Then JobCore
+// takes them out of here, in the order in which they came.
 //
-//   reported --the step's trajectories are restored--> adopted or stopped, handled as a result
-//            --the step ends without them-------------> stopped, acknowledged and dropped
-//            --the worker is lost---------------------> dropped
+//   task   --the step's trajectories are restored--> adopted or stopped
+//          --the step ends without it--------------> stopped
+//   result --the batch is rebuilt------------------> handled
+//          --the step ends without it--------------> acknowledged
+//   both   --the worker is lost--------------------> dropped
+//
+// The results of generations and scores are not here: the caller holds them back until they can be
+// used (JobCore::knows_trajectories).
 #ifndef BATON_CONTROLLER_CORE_STEPS_REPORT_BUFFER_H_
 #define BATON_CONTROLLER_CORE_STEPS_REPORT_BUFFER_H_
 
-#include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "controller/core/job/effect_sink.h"
@@ -32,30 +35,16 @@ class ReportBuffer {
 
   /// A worker came back for the first time: it runs these, or is about to send their results.
   void NoteTasks(const WorkerReconnected& event);
-  /// Keeps a result that came before its step can take it. A worker sends a result again each time
-  /// its stream is restored, so only the newest copy is kept.
+  /// Keeps the result of an update that came before its batch is rebuilt. A worker sends a result
+  /// again each time its stream is restored, so only the newest copy is kept.
   void NoteResult(const TaskDone& event);
-  bool empty() const { return results_.empty() && running_.empty(); }
   /// True if the worker reported that it has this task.
   bool Reported(const std::string& worker, const TaskRef& ref) const;
 
   /// True if workers run tasks that are not taken out yet.
   bool AnyRuns() const { return !running_.empty(); }
   std::vector<Running> TakeTasks();
-  /// Takes out the results of group commands, or those of trajectories, and calls handle(result)
-  /// for each. The others stay, even if a result ends the step.
-  template <typename F>
-  void Replay(bool commands, F handle) {
-    std::vector<TaskDone> kept;
-    for (TaskDone& result : std::exchange(results_, {})) {
-      if (IsGroupCommand(result.ref.kind) == commands) {
-        handle(result);  // it may still be too early
-      } else {
-        kept.push_back(std::move(result));
-      }
-    }
-    results_.insert(results_.end(), kept.begin(), kept.end());
-  }
+  std::vector<TaskDone> TakeResults();
   /// The worker is lost. A worker that comes back under its name is another process, or was fenced:
   /// it runs none of these tasks, and sends unacknowledged results again.
   void Forget(const std::string& worker);

@@ -12,6 +12,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
+using ::testing::IsEmpty;
+
 TaskRef RefOf(TaskKind kind, uint64_t subject) {
   TaskRef ref;
   ref.kind = kind;
@@ -38,7 +40,7 @@ TEST(ReportBufferTest, AWorkerThatCameBackHasWhatItRunsAndWhatItIsAboutToSend) {
   const auto tasks = reports.TakeTasks();
   ASSERT_EQ(tasks.size(), 2u);
   EXPECT_EQ(tasks[0].ref, runs);
-  EXPECT_TRUE(reports.empty());
+  EXPECT_FALSE(reports.AnyRuns());
 }
 
 // A worker may be taking on a role, which has nothing to do with the work that ends.
@@ -58,30 +60,23 @@ TEST(ReportBufferTest, DropDoesNotStopRoleTasks) {
 
 TEST(ReportBufferTest, AResultThatIsSentAgainAndAgainIsKeptOnce) {
   ReportBuffer reports;
-  for (int i = 0; i < 3; ++i) reports.NoteResult(ResultOf(TaskKind::kGenerate, 1));
-  TaskDone other = ResultOf(TaskKind::kGenerate, 1);
+  for (int i = 0; i < 3; ++i) reports.NoteResult(ResultOf(TaskKind::kUpdate, 1));
+  TaskDone other = ResultOf(TaskKind::kUpdate, 1);
   other.worker = "other";
   reports.NoteResult(other);
   std::vector<std::string> seen;
-  reports.Replay(/*commands=*/false, [&](const TaskDone& done) { seen.push_back(done.worker); });
+  for (const TaskDone& done : reports.TakeResults()) seen.push_back(done.worker);
   EXPECT_THAT(seen, ElementsAre("w", "other"));
 }
 
-TEST(ReportBufferTest, ResultsAreReplayedInTheirOrderAndOthersStay) {
+TEST(ReportBufferTest, ResultsAreTakenOnceInTheirOrder) {
   ReportBuffer reports;
-  reports.NoteResult(ResultOf(TaskKind::kGenerate, 1));
   reports.NoteResult(ResultOf(TaskKind::kUpdate, 2));
-  reports.NoteResult(ResultOf(TaskKind::kScore, 3));
+  reports.NoteResult(ResultOf(TaskKind::kUpdate, 1));
   std::vector<uint64_t> seen;
-  const auto see = [&](const TaskDone& done) { seen.push_back(done.ref.subject); };
-  reports.Replay(/*commands=*/false, see);
-  EXPECT_THAT(seen, ElementsAre(1, 3));
-  reports.Replay(/*commands=*/true, [&](const TaskDone& done) {
-    see(done);
-    reports.NoteResult(done);  // still too early
-  });
-  EXPECT_THAT(seen, ElementsAre(1, 3, 2));
-  EXPECT_FALSE(reports.empty());
+  for (const TaskDone& done : reports.TakeResults()) seen.push_back(done.ref.subject);
+  EXPECT_THAT(seen, ElementsAre(2, 1));
+  EXPECT_THAT(reports.TakeResults(), IsEmpty());
 }
 
 TEST(ReportBufferTest, ForgetsReportsOfALostWorker) {
@@ -89,22 +84,22 @@ TEST(ReportBufferTest, ForgetsReportsOfALostWorker) {
   const TaskRef ref = RefOf(TaskKind::kGenerate, 1);
   reports.NoteTasks({"w", {{"rollout", 7}}, {ref}, {}});
   reports.NoteTasks({"other", {{"rollout", 7}}, {ref}, {}});
-  reports.NoteResult(ResultOf(TaskKind::kGenerate, 1));
+  reports.NoteResult(ResultOf(TaskKind::kUpdate, 1));
   reports.Forget("w");
   EXPECT_FALSE(reports.Reported("w", ref));
   EXPECT_TRUE(reports.Reported("other", ref));
-  reports.Replay(/*commands=*/false, [](const TaskDone&) { ADD_FAILURE() << "of a lost worker"; });
+  EXPECT_THAT(reports.TakeResults(), IsEmpty()) << "of a lost worker";
 }
 
 TEST(ReportBufferTest, AcknowledgesUnwantedResults) {
   ReportBuffer reports;
   EffectSink out = SinkAt(absl::UnixEpoch());
-  reports.NoteResult(ResultOf(TaskKind::kGenerate, 1));
+  reports.NoteResult(ResultOf(TaskKind::kUpdate, 1));
   reports.Drop("", out);
   const auto acks = TakeAll<AckResult>(out);
   ASSERT_EQ(acks.size(), 1u);
   EXPECT_EQ(acks[0].ref.subject, 1u);
-  EXPECT_TRUE(reports.empty());
+  EXPECT_THAT(reports.TakeResults(), IsEmpty());
 }
 
 TEST(ReportBufferTest, StopsUnwantedTasks) {

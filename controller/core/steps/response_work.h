@@ -1,4 +1,4 @@
-// Restoration of the work's trajectories after a restart, and results received before recovery
+// Restoration of the work's trajectories after a restart, and reports received before recovery
 // (ReportBuffer).
 //
 //   a restart --the data are read: trajectories of open work are made--> restored

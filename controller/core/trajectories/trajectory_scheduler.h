@@ -16,14 +16,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "baton/v1/job_service.pb.h"
-#include "controller/core/dispatch/payload_wait.h"
 #include "controller/core/dispatch/role_queues.h"
+#include "controller/core/job/events.h"
 #include "controller/core/job/job_core_options.h"
+#include "controller/core/job/wait_list.h"
 #include "controller/core/trajectories/admission.h"
 #include "controller/core/trajectories/trajectory_generations.h"
 #include "controller/core/trajectories/trajectory_scores.h"
@@ -31,6 +33,26 @@
 #include "controller/core/trajectories/work_context.h"
 
 namespace baton::controller {
+
+/// A job's wait for the experience log: payloads that the log has not taken yet fill their budget.
+/// Meanwhile the job begins no generation; running ones go on. The runtime checks again at every
+/// tick and after every write of the log.
+///
+///   no wait --more bytes than the budget--> waits --no more than the budget--> no wait
+class PayloadWait {
+ public:
+  void Heard(const PayloadsWait& event, absl::Time now);
+  bool waits() const { return wait_.has_value(); }
+  /// `work`: the name of the step or the evaluation that waits.
+  void Explain(const std::string& work, WaitList& waits) const;
+
+ private:
+  struct Wait {
+    PayloadsWait event;  // the bytes that were waiting when the wait began
+    absl::Time since;
+  };
+  std::optional<Wait> wait_;
+};
 
 class TrajectoryScheduler {
  public:

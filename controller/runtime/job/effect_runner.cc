@@ -33,12 +33,12 @@ void EffectRunner::Do(const ReturnWorker& effect) {
 void EffectRunner::Do(const LeaveQueue& /*effect*/) {
   scope_->context->queue->Leave(scope_->name);
   parts_.data->StopReading();
+  parts_.reports->RefuseEarly();
 }
 
 void EffectRunner::DropWork() {
   parts_.batches->Drop();
   parts_.payloads->DropAll();
-  parts_.reports->RefuseEarly();
   parts_.history->Forget();
   parts_.data->Drop();
   parts_.threads->OnDisk([this] { parts_.disk->CloseLog(); });  // readers open it again

@@ -143,6 +143,120 @@ TEST(JobRuntimeTest, AResultThatIsRepeatedBeforeTheDataCountsOnce) {
   EXPECT_THAT(rollout->Acknowledged(2), ElementsAre(refs[0], refs[1]));
 }
 
+// A job of two groups of one response each, found by a second controller. No data file is read
+// until ReadData.
+class BeforeTheDataTest : public testing::Test {
+ protected:
+  BeforeTheDataTest()
+      : controller_(EmptyRoot(testing::UnitTest::GetInstance()->current_test_info()->name()),
+                    R"({"prompt": "1+1="})"
+                    "\n"
+                    R"({"prompt": "1+2="})") {
+    row_.set_incarnation(1);
+    row_.mutable_job()->mutable_dataflow()->mutable_score(0)->set_out("reward");
+    v1::JobSpec& spec = *row_.mutable_job()->mutable_effective_spec();
+    spec.mutable_data()->set_train_batch_size(2);
+    spec.mutable_rollout()->set_n(1);
+    OpenGroups(row_);
+    controller_.executors.PostDataRead(
+        "another", [] { return 0; }, [this] { heard_.WaitForNotification(); });
+    controller_.workers.Set("rollout-0", rollout_);
+    controller_.workers.Set("reward-0", reward_);
+  }
+  ~BeforeTheDataTest() override { ReadData(); }
+
+  void ReadData() {
+    if (!heard_.HasBeenNotified()) heard_.Notify();
+  }
+  // The task of the first controller that works on the first response.
+  TaskRef RefOf(TaskKind kind) const {
+    TaskRef ref;
+    ref.kind = kind;
+    ref.subject = TrajectoryId(v1::PURPOSE_TRAIN, 0, 0, 1);
+    ref.attempt = 1 << 8;
+    ref.trajectory_uid = 1;
+    if (kind == TaskKind::kScore) return ref;
+    ref.version = 1;
+    ref.prompt = PromptMix(row_.job().effective_spec().data(), {2}).At(0);
+    return ref;
+  }
+  // The second controller starts. Then all workers come back; they are about to send these results.
+  void Start(const std::vector<TaskRef>& generations, const std::vector<TaskRef>& scores,
+             const std::map<uint64_t, store::v1::TrajectoryRow>& trajectories = {}) {
+    job_ = controller_.Start(row_, trajectories);
+    job_->Post(WorkerReconnected{"actor-0", {{"actor", 1}}, {}, {}});
+    job_->Post(WorkerReconnected{"reward-0", {{"reward", 0}}, {}, scores});
+    job_->Post(WorkerReconnected{"rollout-0", {{"rollout", 1}}, {}, generations});
+  }
+  // Returns once the job has taken what was posted to it.
+  void Settle() {
+    absl::Notification taken;
+    job_->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
+    taken.WaitForNotification();
+  }
+
+  store::v1::JobRow row_ = RunningRow({"actor-0", "rollout-0", "reward-0"});
+  absl::Notification heard_;
+  const std::shared_ptr<Recorder> rollout_ = std::make_shared<Recorder>();
+  const std::shared_ptr<Recorder> reward_ = std::make_shared<Recorder>();
+  RestartedController controller_;
+  std::shared_ptr<JobRuntime> job_;
+};
+
+v1::TaskResult OutOfMemory() {
+  v1::TaskResult failed;
+  *failed.mutable_status() = ToProto(absl::UnavailableError("out of memory"));
+  return failed;
+}
+
+// A failure is acted on once, after the data are read: the response is asked for again.
+TEST_F(BeforeTheDataTest, AFailureThatIsRepeatedIsTriedAgain) {
+  const TaskRef ref = RefOf(TaskKind::kGenerate);
+  Start({ref}, {});
+  for (int times = 0; times < 3; ++times) job_->OnResult("rollout-0", ref, OutOfMemory());
+  Settle();
+  EXPECT_THAT(rollout_->Acknowledged(), IsEmpty()) << "it is not known what it is of";
+  ReadData();
+  const std::string name = TrajectoryName(ref.subject);
+  EXPECT_EQ(rollout_->AwaitGenerate(name).trajectory_id(), name);
+  EXPECT_THAT(rollout_->Acknowledged(1), ElementsAre(ref));
+}
+
+// A reward has no payload.
+TEST_F(BeforeTheDataTest, ARewardIsStoredOnceTheDataAreRead) {
+  const TaskRef ref = RefOf(TaskKind::kScore);
+  const store::v1::TrajectoryRow generated = GeneratedRow({1, 0, 10});
+  Start({}, {ref}, {{1, generated}});
+  v1::TaskResult result;
+  (*result.mutable_metrics())["reward"] = 0.5;
+  job_->OnResult("reward-0", ref, result);
+  Settle();
+  EXPECT_THAT(reward_->Acknowledged(), IsEmpty()) << "nothing is stored yet";
+  ReadData();
+  EXPECT_THAT(reward_->Acknowledged(1), ElementsAre(ref));
+  const auto rows = controller_.store.Scan(kTrajectoryTable, NumberRange(job_->name(), 0));
+  ASSERT_TRUE(rows.ok());
+  ASSERT_EQ(rows->size(), 1u);
+  store::v1::TrajectoryRow stored;
+  ASSERT_TRUE(stored.ParseFromString(rows->front().value));
+  EXPECT_EQ(stored.id(), generated.id());
+  EXPECT_EQ(stored.scores().at("reward"), 0.5);
+}
+
+// A worker keeps a result until it is acknowledged, and nothing will take this one.
+TEST_F(BeforeTheDataTest, ResultsOfAJobThatEndsAreAcknowledged) {
+  const TaskRef ref = RefOf(TaskKind::kGenerate);
+  Start({ref}, {});
+  job_->OnResult("rollout-0", ref, OutOfMemory());
+  Settle();
+  EXPECT_THAT(rollout_->Acknowledged(), IsEmpty());
+  job_->Post(CancelRequested{});
+  for (const char* worker : {"actor-0", "rollout-0", "reward-0"}) {
+    job_->Post(WorkerLost{worker, "the test takes it"});
+  }
+  EXPECT_THAT(rollout_->Acknowledged(1), ElementsAre(ref));
+}
+
 // After a restart a score reads its response from the log. A column that came earlier, and is
 // written while that read waits, belongs to the response: a batch without it would end the job.
 TEST(JobRuntimeTest, AColumnThatIsWrittenWhileAResponseIsReadIsPartOfIt) {

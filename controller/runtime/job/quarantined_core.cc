@@ -26,8 +26,9 @@ JobCore QuarantinedCore(const std::string& job, const store::v1::JobRow& known,
   shown.set_uid(known.job().uid());
   shown.set_state(v1::Job::STATE_FAILED);
   shown.set_revision(std::max<int64_t>(known.job().revision(), 1));
-  shown.set_step(known.job().step());
-  shown.set_total_steps(known.job().total_steps());
+  const int64_t total_steps = std::max<int64_t>(known.job().total_steps(), 0);
+  shown.set_total_steps(total_steps);
+  shown.set_step(std::clamp<int64_t>(known.job().step(), 0, total_steps));  // the row is damaged
   shown.set_policy_version(known.job().policy_version());
   *shown.mutable_create_time() = known.job().create_time();
   *shown.mutable_metrics() = known.job().metrics();

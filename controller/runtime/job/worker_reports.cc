@@ -51,13 +51,18 @@ absl::StatusOr<Lengths> LengthsOf(const v1::TaskResult& result, int64_t most_tok
   return Lengths{*prompt, *tokens};
 }
 
+// True if the answer, whatever the task, is that the worker lost what it held for the job.
+bool IsRoleLost(const v1::TaskResult& result) {
+  return ErrorReason(FromProto(result.status())) == "ROLE_NOT_HELD";
+}
+
 // The event of a result for the core, without the payload.
 TaskDone DoneOf(const std::string& worker, const TaskRef& ref, const v1::TaskResult& result) {
   TaskDone done;
   done.worker = worker;
   done.ref = ref;
   done.status = FromProto(result.status());
-  done.role_lost = ErrorReason(done.status) == "ROLE_NOT_HELD";
+  done.role_lost = IsRoleLost(result);
   if (ref.kind == TaskKind::kRunAhead && result.finish_reason() == "cancelled") {
     done.status = absl::CancelledError("it was stopped");
   }
@@ -71,9 +76,9 @@ bool IsGeneration(const TaskRef& ref, const v1::TaskResult& result) {
   return ref.kind == TaskKind::kGenerate && FromProto(result.status()).ok();
 }
 
-bool CarriesPayload(const TaskRef& ref, const v1::TaskResult& result) {
-  return IsGeneration(ref, result) || (ref.kind == TaskKind::kScore && result.columns_size() > 0 &&
-                                       FromProto(result.status()).ok());
+bool CarriesColumn(const TaskRef& ref, const v1::TaskResult& result) {
+  return ref.kind == TaskKind::kScore && result.columns_size() > 0 &&
+         FromProto(result.status()).ok();
 }
 
 // The payload of a response that is done.
@@ -133,13 +138,14 @@ void WorkerReports::TakeResult(const std::string& worker, const TaskRef& ref,
     scope_->context->observer->OnResult(core, worker, ref, result);
   }
   if (!IsWanted(worker, ref)) return;
-  const bool carries_payload = CarriesPayload(ref, result);
-  if (carries_payload && !core.knows_trajectories()) {
+  // The core evicts a worker that lost its role at once. Any other result changes a trajectory, so
+  // it waits until the core has that trajectory again.
+  if (IsTrajectoryTask(ref.kind) && !core.knows_trajectories() && !IsRoleLost(result)) {
     return early_.Add({worker, ref, std::move(result)});
   }
   if (IsGeneration(ref, result)) return StoreResponse({worker, ref, {}, {}}, std::move(result));
   TaskDone done = DoneOf(worker, ref, result);
-  if (carries_payload) return StoreColumn(std::move(done), result);
+  if (CarriesColumn(ref, result)) return StoreColumn(std::move(done), result);
   if (ref.kind == TaskKind::kSaveCheckpoint && result.files_size() > 0) {  // rank 0's files
     saves_->NoteFiles(core.RoleOf(ref), result);
   }
@@ -229,6 +235,9 @@ void WorkerReports::TakeProgress(const std::string& worker, const TaskRef& ref,
 // A payload has the prompt and the answer, so it is made when both are known. A worker that came
 // back sends the tokens so far only once: without them all later pieces would follow a gap, and the
 // response would seem to be stalled.
+//
+// Each result is judged again. The worker may be lost by now, or the work given up: then the result
+// is only acknowledged.
 void WorkerReports::TakeEarly() {
   if (early_.empty() || !scope_->core.knows_trajectories()) return;
   for (auto& [task, partial] : early_.TakePieces()) {

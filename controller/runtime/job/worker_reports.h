@@ -32,10 +32,10 @@ class WorkerReports {
 
   void TakeResult(const std::string& worker, const TaskRef& ref, v1::TaskResult result);
   void TakeProgress(const std::string& worker, const TaskRef& ref, const v1::Progress& progress);
-  /// Takes results received before recovery, once the core knows its trajectories. Call it after
-  /// each turn.
+  /// Takes results received before recovery, in their order, once the core knows its trajectories.
+  /// Call it after each turn.
   void TakeEarly();
-  /// The job has ended: refuses results received before recovery.
+  /// The job has ended or is paused: refuses results received before recovery.
   void RefuseEarly();
   /// The job was quarantined: nothing leaves.
   void ForgetEarly();

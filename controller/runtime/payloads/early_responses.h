@@ -1,8 +1,10 @@
-// Responses received before recovery: before a restarted controller has restored its trajectories.
+// Reports on generations and scores that are received before recovery: before a restarted
+// controller has restored its trajectories.
 //
 // A worker sends the tokens so far once, and its results until they are acknowledged; both may come
 // while the data files are still being read. They wait here, within bounds, because a worker may
-// name any number of tasks before it is known which of them are wanted.
+// name any number of tasks before it is known which of them are wanted. Every result waits here,
+// with or without a payload, and failures too.
 #ifndef BATON_CONTROLLER_RUNTIME_PAYLOADS_EARLY_RESPONSES_H_
 #define BATON_CONTROLLER_RUNTIME_PAYLOADS_EARLY_RESPONSES_H_
 
@@ -38,8 +40,9 @@ class EarlyResponses {
   /// The pieces of a task so far. The caller adds `more` tokens to them. Null: there is no room for
   /// them.
   PartialResponse* RoomFor(const Task& task, size_t more);
-  /// Adds a result; the newest copy of a result counts. One that finds no room becomes a failure,
-  /// RESOURCE_EXHAUSTED: its task is tried again once the trajectories are restored.
+  /// Adds a result, the last in order; the newest copy of a result counts. One that finds no room
+  /// becomes a failure, RESOURCE_EXHAUSTED: its task is tried again once the trajectories are
+  /// restored.
   void Add(Result result);
 
   std::map<Task, PartialResponse> TakePieces();
