@@ -355,8 +355,8 @@ int main(int argc, char** argv) {
                  "auto: the one beside this program, if there is one; none: no check at submit")
       ->capture_default_str();
   app.add_option("--quarantine", flags.quarantine,
-                 "Quarantine this job: it becomes FAILED (QUARANTINED), and its rows and files are kept "
-                 "but not read; may be repeated");
+                 "Quarantine this job: it becomes FAILED (QUARANTINED), and its rows and files are "
+                 "kept but not read; may be repeated");
   app.add_option("--unquarantine", flags.unquarantine,
                  "Restore this job, which was quarantined; may be repeated");
   app.add_option(
