@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 EXAMPLE = os.path.join(ROOT, "examples", "addition")
@@ -62,10 +63,19 @@ class JobCluster:
     def train(self, name, spec, sets):
         """Runs a job of examples/addition to its end; exits unless it succeeds."""
         self.submit(name, spec, sets)
+        self.wait_for_workers(name)
         self.run("watch", name)
         job = json.loads(self.run("show", name, "-o", "json"))
         if job["state"] != "STATE_SUCCEEDED":
             sys.exit(f"job {name} is {job['state']}: {job.get('error')}")
+
+    def wait_for_workers(self, name):
+        """Exits if a job is still queued after half a minute: this cluster lacks a role it needs."""
+        deadline = time.monotonic() + 30
+        while json.loads(self.run("show", name, "-o", "json"))["state"] == "STATE_QUEUED":
+            if time.monotonic() > deadline:
+                sys.exit(self.run("why", name))
+            time.sleep(0.2)
 
     def teach(self, name, steps, seed, sets=()):
         """The supervised job that the others start from. `sets`: of its spec, e.g. another model."""

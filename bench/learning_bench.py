@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """That presets learn: `./dev bench learning [--json F]`.
 
-Real processes on this machine, one trainer and two rollouts: the small Llama of examples/addition is
+Real processes on this machine, one trainer, two rollouts and one scorer: the small Llama of examples/addition is
 taught by demonstrations once, and each preset goes on from it for --steps steps, rewarded for the
 right number. One seed shows that a preset learns, and not which one is best.
 
@@ -65,7 +65,7 @@ def main():
         cluster = JobCluster(arguments.bin, work)
         cluster.make_data(arguments.seed, arguments.digits)
         try:
-            cluster.start(rollouts=2)
+            cluster.start(rollouts=2, scorers=1)
             print(f"teaching the first model, {arguments.sft_steps} steps", flush=True)
             cluster.teach("sft", arguments.sft_steps, arguments.seed)
             for preset in arguments.preset or PRESETS:
