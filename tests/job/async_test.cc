@@ -49,7 +49,16 @@ TEST(AsyncJobTest, MakesTheBatchesOfSyncIfTheOrderIsFixed) {
 TEST(AsyncJobTest, OneBatchIsAheadOfTheTrainerUntilAStepIsMeasured) {
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob job(Async(seed, 4));
-    ASSERT_TRUE(StepUntil(job, [&] { return job.rows().size() >= 4; }));
+    const auto some_made = [&] {
+      const auto made = [](const auto& row) { return row.second.purpose() == v1::PURPOSE_TRAIN; };
+      const auto trains = [](const TaskDone& task) {
+        return PurposeOf(task.ref.subject) == v1::PURPOSE_TRAIN;
+      };
+      const auto tasks = job.UnderWay(TaskKind::kGenerate);
+      return std::any_of(job.rows().begin(), job.rows().end(), made) &&
+             std::any_of(tasks.begin(), tasks.end(), trains);
+    };
+    ASSERT_TRUE(StepUntil(job, some_made));
     job.Swallow(TaskKind::kGenerate);
     while (job.Step()) {
     }

@@ -150,7 +150,7 @@ struct Timeline {
   static constexpr uint64_t kGroups = 2;  // of a batch
   static constexpr int kUpdate = 40;
 
-  explicit Timeline(int group, int batches) : group(group), batches(batches) {
+  Timeline(int group, int batches) : group(group), batches(batches) {
     for (int now = 0; now < 1000 && static_cast<int>(taken.size()) < batches; ++now) Second(now);
   }
 
