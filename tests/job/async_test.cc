@@ -44,11 +44,64 @@ TEST(AsyncJobTest, MakesTheBatchesOfSyncIfTheOrderIsFixed) {
   }
 }
 
+// Until a step is measured, nothing of the second batch begins before the first update, and nothing
+// of the third one during it; `baton why` says what rollouts wait for.
+TEST(AsyncJobTest, OneBatchIsAheadOfTheTrainerUntilAStepIsMeasured) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 4));
+    const auto some_made = [&] {
+      const auto made = [](const auto& row) { return row.second.purpose() == v1::PURPOSE_TRAIN; };
+      const auto trains = [](const TaskDone& task) {
+        return PurposeOf(task.ref.subject) == v1::PURPOSE_TRAIN;
+      };
+      const auto tasks = job.UnderWay(TaskKind::kGenerate);
+      return std::any_of(job.rows().begin(), job.rows().end(), made) &&
+             std::any_of(tasks.begin(), tasks.end(), trains);
+    };
+    ASSERT_TRUE(StepUntil(job, some_made));
+    job.Swallow(TaskKind::kGenerate);
+    while (job.Step()) {
+    }
+    EXPECT_EQ(OpenPrompts(job).size(), kBatch) << "seed " << seed;
+    EXPECT_THAT(Waits(job), Contains("pace")) << "seed " << seed;
+    job.Wait(absl::Minutes(3));  // what was swallowed is asked of others
+    job.Send(Tick{});
+    ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kUpdate).empty(); }));
+    job.Swallow(TaskKind::kUpdate);
+    while (job.Step()) {
+    }
+    EXPECT_EQ(job.core().step(), 0);
+    EXPECT_EQ(OpenPrompts(job).size(), 2 * kBatch) << "seed " << seed;
+    EXPECT_THAT(Waits(job), Contains("pace")) << "seed " << seed;
+    EXPECT_THAT(Waits(job), Not(Contains("staleness"))) << "seed " << seed;
+    if (HasFailure()) return;
+  }
+}
+
+TEST(AsyncJobTest, TheSecondBatchIsOneUpdateOld) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 4));
+    for (const double staleness : {0, 1}) {
+      const int64_t step = job.core().step() + 1;
+      ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == step; }));
+      EXPECT_LE(job.metrics().at("staleness/max"), staleness) << "seed " << seed;
+    }
+    ExpectAGoodEnd(job, absl::StrCat("seed ", seed));
+    if (HasFailure()) return;
+  }
+}
+
+// The trainer is held up, so the pace holds back nothing.
 TEST(AsyncJobTest, RolloutsRunAheadOfAnUpdateUpToTheirBound) {
   SimulatedJob job(Async(3, 2));
-  ASSERT_TRUE(StepUntil(job, [&] { return !job.UnderWay(TaskKind::kUpdate).empty(); }));
+  ASSERT_TRUE(StepUntil(
+      job, [&] { return job.core().step() == 1 && !job.UnderWay(TaskKind::kUpdate).empty(); }));
   job.Swallow(TaskKind::kUpdate);
-  while (job.Step()) {
+  for (int i = 0; i < 3; ++i) {
+    while (job.Step()) {
+    }
+    job.Wait(absl::Seconds(10));
+    job.Send(Tick{});
   }
   // The update under way has one batch; two more are ahead of the trainer, and no more may be.
   EXPECT_EQ(OpenPrompts(job).size(), 3 * kBatch);

@@ -78,10 +78,12 @@ void AssignWork(JobParts& job) {
   if (job.data.loaded()) job.scheduler.Dispatch(job.Work());
 }
 
-bool MayBeginGroup(JobParts& job) {
-  return MayBeginWithin(
-      std::min(job.schedule.max_staleness, job.prompt_groups.pace.Updates(job.out.now())), job);
+uint64_t PacedStaleness(const JobParts& job) {
+  return std::min(job.schedule.max_staleness,
+                  job.prompt_groups.pace.Updates(job.batch.begun(), job.out.now()));
 }
+
+bool MayBeginGroup(JobParts& job) { return MayBeginWithin(PacedStaleness(job), job); }
 
 bool MayBeginWithin(uint64_t staleness, JobParts& job) {
   if (job.life.state() != v1::Job::STATE_RUNNING && job.life.state() != v1::Job::STATE_RECOVERING) {

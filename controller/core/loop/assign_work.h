@@ -15,6 +15,9 @@ void LoadWeights(JobParts& job);
 /// Gives workers all that can begin: turns on shared workers, then commands, then tasks.
 void AssignWork(JobParts& job);
 
+/// The staleness at which groups that begin now are consumed at most: schedule.max_staleness, or
+/// less where the pace holds them back (admission_pace.h).
+uint64_t PacedStaleness(const JobParts& job);
 /// True if one more group may begin during the trainer's work: it can be consumed within the bound,
 /// and before the job ends.
 bool MayBeginGroup(JobParts& job);

@@ -42,6 +42,7 @@ bool SelectBatch(JobParts& job) {
     job.prompt_groups.complete.Remove(prompt_index);
     job.scheduler.Select(job.scheduler.table().GroupMembers(prompt_index));
   }
+  job.prompt_groups.pace.NoteBatch(job.prompt_groups.complete.size() / job.GroupsPerBatch());
   job.batch.selected = std::move(chosen);
   job.batch.scored = 0;
   return true;
@@ -86,6 +87,7 @@ bool TakeRestoredBatch(JobParts& job) {
   for (const uint64_t prompt_index : job.batch.restored) {
     job.prompt_groups.complete.Remove(prompt_index);
   }
+  job.prompt_groups.pace.NoteRestoredUpdate();
   TakeOut(std::exchange(job.batch.restored, {}), job);
   return true;
 }

@@ -56,10 +56,21 @@ void MakeRound(JobParts& job) {
   }
 }
 
+// A rollout's fair share is one of all that the pace lets begin. Otherwise the first rollout that
+// has new weights could take a whole batch while the others still load them. The many responses of
+// an evaluation need all places.
+void ShareResponses(JobParts& job) {
+  const uint64_t staleness =
+      job.evaluation.active() ? job.schedule.max_staleness : PacedStaleness(job);
+  job.rollouts().SetMostOpen(
+      static_cast<int>((staleness + 1) * job.GroupsPerBatch() * job.responses().PerPrompt()));
+}
+
 // Begins groups during the trainer's work, while a rollout has room for them.
 void BeginGroups(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
   if (job.versions.served() == 0) return;
+  ShareResponses(job);
   while (job.rollouts().HasRoom(0) && MayBeginGroup(job)) {
     const uint64_t prompt_index = ChoosePrompt(job);
     groups.prompts.Open(prompt_index,

@@ -118,11 +118,8 @@ void SpendBatch(JobParts& job) {
 }
 
 // Begins the next step.
-void BeginNextStep(const Metrics& metrics, JobParts& job) {
+void BeginNextStep(JobParts& job) {
   PromptGroups& groups = job.prompt_groups;
-  const auto took = metrics.find("timing_s/step"), idle = metrics.find("idle/trainer");
-  groups.pace.NoteStep(absl::Seconds(took->second), idle == metrics.end() ? 0 : idle->second,
-                       job.out.now());
   groups.EndStep();
   job.outdated.refresh.EndStep();
   job.buffer.EndBatch(job.out);
@@ -144,6 +141,7 @@ void FinishStep(bool updated, JobParts& job) {
   if (job.plan.rounds && job.spec().algorithm().dynamic_sampling() && rounds > 1) {
     metrics["train/num_gen_batches"] = static_cast<double>(rounds);
   }
+  job.prompt_groups.pace.NoteStep(job.idle.trainer_busy(), job.idle.trainer_idle(), job.out.now());
   job.idle.BeginStep();
   // From here on the step counts as done: its number, prompts and algorithm state are final.
   job.out.StepDone();
@@ -164,7 +162,7 @@ void FinishStep(bool updated, JobParts& job) {
   const bool learns = !job.is_rl() || step > job.spec().algorithm().critic_warmup();
   ApplyLearning(job.milestones.NoteStep({step, learns, updated, metrics}), job);
   ApplyLearning(job.milestones.NoteValues(step, metrics, evaluated), job);
-  BeginNextStep(metrics, job);
+  BeginNextStep(job);
   job.Switch(Activity::kNone);
   job.out.Do(PutJob{});
   job.Then(FollowUp::kAdvance);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace baton::controller {
 namespace {
@@ -24,22 +25,44 @@ void AdmissionPace::NoteGroup(absl::Duration took) {
   squares_ = kKeepGroup * squares_ + seconds * seconds;
 }
 
-void AdmissionPace::NoteStep(absl::Duration took, double idle, absl::Time now) {
-  const double busy = std::max(0.0, absl::ToDoubleSeconds(took) * (1 - idle));
-  update_ = update_ == 0 ? busy : kKeepStep * update_ + (1 - kKeepStep) * busy;
-  const bool late = held_back_ && idle > kIdle;
-  margin_ = late ? margin_ + kMarginStep : kKeepMargin * margin_;
-  held_back_ = false;
+void AdmissionPace::NoteBatch(uint64_t more) { early_steps_ = more > 0 ? early_steps_ + 1 : 0; }
+
+void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Time now) {
   step_began_ = now;
+  const bool held_back = std::exchange(held_back_, false);
+  if (std::exchange(partial_, false)) return;
+  const double work = std::max(0.0, absl::ToDoubleSeconds(busy));
+  update_ = measured() ? kKeepStep * update_ + (1 - kKeepStep) * work : work;
+  ++steps_;
+  const bool waited = idle > kIdle * (busy + idle);
+  const double updates = std::ceil(Needed() + margin_);
+  // The first two batches began before U was known, so their waits say nothing about the estimate.
+  if (held_back && waited && steps_ > 2) {
+    margin_ += kMarginStep;
+  } else if (updates > 1 && early_steps_ > updates) {
+    // In a shorter run of such steps, a wait of the trainer may have let the batches begin
+    // together.
+    margin_ -= 1;
+    early_steps_ = 0;
+  } else {
+    margin_ *= kKeepMargin;
+  }
 }
 
-uint64_t AdmissionPace::Updates(absl::Time now) const {
-  if (groups_ == 0 || update_ == 0) return kUnbounded;
-  const absl::Duration limit = std::max(kHeldUp, absl::Seconds(kHeldUpSteps * update_));
-  if (now - step_began_ > limit) return kUnbounded;
+// By G and U alone, in updates.
+double AdmissionPace::Needed() const {
+  if (groups_ == 0 || !measured()) return 0;
+  if (update_ == 0) return static_cast<double>(kUnbounded);
   const double mean = seconds_ / groups_;
   const double deviation = std::sqrt(std::max(0.0, squares_ / groups_ - mean * mean));
-  const double updates = std::ceil((mean + 2 * deviation) / update_ + margin_);
+  return (mean + 2 * deviation) / update_;
+}
+
+uint64_t AdmissionPace::Updates(bool updating, absl::Time now) const {
+  if (!measured()) return updating ? 1 : 0;
+  const absl::Duration limit = std::max(kHeldUp, absl::Seconds(kHeldUpSteps * update_));
+  if (now - step_began_ > limit) return kUnbounded;
+  const double updates = std::ceil(Needed() + margin_);
   return static_cast<uint64_t>(std::clamp(updates, 1.0, static_cast<double>(kUnbounded)));
 }
 

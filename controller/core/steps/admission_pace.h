@@ -3,14 +3,30 @@
 //
 // Owns two measurements: a group takes G seconds from its beginning until it is complete, and the
 // trainer takes U seconds for a step, without its wait for the batch. A group that is begun G / U
-// updates before its batch is complete in time. A group that is begun earlier only gets older.
+// updates before its batch is complete in time. A group that is begun earlier only gets older: the
+// weights change only at the end of an update, so what counts is in which update it begins.
 //
 //   updates = ceil((mean of G + 2 standard deviations) / U + margin), at least 1
 //
-// The margin corrects the estimate: it grows when the trainer had to wait although rollouts had
-// been held back, and shrinks slowly. Nothing is held back while nothing is known, and while the
-// trainer takes much longer than it should: it may be gone, and rollouts go on meanwhile, as far as
-// max_staleness allows.
+// Before U is measured:
+//
+//   the first batch is generated     0: its own groups alone, so that nothing slows them down
+//   the first update is under way    1: it may end at any time, so the second batch begins with it
+//                                    and no later one, which newer weights can still make in time
+//
+//   trainer    wait        update 1         update 2         update 3
+//   rollouts   batch 1     batch 2 ..       batch 3 ..       batch 4 ..
+//   weights    1           1                2                3              (G <= U: staleness 1)
+//
+// The margin corrects the estimate. It grows when the trainer had to wait although rollouts had
+// been held back. It shrinks slowly, and by one when a whole further batch was complete each
+// time that a batch was taken, for more steps than a batch is under way: all of them could have
+// begun an update later. So a G that is long only because too many groups are under way at once
+// does not keep them there. Nothing is held back while the trainer takes much longer than it
+// should: it may be gone, and rollouts go on meanwhile, as far as max_staleness allows.
+//
+// Derived state: a restarted controller measures G and U again, and begins with the rules above. A
+// step whose update began under the earlier controller is not measured.
 #ifndef BATON_CONTROLLER_CORE_STEPS_ADMISSION_PACE_H_
 #define BATON_CONTROLLER_CORE_STEPS_ADMISSION_PACE_H_
 
@@ -45,21 +61,32 @@ class AdmissionPace {
 
   /// A group was complete `took` after its beginning.
   void NoteGroup(absl::Duration took);
-  /// A step ended. It took `took`; `idle` is the share of that time in which the trainer had
-  /// nothing to do, from 0 to 1.
-  void NoteStep(absl::Duration took, double idle, absl::Time now);
+  /// A batch was taken, and `more` whole batches were complete besides.
+  void NoteBatch(uint64_t more);
+  /// The update under way began before this controller did, so its step cannot be measured.
+  void NoteRestoredUpdate() { partial_ = true; }
+  /// A step ended, in which the trainer worked for `busy` and waited for responses for `idle`.
+  void NoteStep(absl::Duration busy, absl::Duration idle, absl::Time now);
   /// Rollouts had room, and only Updates held them back.
   void NoteHeldBack() { held_back_ = true; }
 
-  /// The number of updates before its batch at which a group may begin.
-  uint64_t Updates(absl::Time now) const;
+  /// True if a step was measured.
+  bool measured() const { return steps_ > 0; }
+  /// The number of updates before its batch at which a group may begin. `updating`: the trainer has
+  /// a batch; otherwise it waits for one. Pure.
+  uint64_t Updates(bool updating, absl::Time now) const;
 
  private:
+  double Needed() const;
+
   // Sums over groups; older groups count less and less.
   double groups_ = 0, seconds_ = 0, squares_ = 0;
-  double update_ = 0;  // U; 0: it is not known
-  double margin_ = 0;  // in updates
-  bool held_back_ = false;
+  double update_ = 0;       // U
+  uint64_t steps_ = 0;      // of which U is the mean
+  double margin_ = 0;       // in updates
+  bool held_back_ = false;  // in this step
+  int early_steps_ = 0;     // the newest steps at whose batch a further one was complete
+  bool partial_ = false;    // this step is not measured
   absl::Time step_began_ = absl::InfiniteFuture();
 };
 

@@ -1,11 +1,22 @@
 #include "controller/core/steps/admission_pace.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace baton::controller {
 namespace {
 
+using ::testing::ElementsAre;
+
 const absl::Time kNow = absl::FromUnixSeconds(1000);
+// What the trainer does, as Updates is told.
+constexpr bool kWaiting = false, kUpdating = true;
 
 TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_TRUE(MayBegin({0, 4, 3, 0}));
@@ -18,14 +29,36 @@ TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_FALSE(MayBegin({32, 4, 0, std::nullopt})) << "weights of unknown origin";
 }
 
-TEST(AdmissionPaceTest, IsUnboundedUntilItHasMeasurements) {
+TEST(AdmissionPaceTest, OneBatchIsAheadUntilAStepIsMeasured) {
   AdmissionPace pace;
-  EXPECT_EQ(pace.Updates(kNow), AdmissionPace::kUnbounded);
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), 0u) << "the first batch alone";
+  EXPECT_EQ(pace.Updates(kUpdating, kNow), 1u) << "the second one, during the first update";
+  pace.NoteGroup(absl::Seconds(9));
+  EXPECT_EQ(pace.Updates(kWaiting, kNow + absl::Hours(1)), 0u);
+  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Hours(1)), 1u) << "however long the update takes";
+  // Four seconds of work after a wait.
+  pace.NoteStep(absl::Seconds(4), absl::Seconds(9), kNow);
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), 3u) << "9 / 4, rounded up";
+}
+
+TEST(AdmissionPaceTest, AStepThatBeganUnderAnEarlierControllerIsNotMeasured) {
+  AdmissionPace pace;
+  pace.NoteGroup(absl::Seconds(9));
+  pace.NoteRestoredUpdate();
+  pace.NoteStep(absl::Milliseconds(1), absl::ZeroDuration(), kNow);  // the last of many
+  EXPECT_FALSE(pace.measured());
+  EXPECT_EQ(pace.Updates(kUpdating, kNow), 1u);
+  pace.NoteStep(absl::Seconds(4), absl::ZeroDuration(), kNow);
+  EXPECT_TRUE(pace.measured());
+  EXPECT_EQ(pace.Updates(kUpdating, kNow), 3u);
+}
+
+TEST(AdmissionPaceTest, HoldsNothingBackForATrainerThatTakesNoTime) {
+  AdmissionPace pace;
+  pace.NoteStep(absl::ZeroDuration(), absl::Seconds(1), kNow);
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), 1u) << "no group is measured";
   pace.NoteGroup(absl::Seconds(1));
-  EXPECT_EQ(pace.Updates(kNow), AdmissionPace::kUnbounded);
-  // A trainer that takes no time: virtual time, or one that only ever waits.
-  pace.NoteStep(absl::Seconds(1), /*idle=*/1, kNow);
-  EXPECT_EQ(pace.Updates(kNow), AdmissionPace::kUnbounded);
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), AdmissionPace::kUnbounded);
 }
 
 TEST(AdmissionPaceTest, AGroupBeginsAsManyUpdatesAheadAsItTakes) {
@@ -33,8 +66,8 @@ TEST(AdmissionPaceTest, AGroupBeginsAsManyUpdatesAheadAsItTakes) {
     AdmissionPace pace;
     for (int i = 0; i < 100; ++i) pace.NoteGroup(absl::Seconds(group));
     // Two seconds, of which the trainer waited for one.
-    for (int i = 0; i < 30; ++i) pace.NoteStep(absl::Seconds(2), 0.5, kNow);
-    EXPECT_EQ(pace.Updates(kNow), static_cast<uint64_t>(updates)) << group;
+    for (int i = 0; i < 30; ++i) pace.NoteStep(absl::Seconds(1), absl::Seconds(1), kNow);
+    EXPECT_EQ(pace.Updates(kWaiting, kNow), static_cast<uint64_t>(updates)) << group;
   }
 }
 
@@ -42,47 +75,162 @@ TEST(AdmissionPaceTest, AdmitsEarlyEnoughForSlowGroups) {
   AdmissionPace pace;
   // Mean 1.2, standard deviation 0.6: two of these above it is 2.4.
   for (int i = 0; i < 2000; ++i) pace.NoteGroup(absl::Seconds(i % 5 == 0 ? 2.4 : 0.9));
-  pace.NoteStep(absl::Seconds(1), 0, kNow);
-  EXPECT_EQ(pace.Updates(kNow), 3u);
+  pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), 3u);
 }
 
 TEST(AdmissionPaceTest, WidensOnlyIfHoldingBackMadeTheTrainerWait) {
   AdmissionPace pace;
   for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.5));
-  pace.NoteStep(absl::Seconds(1), 0, kNow);
-  ASSERT_EQ(pace.Updates(kNow), 1u);
-  // The trainer waits, and nothing was held back: rollouts are as fast as they can be.
-  for (int i = 0; i < 5; ++i) pace.NoteStep(absl::Seconds(1.25), 0.2, kNow);
-  EXPECT_EQ(pace.Updates(kNow), 1u);
+  const auto note_step = [&](double idle) {
+    pace.NoteStep(absl::Seconds(1), absl::Seconds(idle), kNow);
+  };
+  // The batches of the first two steps began before a step was measured.
   for (int i = 0; i < 2; ++i) {
     pace.NoteHeldBack();
-    pace.NoteStep(absl::Seconds(1.25), 0.2, kNow);
+    note_step(5);
+    ASSERT_EQ(pace.Updates(kWaiting, kNow), 1u);
   }
-  EXPECT_EQ(pace.Updates(kNow), 2u);
+  // The trainer waits, and nothing was held back: rollouts are as fast as they can be.
+  for (int i = 0; i < 5; ++i) note_step(0.25);
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), 1u);
+  for (int i = 0; i < 2; ++i) {
+    pace.NoteHeldBack();
+    note_step(0.25);
+  }
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), 2u);
   // Held back, and the trainer never waits: less would do.
   for (int i = 0; i < 100; ++i) {
     pace.NoteHeldBack();
-    pace.NoteStep(absl::Seconds(1), 0, kNow);
+    note_step(0);
   }
-  EXPECT_EQ(pace.Updates(kNow), 1u);
+  EXPECT_EQ(pace.Updates(kWaiting, kNow), 1u);
+}
+
+// Groups that take 2.5 steps because too many are under way at once. A batch is under way for three
+// updates: once a further batch was complete in more steps than that, two updates ahead will do.
+TEST(AdmissionPaceTest, NarrowsWhenBatchesAreCompleteAnUpdateEarly) {
+  AdmissionPace pace;
+  pace.NoteGroup(absl::Seconds(2.5));
+  const auto note_step = [&](uint64_t more) {
+    pace.NoteBatch(more);
+    pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
+    return pace.Updates(kWaiting, kNow);
+  };
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(note_step(2), 3u) << i;
+  EXPECT_EQ(note_step(0), 3u) << "this one was just in time: the run is over";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(note_step(1), 3u) << i;
+  EXPECT_EQ(note_step(1), 2u) << "ceil(2.5 - 1)";
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(note_step(1), 2u) << "the run counts anew: " << i;
+  EXPECT_EQ(note_step(1), 1u);
+  for (int i = 0; i < 9; ++i) EXPECT_EQ(note_step(1), 1u) << "and never less: " << i;
 }
 
 TEST(AdmissionPaceTest, IsUnboundedWhileTheTrainerIsHeldUp) {
   AdmissionPace pace;
   pace.NoteGroup(absl::Seconds(1));
-  pace.NoteStep(absl::Seconds(2), 0, kNow);
-  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(5)), 1u);
-  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(7)), AdmissionPace::kUnbounded);
+  pace.NoteStep(absl::Seconds(2), absl::ZeroDuration(), kNow);
+  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(5)), 1u);
+  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(7)), AdmissionPace::kUnbounded);
   // A step of one second after steps of milliseconds is not held up either.
   AdmissionPace fast;
   fast.NoteGroup(absl::Milliseconds(1));
-  fast.NoteStep(absl::Milliseconds(20), 0, kNow);
-  EXPECT_EQ(fast.Updates(kNow + absl::Seconds(1)), 1u);
-  EXPECT_EQ(fast.Updates(kNow + absl::Seconds(3)), AdmissionPace::kUnbounded);
+  fast.NoteStep(absl::Milliseconds(20), absl::ZeroDuration(), kNow);
+  EXPECT_EQ(fast.Updates(kUpdating, kNow + absl::Seconds(1)), 1u);
+  EXPECT_EQ(fast.Updates(kUpdating, kNow + absl::Seconds(3)), AdmissionPace::kUnbounded);
   // Long steps are long, and not held up.
-  for (int i = 0; i < 50; ++i) pace.NoteStep(absl::Seconds(60), 0, kNow);
-  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(170)), 1u);
-  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(190)), AdmissionPace::kUnbounded);
+  for (int i = 0; i < 50; ++i) pace.NoteStep(absl::Seconds(60), absl::ZeroDuration(), kNow);
+  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(170)), 1u);
+  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(190)), AdmissionPace::kUnbounded);
+}
+
+// A trainer that takes 40 s for an update, and rollouts that make any number of groups at once in
+// `group` seconds each, second by second. Weights are numbered by the updates that made them.
+struct Timeline {
+  static constexpr uint64_t kGroups = 2;  // of a batch
+  static constexpr int kUpdate = 40;
+
+  Timeline(int group, int batches) : group(group), batches(batches) {
+    for (int now = 0; now < 1000 && static_cast<int>(taken.size()) < batches; ++now) Second(now);
+  }
+
+  void Second(int now) {
+    const absl::Time time = kNow + absl::Seconds(now);
+    if (updating && now == taken.back() + kUpdate) {
+      pace.NoteStep(absl::Seconds(kUpdate), absl::Seconds(taken.back() - step_began), time);
+      ++weights;
+      step_began = now;
+      updating = false;
+    }
+    uint64_t complete = 0;  // and not taken
+    for (size_t i = taken.size(); i < began.size(); ++i) {
+      if (now == began[i] + group) {
+        for (uint64_t g = 0; g < kGroups; ++g) pace.NoteGroup(absl::Seconds(group));
+      }
+      complete += now >= began[i] + group ? kGroups : 0;
+    }
+    if (!updating && complete >= kGroups) {
+      pace.NoteBatch(complete / kGroups - 1);
+      staleness.push_back(weights - made_by[taken.size()]);
+      taken.push_back(now);
+      updating = true;
+    }
+    Begin(now, time);
+  }
+
+  void Begin(int now, absl::Time time) {
+    const auto may_begin = [&](uint64_t bound) {
+      const uint64_t spent = taken.size() - (updating ? 1 : 0);
+      return MayBegin({bound, kGroups, (began.size() - spent) * kGroups, 0});
+    };
+    while (may_begin(std::min<uint64_t>(kBound, pace.Updates(updating, time)))) {
+      began.push_back(now);
+      made_by.push_back(weights);
+    }
+    if (may_begin(kBound)) pace.NoteHeldBack();
+  }
+
+  static constexpr uint64_t kBound = 4;  // schedule.max_staleness
+  const int group, batches;
+  AdmissionPace pace;
+  std::vector<int> began, taken;  // of each batch, in seconds
+  std::vector<int> made_by, staleness;
+  int weights = 0, step_began = 0;
+  bool updating = false;
+};
+
+// By hand, with groups of 20 s:
+//
+//   seconds    0        20          40   60          80   100         120  140
+//   trainer    wait     update 1 ------- update 2 ------- update 3 ------- ...
+//   rollouts   batch 1  batch 2          batch 3          batch 4
+//   weights    0        0                1                2
+//
+// Each batch is complete 20 s before the trainer takes it, and one update old.
+TEST(AdmissionPaceTest, ShortGroupsBeginWithTheUpdateBeforeTheirs) {
+  const Timeline line(20, 6);
+  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 6),
+              ElementsAre(0, 20, 60, 100, 140, 180));
+  EXPECT_THAT(line.taken, ElementsAre(20, 60, 100, 140, 180, 220));
+  EXPECT_THAT(line.staleness, ElementsAre(0, 1, 1, 1, 1, 1));
+}
+
+// By hand, with groups of 100 s: 2.5 updates, so a group begins 3 updates ahead of its batch.
+//
+//   seconds    0          100        140       200        240        280        320        360
+//   trainer    wait       update 1   wait      update 2   update 3   update 4   update 5   update 6
+//   begins     batch 1    batch 2    3, 4, 5              6          7          8          9
+//   weights    0          0          1                    2          3          4          5
+//   complete   1: 100     2: 200     240                  340        380        420        460
+//
+// At 140 the pace is known: it makes up for the batches that had not begun. The trainer waits at 0
+// and 140, and never again. Batch k is learned from with weights k - 1.
+TEST(AdmissionPaceTest, LongGroupsBeginAsFarAheadAsTheyTakeOnceThatIsKnown) {
+  const Timeline line(100, 9);
+  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 9),
+              ElementsAre(0, 100, 140, 140, 140, 240, 280, 320, 360));
+  EXPECT_THAT(line.taken, ElementsAre(100, 200, 240, 280, 320, 360, 400, 440, 480));
+  EXPECT_THAT(line.staleness, ElementsAre(0, 1, 1, 2, 3, 3, 3, 3, 3));
 }
 
 }  // namespace

@@ -33,6 +33,10 @@ class IdleClock {
   /// idle/trainer, idle/rollouts (for any reason), idle/rollouts_loading, each from 0 to 1; those
   /// of rollouts are shares of the time of all rollouts together. Shares of no time are left out.
   std::map<std::string, double> Shares() const;
+  /// Time in which the trainer waited for responses.
+  absl::Duration trainer_idle() const { return trainer_idle_; }
+  /// Time in which it did anything else: the time of a queue or a pause is in neither.
+  absl::Duration trainer_busy() const { return time_ - trainer_idle_; }
 
  private:
   Load load_;

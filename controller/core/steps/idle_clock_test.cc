@@ -30,6 +30,8 @@ TEST(IdleClockTest, SharesAreOfTheTimeAndOfAllRolloutsTogether) {
               UnorderedElementsAre(Pair("idle/trainer", DoubleEq(0.4)),
                                    Pair("idle/rollouts", DoubleEq(5.0 / 32)),
                                    Pair("idle/rollouts_loading", DoubleEq(1.0 / 32))));
+  EXPECT_EQ(clock.trainer_idle(), absl::Seconds(4));
+  EXPECT_EQ(clock.trainer_busy(), absl::Seconds(6));
 }
 
 TEST(IdleClockTest, AStepCountsFromTheEndOfTheOneBefore) {
@@ -55,6 +57,7 @@ TEST(IdleClockTest, ThePauseOfAJobIsNoIdleTime) {
   clock.Note({true, false, 1, 0, 0});
   clock.Advance(At(1003));
   EXPECT_DOUBLE_EQ(clock.Shares().at("idle/trainer"), 0.25);
+  EXPECT_EQ(clock.trainer_busy(), absl::Seconds(3));
   EXPECT_DOUBLE_EQ(clock.Shares().at("idle/rollouts"), 0.25);
 }
 

@@ -39,6 +39,9 @@ struct StepBatch {
     prompt_indices.insert(taken.begin(), taken.end());
     return prompt_indices;
   }
+  /// True if the trainer works on a batch: it scores the batch, learns from it, or did so before a
+  /// restart.
+  bool begun() const { return !selected.empty() || !taken.empty() || !restored.empty(); }
   void Clear() {
     selected.clear();
     taken.clear();

@@ -53,20 +53,33 @@ void ExplainLate(const JobParts& job, WaitList& waits) {
             since, absl::InfiniteDuration(), "a later batch takes what is complete then");
 }
 
+// Why the pace (admission_pace.h) holds rollouts back.
+std::string CauseOfPace(const JobParts& job) {
+  if (job.prompt_groups.pace.measured()) {
+    return "what begins later is complete in time as well, with newer weights";
+  }
+  return job.batch.begun()
+             ? "no update is measured yet, and a second batch ahead of it would be older than need "
+               "be"
+             : "the next batch begins with the update, because no update is measured yet";
+}
+
 void ExplainBound(const JobParts& job, WaitList& waits) {
   const PromptGroups& groups = job.prompt_groups;
   if (groups.bounded_since == absl::InfinitePast()) return;
-  const uint64_t ahead = groups.prompts.open().size();
+  const std::string ahead =
+      absl::StrCat("the trainer: ", groups.prompts.open().size(), " groups are ahead of it");
   const std::string cause =
-      groups.paced ? absl::StrCat("the trainer: ", ahead,
-                                  " groups are ahead of it; what begins later is complete in time "
-                                  "as well, with newer weights")
-                   : absl::StrCat("the trainer: ", ahead,
-                                  " groups are ahead of it, and one more might be consumed later "
-                                  "than schedule.max_staleness ",
-                                  job.schedule.max_staleness, " allows");
+      groups.paced
+          ? absl::StrCat(ahead, "; ", CauseOfPace(job))
+          : absl::StrCat(ahead,
+                         ", and one more might be consumed later than schedule.max_staleness ",
+                         job.schedule.max_staleness, " allows");
+  const bool first = groups.paced && !groups.pace.measured() && !job.batch.begun();
   waits.Add(groups.paced ? "pace" : "staleness", "rollouts", cause, groups.bounded_since,
-            absl::InfiniteDuration(), "they begin groups after its next update");
+            absl::InfiniteDuration(),
+            first ? "they begin groups when it has its batch"
+                  : "they begin groups after its next update");
 }
 
 void ExplainRecalled(const JobParts& job, WaitList& waits) {
