@@ -337,6 +337,31 @@ absl::StatusOr<ModelConfig> ModelConfig::FromJson(absl::string_view text) {
   return config;
 }
 
+std::vector<std::string> ModelConfig::Contradictions(absl::string_view text) {
+  std::vector<std::string> out;
+  const auto parsed = ParseJsonObject(text, "config.json");
+  if (!parsed.ok() || !FromJson(text).ok()) return out;
+  const auto compare = [&out](const char* key, const Json* value, const std::string& other_key,
+                              const Json* other) {
+    if (value == nullptr || other == nullptr || *value == *other) return;
+    out.push_back(absl::StrCat("config.json says ", key, ": ", value->dump(), " and ", other_key,
+                               ": ", other->dump(), "; the former counts, as in transformers 5"));
+  };
+  compare("dtype", FindField(*parsed, "dtype"), "torch_dtype", FindField(*parsed, "torch_dtype"));
+  const Json* scaling = FindField(*parsed, "rope_scaling");
+  const Json* parameters = FindField(*parsed, "rope_parameters");
+  if (scaling != nullptr && scaling->empty()) scaling = nullptr;
+  const bool gemma = FindField(*parsed, "model_type")->get<std::string>() == "gemma3_text";
+  if (!gemma) compare("rope_scaling", scaling, "rope_parameters", parameters);
+  const Json* rope = scaling != nullptr ? scaling : parameters;
+  if (gemma && rope != nullptr) rope = FindField(*rope, "full_attention");
+  if (rope == nullptr) return out;
+  const char* key = scaling != nullptr ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
+  compare(key, FindField(*rope, "rope_theta"), "rope_theta", FindField(*parsed, "rope_theta"));
+  compare("rope_type", FindField(*rope, "rope_type"), "type", FindField(*rope, "type"));
+  return out;
+}
+
 absl::StatusOr<ModelConfig> ModelConfig::Sketch(absl::string_view text) {
   BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, "config.json"));
   ConfigReader reader(json, "");  // what it complains of is left out
@@ -344,8 +369,10 @@ absl::StatusOr<ModelConfig> ModelConfig::Sketch(absl::string_view text) {
   config.max_position_embeddings = 0;
   ReadFamily(reader, config).IgnoreError();  // most others have the keys of Llama
   ReadSizes(reader, config);
-  ReadFamilyKeys(reader, config);
-  if (config.max_position_embeddings > 0) ReadRopeOf(reader, config).IgnoreError();
+  ConfigReader family_keys(json, "");  // goes on where sizes were missing
+  ReadFamilyKeys(family_keys, config);
+  ConfigReader rope_keys(json, "");
+  if (config.max_position_embeddings > 0) ReadRopeOf(rope_keys, config).IgnoreError();
   const Json* names = reader.Find("architectures");
   if (names != nullptr && names->is_array() && !names->empty() && names->front().is_string()) {
     config.architecture = names->front().get<std::string>();

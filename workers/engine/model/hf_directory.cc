@@ -281,6 +281,20 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
   return config;
 }
 
+std::vector<std::string> ConfigWarnings(const ModelConfig& config, const std::string& dir) {
+  const auto text = ReadConfigJson(dir);
+  if (!text.ok()) return {};
+  std::vector<std::string> warnings = ModelConfig::Contradictions(*text);
+  const auto said = ModelConfig::FromJson(*text);
+  if (said.ok() && said->tie_word_embeddings && !config.tie_word_embeddings) {
+    warnings.push_back(
+        "config.json says tie_word_embeddings, but the files have another lm_head.weight than the "
+        "embedding; the files' head is used, trained and saved as a tensor of its own, as in "
+        "transformers 5. If they should be one, remove lm_head.weight from the files");
+  }
+  return warnings;
+}
+
 absl::StatusOr<Companions> ReadCompanions(const std::string& dir) {
   BATON_RETURN_IF_ERROR(CheckDirectory(dir));
   Companions companions;

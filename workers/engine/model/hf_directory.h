@@ -31,6 +31,10 @@ namespace baton::engine {
 /// weights, config.json counts.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
 
+/// What a user should know of how LoadModelConfig made `config` of the files in `dir`, one sentence
+/// each: a head that is not tied although config.json says so, keys that contradict each other.
+std::vector<std::string> ConfigWarnings(const ModelConfig& config, const std::string& dir);
+
 /// The model with its weights (F32, F16 or BF16 on disk), converted to `dtype` on `device`. A tied
 /// model may or may not carry lm_head.weight, which is then equal to the embedding. Errors name the
 /// file and the tensor. With a tensor group (model.h) a rank reads its own slices.

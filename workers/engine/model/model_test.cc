@@ -50,12 +50,12 @@ std::vector<Variant> Variants() {
   c.head_dim = 10;  // Not hidden / heads.
   out.push_back({"AllBiases", c});
   c = Base(Family::kLlama);
-  c.rope_scaling = {RopeScaling::Type::kLlama3, 8.0, 1.0, 4.0, 24};
-  c.rope_theta = 100;
+  c.rope.scaling = {RopeScaling::Type::kLlama3, 8.0, 1.0, 4.0, 24, {}, {}, 1.0};
+  c.rope.theta = 100;
   out.push_back({"Llama3Rope", c});
   c = Base(Family::kQwen2);
-  c.rope_scaling.type = RopeScaling::Type::kLinear;
-  c.rope_scaling.factor = 3;
+  c.rope.scaling.type = RopeScaling::Type::kLinear;
+  c.rope.scaling.factor = 3;
   out.push_back({"LinearRope", c});
   return out;
 }

@@ -45,7 +45,7 @@ std::vector<Preset> Presets() {
   config = Config(Family::kLlama, 19, 2, 2, 10);
   config.attention_bias = config.attention_output_bias = config.mlp_bias = true;
   config.hidden_size = 36;
-  config.rope_scaling = {RopeScaling::Type::kLlama3, 8.0, 1.0, 4.0, 24};
+  config.rope.scaling = {RopeScaling::Type::kLlama3, 8.0, 1.0, 4.0, 24, {}, {}, 1.0};
   out.push_back({"AllBiases", config});
   config = Config(Family::kLlama, 1000, 4, 2, 32);
   config.hidden_size = 128;
