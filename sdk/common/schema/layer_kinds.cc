@@ -149,8 +149,8 @@ absl::Status CheckLayerKinds(const LayerKinds& kinds, ModelFamily family, int64_
   }
   constexpr int64_t kMost = int64_t{1} << 31;
   if (*kinds.sliding_window >= 1 && *kinds.sliding_window <= kMost) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("sliding_window: ", *kinds.sliding_window,
-                                                 " is not in [1, ", kMost, "]"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("sliding_window: ", *kinds.sliding_window, " is not in [1, ", kMost, "]"));
 }
 
 void WriteLayerKinds(const LayerKinds& kinds, ModelFamily family, int64_t layers, Json& json) {

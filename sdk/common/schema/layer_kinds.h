@@ -28,8 +28,8 @@ struct LayerKinds {
   bool rotates(int64_t layer) const;
 };
 
-/// Reads sliding_window, use_sliding_window, layer_types and their like as transformers (5.24) does:
-/// layer_types goes before the keys that it is made of otherwise, no_rope_layers before its
+/// Reads sliding_window, use_sliding_window, layer_types and their like as transformers (5.24)
+/// does: layer_types goes before the keys that it is made of otherwise, no_rope_layers before its
 /// interval. Problems stay in `reader`.
 LayerKinds ReadLayerKinds(ConfigReader& reader, ModelFamily family, int64_t layers);
 

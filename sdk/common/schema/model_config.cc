@@ -169,7 +169,8 @@ absl::Status CheckBiases(const ModelConfig& c) {
   if (fits && (mlp_may || !c.mlp_bias)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "biases: Qwen2 has them on q, k and v alone, Mistral and Phi-3 on none, the others on all of "
-      "q, k, v and o or on none; of the feed-forward layer only Llama, SmolLM3 and Granite may have "
+      "q, k, v and o or on none; of the feed-forward layer only Llama, SmolLM3 and Granite may "
+      "have "
       "them");
 }
 

@@ -125,9 +125,9 @@ struct ModelConfig {
   /// sentence each. Empty for a text that FromJson refuses.
   static std::vector<std::string> Contradictions(absl::string_view json);
 
-  /// As FromJson, for a reader that plans or checks and does not compute: it takes the sizes, biases
-  /// and positions that it finds, of any family. A value that is missing or of a wrong type is 0,
-  /// false or empty. InvalidArgument: it is no JSON object.
+  /// As FromJson, for a reader that plans or checks and does not compute: it takes the sizes,
+  /// biases and positions that it finds, of any family. A value that is missing or of a wrong type
+  /// is 0, false or empty. InvalidArgument: it is no JSON object.
   [[nodiscard]] static absl::StatusOr<ModelConfig> Sketch(absl::string_view json);
 
   /// A config.json that Python's transformers loads and FromJson reads back to the same value.

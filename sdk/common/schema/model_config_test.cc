@@ -196,8 +196,8 @@ TEST(ModelConfig, ASlidingWindowBoundsThePositions) {
 }
 
 TEST(ModelConfig, RoundTrips) {
-  for (const char* text : {kLlama32, kQwen25, kQwen3, kMistral, kSmolLm3, kPhi3, kOlmo2, kGranite,
-                           kGemma3}) {
+  for (const char* text :
+       {kLlama32, kQwen25, kQwen3, kMistral, kSmolLm3, kPhi3, kOlmo2, kGranite, kGemma3}) {
     const auto config = ModelConfig::FromJson(text);
     ASSERT_TRUE(config.ok());
     const auto back = ModelConfig::FromJson(config->ToJson());
@@ -283,9 +283,9 @@ TEST(ModelConfig, AWindowCountsOnlyIfALayerHasIt) {
 // What transformers 5.24 makes of the same files (AutoConfig, then standardize_rope_params).
 TEST(ModelConfig, ContradictingKeysCountAsInTransformers5) {
   const auto read = [](const std::string& keys) {
-    const auto config = ModelConfig::FromJson(
-        absl::StrReplaceAll(kLlama32, {{"\"rope_theta\": 500000.0", keys},
-                                       {"\"rope_scaling\"", "\"former_rope_scaling\""}}));
+    const auto config = ModelConfig::FromJson(absl::StrReplaceAll(
+        kLlama32,
+        {{"\"rope_theta\": 500000.0", keys}, {"\"rope_scaling\"", "\"former_rope_scaling\""}}));
     EXPECT_TRUE(config.ok()) << config.status();
     return *config;
   };
@@ -326,8 +326,7 @@ TEST(ModelConfig, ContradictionsAreTold) {
   EXPECT_THAT(ModelConfig::Contradictions(kLlama32), ::testing::IsEmpty());
   EXPECT_THAT(ModelConfig::Contradictions("{}"), ::testing::IsEmpty());
   const std::string text = absl::StrReplaceAll(
-      kLlama32,
-      {{"\"torch_dtype\": \"bfloat16\"", R"("dtype": "bfloat16", "torch_dtype": "float16",
+      kLlama32, {{"\"torch_dtype\": \"bfloat16\"", R"("dtype": "bfloat16", "torch_dtype": "float16",
          "rope_parameters": {"rope_type": "default"})"}});
   EXPECT_THAT(ModelConfig::Contradictions(text),
               ::testing::ElementsAre(HasSubstr("says dtype: \"bfloat16\" and torch_dtype"),
@@ -340,12 +339,14 @@ TEST(ModelConfig, LongRopeBoundsThePositions) {
   factors += "]";
   const auto read = [&](const std::string& short_factors, const std::string& more) {
     return ModelConfig::FromJson(absl::StrReplaceAll(
-        kPhi3, {{"\"rope_scaling\": null", "\"rope_scaling\": {\"type\": \"longrope\", "
-                                           "\"short_factor\": " + short_factors +
-                                               ", \"long_factor\": " + factors + more + "}"},
+        kPhi3, {{"\"rope_scaling\": null",
+                 "\"rope_scaling\": {\"type\": \"longrope\", "
+                 "\"short_factor\": " +
+                     short_factors + ", \"long_factor\": " + factors + more + "}"},
                 {"\"sliding_window\": 2047", "\"sliding_window\": null"},
-                {"\"max_position_embeddings\": 4096, \"model", "\"max_position_embeddings\": 131072, "
-                                                               "\"model"}}));
+                {"\"max_position_embeddings\": 4096, \"model",
+                 "\"max_position_embeddings\": 131072, "
+                 "\"model"}}));
   };
   const auto config = read(factors, "");
   ASSERT_TRUE(config.ok()) << config.status();

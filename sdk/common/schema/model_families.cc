@@ -70,8 +70,8 @@ absl::StatusOr<ModelFamily> FamilyOfModelType(absl::string_view model_type) {
   for (const MissingFamily& family : kMissingFamilies) {
     if (model_type == family.model_type) lacks = absl::StrCat(" (it needs ", family.lacks, ")");
   }
-  return absl::UnimplementedError(absl::StrCat("model_type: \"", model_type,
-                                               "\" is not supported", lacks, "; supported are ",
+  return absl::UnimplementedError(absl::StrCat("model_type: \"", model_type, "\" is not supported",
+                                               lacks, "; supported are ",
                                                absl::StrJoin(known, ", ")));
 }
 

@@ -160,8 +160,9 @@ absl::Status CheckRope(const Rope& rope, int64_t rotary_dim) {
   }
   const RopeScaling& s = rope.scaling;
   const bool long_rope = s.type == RopeScaling::Type::kLongRope;
-  if (!(s.factor > 0) || (s.type == RopeScaling::Type::kLlama3 &&
-                          !(s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor)) ||
+  if (!(s.factor > 0) ||
+      (s.type == RopeScaling::Type::kLlama3 &&
+       !(s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor)) ||
       ((long_rope || s.type == RopeScaling::Type::kLlama3) &&
        !(s.original_max_position_embeddings > 0))) {
     return absl::InvalidArgumentError(
@@ -173,9 +174,9 @@ absl::Status CheckRope(const Rope& rope, int64_t rotary_dim) {
     bool good = static_cast<int64_t>(factors->size()) == rotary_dim / 2;
     for (const double factor : *factors) good = good && factor > 0;
     if (good) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rope_scaling: short_factor and long_factor must have ", rotary_dim / 2,
-        " positive numbers each, one for every pair of channels that is rotated"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("rope_scaling: short_factor and long_factor must have ", rotary_dim / 2,
+                     " positive numbers each, one for every pair of channels that is rotated"));
   }
   if (!(s.attention_factor > 0)) {
     return absl::InvalidArgumentError("rope_scaling.attention_factor: must be positive");

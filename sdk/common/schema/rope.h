@@ -43,8 +43,8 @@ struct Rope {
 /// What the rest of the config says.
 struct RopeContext {
   int64_t max_position_embeddings = 0;
-  /// original_max_position_embeddings of a config without that key, before the object's own; absent:
-  /// the object's own, and without one max_position_embeddings.
+  /// original_max_position_embeddings of a config without that key, before the object's own;
+  /// absent: the object's own, and without one max_position_embeddings.
   std::optional<int64_t> original;
 };
 

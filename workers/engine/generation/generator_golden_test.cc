@@ -1,5 +1,5 @@
-// Greedy responses of the golden models (testdata/make_golden.py) with the cache of keys and values,
-// beside those that transformers computes from the whole sequence for every token.
+// Greedy responses of the golden models (testdata/make_golden.py) with the cache of keys and
+// values, beside those that transformers computes from the whole sequence for every token.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -51,9 +51,9 @@ TEST_P(GeneratorGoldenTest, ASequenceBeyondTheWindowIsRefused) {
   const auto decode = [](absl::Span<const int32_t>) { return std::string(); };
   const auto generator = Generator::Create(model.get(), decode, GeneratorOptions()).value();
   const std::string name = GetParam();
-  const int64_t positions = name == "phi3_longrope" ? 32
+  const int64_t positions = name == "phi3_longrope"                                         ? 32
                             : name == "phi3" || name == "qwen3_windows" || name == "gemma3" ? 24
-                                                                                             : 128;
+                                                                                            : 128;
   EXPECT_EQ(model->config().positions(), positions);
   const int64_t room = positions - static_cast<int64_t>(prompt_.size());
   EXPECT_TRUE(generator->Add(Request(1, prompt_, room, 0.0)).ok());

@@ -34,10 +34,10 @@ struct HeadLayout {
   int64_t to_stride = 0;
 };
 
-/// Rotates each head by its row's position: with (a, b) the halves of its first rotary_dim channels,
-/// (a cos - b sin, b cos + a sin); the other channels are copied. table [positions, rotary_dim]:
-/// cos, then sin. `inverse` rotates back (the gradient). from == to is allowed. Su et al., RoFormer,
-/// 2021, in the layout of HF Llama.
+/// Rotates each head by its row's position: with (a, b) the halves of its first rotary_dim
+/// channels, (a cos - b sin, b cos + a sin); the other channels are copied. table [positions,
+/// rotary_dim]: cos, then sin. `inverse` rotates back (the gradient). from == to is allowed. Su et
+/// al., RoFormer, 2021, in the layout of HF Llama.
 void Rotate(const float* from, float* to, const float* table, const int64_t* positions,
             const HeadLayout& layout, bool inverse);
 void Rotate(const double* from, double* to, const double* table, const int64_t* positions,

@@ -50,8 +50,7 @@ Place PlaceOf(const std::vector<Piece>& pieces, const std::string& name) {
 /// `below` under `above`, both [rows, columns].
 Tensor Stack(const Tensor& above, const Tensor& below) {
   const bool adjacent = above.is_contiguous() && below.is_contiguous() &&
-                        above.scalar_type() == below.scalar_type() &&
-                        above.is_alias_of(below) &&
+                        above.scalar_type() == below.scalar_type() && above.is_alias_of(below) &&
                         below.storage_offset() == above.storage_offset() + above.numel();
   if (!adjacent) return torch::cat({above, below}, 0);
   return above.as_strided({above.size(0) + below.size(0), above.size(1)}, {above.size(1), 1});

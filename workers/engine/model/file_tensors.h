@@ -18,8 +18,8 @@ namespace baton::engine {
 /// memory, under the files' names, shapes and boxes. Several may be of one tensor.
 std::vector<TensorPart> PartsInFiles(const ModelConfig& config, std::vector<TensorPart> parts);
 
-/// Whole tensors of a model as its files hold them. Tensors that lie one behind the other in memory,
-/// as a model's own do, are put together without a copy. Other tensors stay as they are.
+/// Whole tensors of a model as its files hold them. Tensors that lie one behind the other in
+/// memory, as a model's own do, are put together without a copy. Other tensors stay as they are.
 NamedTensors TensorsInFiles(const ModelConfig& config, const NamedTensors& tensors);
 
 }  // namespace baton::engine

@@ -266,7 +266,9 @@ absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const 
   return files;
 }
 
-bool IsNeedlessTensor(absl::string_view name) { return absl::EndsWith(name, ".rotary_emb.inv_freq"); }
+bool IsNeedlessTensor(absl::string_view name) {
+  return absl::EndsWith(name, ".rotary_emb.inv_freq");
+}
 
 absl::StatusOr<std::string> ReadConfigJson(const std::string& dir) {
   BATON_RETURN_IF_ERROR(CheckDirectory(dir));

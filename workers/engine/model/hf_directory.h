@@ -108,8 +108,8 @@ bool IsNeedlessTensor(absl::string_view name);
 [[nodiscard]] absl::Status LoadWeightParts(const std::string& dir,
                                            const std::vector<TensorPart>& into);
 
-/// SaveModel for any named tensors, the model's own or its files'. `config` tells their dtype on disk (torch_dtype; not
-/// options.dtype) and the token ids of generation_config.json.
+/// SaveModel for any named tensors, the model's own or its files'. `config` tells their dtype on
+/// disk (torch_dtype; not options.dtype) and the token ids of generation_config.json.
 [[nodiscard]] absl::Status SaveDirectory(const NamedTensors& tensors, const ModelConfig& config,
                                          const std::string& config_json, const std::string& dir,
                                          const SaveOptions& options);

@@ -179,8 +179,8 @@ Tensor GatedUnit(const Tensor& gate_up, ModelConfig::Activation activation) {
   }
   if (!HasKernel(gate_up)) {
     const std::vector<Tensor> parts = gate_up.chunk(2, -1);
-    const Tensor gate = activation == Activation::kSilu ? torch::silu(parts[0])
-                                                        : torch::gelu(parts[0], "tanh");
+    const Tensor gate =
+        activation == Activation::kSilu ? torch::silu(parts[0]) : torch::gelu(parts[0], "tanh");
     return gate * parts[1];
   }
   TORCH_CHECK(gate_up.dim() == 2 && gate_up.size(1) % 2 == 0, "GatedUnit: bad shape ",

@@ -105,8 +105,7 @@ struct CausalLM::Impl {
       qkv = NormalizeHeads(qkv, EnterParallel(layer.q_norm, group),
                            EnterParallel(layer.k_norm, group), slice.local);
     }
-    const bool local_rope =
-        config.family == ModelFamily::kGemma3 && config.layers.slides(index);
+    const bool local_rope = config.family == ModelFamily::kGemma3 && config.layers.slides(index);
     AttentionHeads heads = !config.layers.rotates(index) ? SplitHeads(qkv, slice.local)
                            : local_rope                  ? local_rotary.Apply(qkv, positions)
                                                          : rotary.Apply(qkv, positions);

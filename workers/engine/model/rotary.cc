@@ -33,8 +33,8 @@ struct SplitFunction : torch::autograd::Function<SplitFunction> {
       const T* t = table.data_ptr<T>();
       const int64_t* p = positions.data_ptr<int64_t>();
       const int64_t w = shape.width(), wq = shape.q * shape.dim, wk = shape.kv * shape.dim;
-      kernels::Rotate(from, q.data_ptr<T>(), t, p,
-                      {rows, shape.q, shape.dim, shape.rotary, w, wq}, false);
+      kernels::Rotate(from, q.data_ptr<T>(), t, p, {rows, shape.q, shape.dim, shape.rotary, w, wq},
+                      false);
       kernels::Rotate(from + wq, k.data_ptr<T>(), t, p,
                       {rows, shape.kv, shape.dim, shape.rotary, w, wk}, false);
       T* to = v.data_ptr<T>();
