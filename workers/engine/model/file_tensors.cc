@@ -18,14 +18,14 @@ struct Place {
   int64_t rows;      ///< Rows of the whole tensor.
 };
 
-struct Piece {
+struct FusedPart {
   const char* own;    ///< End of the parameter's name.
   const char* fused;  ///< End of the tensor's name.
   int64_t begin, rows;
 };
 
 /// The pieces that tensors of the files are made of, each tensor's in order; empty: none is.
-std::vector<Piece> PiecesOf(const ModelConfig& c) {
+std::vector<FusedPart> PiecesOf(const ModelConfig& c) {
   if (c.family != ModelFamily::kPhi3) return {};
   const int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim;
   const int64_t qkv = q + 2 * kv, mlp = c.intermediate_size;
@@ -37,8 +37,8 @@ std::vector<Piece> PiecesOf(const ModelConfig& c) {
 }
 
 /// A parameter that no tensor is made of has a place of its own, with 0 rows.
-Place PlaceOf(const std::vector<Piece>& pieces, const std::string& name) {
-  for (const Piece& piece : pieces) {
+Place PlaceOf(const std::vector<FusedPart>& pieces, const std::string& name) {
+  for (const FusedPart& piece : pieces) {
     absl::string_view layer = name;
     if (absl::ConsumeSuffix(&layer, piece.own)) {
       return {absl::StrCat(layer, piece.fused), piece.begin, piece.rows};
@@ -59,7 +59,7 @@ Tensor Stack(const Tensor& above, const Tensor& below) {
 }  // namespace
 
 std::vector<TensorPart> PartsInFiles(const ModelConfig& config, std::vector<TensorPart> parts) {
-  const std::vector<Piece> pieces = PiecesOf(config);
+  const std::vector<FusedPart> pieces = PiecesOf(config);
   for (TensorPart& part : parts) {
     Place place = PlaceOf(pieces, part.shard.name);
     if (place.rows == 0) continue;
@@ -72,7 +72,7 @@ std::vector<TensorPart> PartsInFiles(const ModelConfig& config, std::vector<Tens
 }
 
 NamedTensors TensorsInFiles(const ModelConfig& config, const NamedTensors& tensors) {
-  const std::vector<Piece> pieces = PiecesOf(config);
+  const std::vector<FusedPart> pieces = PiecesOf(config);
   if (pieces.empty()) return tensors;
   torch::NoGradGuard no_grad;
   std::map<std::string, std::map<int64_t, Tensor>> rows;  // of each tensor, by their first row

@@ -338,6 +338,9 @@ TEST(LoadModel, AnotherHeadInTheFilesIsNotTied) {
     ASSERT_TRUE(relay::WriteFileAtomically(dir + "/config.json", config.dump()).ok());
     const auto model = Load(dir);
     EXPECT_FALSE(model->config().tie_word_embeddings);
+    EXPECT_THAT(ConfigWarnings(model->config(), dir),
+                ::testing::ElementsAre(HasSubstr("have another lm_head.weight")));
+    EXPECT_THAT(ConfigWarnings(model->config(), GoldenDir(name)), ::testing::IsEmpty());
     const nlohmann::json expected = ReadJson(dir + "/expected.json");
     EXPECT_LT(LargestDifference(
                   LogitsOf(*model, expected["sequences"].get<std::vector<std::vector<int64_t>>>()),

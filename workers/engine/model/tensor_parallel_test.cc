@@ -129,7 +129,7 @@ std::vector<ModelConfig> OtherFamilies() {
   out[1].family = ModelFamily::kSmolLm3;
   out[1].layers.rotary = {true, false};
   out[2].family = ModelFamily::kPhi3;
-  out[2].attention_bias = out[2].attention_output_bias = false;
+  for (const size_t i : {1, 2}) out[i].attention_bias = out[i].attention_output_bias = false;
   out[2].rope.partial_rotary_factor = 0.5;
   out[3].family = ModelFamily::kGranite;
   out[3].embedding_multiplier = 3;
