@@ -396,7 +396,7 @@ std::string ModelConfig::ToJson() const {
                {"max_position_embeddings", max_position_embeddings},
                {"rms_norm_eps", rms_norm_eps},
                {"rope_theta", rope.theta},
-               {"rope_scaling", RopeScalingJson(rope.scaling)},
+               {"rope_scaling", RopeScalingJson(rope.scaling, family == Family::kGemma3)},
                {"tie_word_embeddings", tie_word_embeddings},
                {"attention_dropout", 0.0},
                {"initializer_range", initializer_range},

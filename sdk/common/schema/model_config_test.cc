@@ -322,6 +322,38 @@ TEST(ModelConfig, ContradictingKeysCountAsInTransformers5) {
   EXPECT_EQ(dtype(R"("dtype": null, "torch_dtype": "float16")"), "float16");
 }
 
+TEST(ModelConfig, GemmasRopeScalingBelongsToFullAttention) {
+  const auto read = [](const std::string& scaling) {
+    const auto config = ModelConfig::FromJson(absl::StrReplaceAll(
+        kGemma3, {{"\"rope_scaling\": null", scaling},
+                  {"\"rope_local_base_freq\": 10000", "\"rope_local_base_freq\": 4"},
+                  {"\"rope_theta\": 1000000", "\"rope_theta\": 3"}}));
+    EXPECT_TRUE(config.ok()) << config.status();
+    return *config;
+  };
+  const std::string linear = R"("rope_scaling": {"rope_type": "linear", "factor": 8.0})";
+  const ModelConfig old_form = read(linear);
+  EXPECT_EQ(old_form.rope.scaling.type, RopeScaling::Type::kLinear);
+  EXPECT_EQ(old_form.rope.theta, 3);
+  EXPECT_EQ(old_form.local_rope_theta, 4);
+  EXPECT_EQ(ModelConfig::FromJson(old_form.ToJson())->rope.scaling.type,
+            RopeScaling::Type::kLinear);
+  EXPECT_EQ(read(R"("rope_scaling": {"type": "linear", "factor": 8.0})").rope.scaling.type,
+            RopeScaling::Type::kNone);
+  const ModelConfig both = read(linear + R"(, "rope_parameters": {
+      "full_attention": {"rope_type": "default", "rope_theta": 5.0},
+      "sliding_attention": {"rope_theta": 6.0}})");
+  EXPECT_EQ(both.rope.scaling.type, RopeScaling::Type::kLinear);
+  EXPECT_EQ(both.rope.theta, 5);
+  EXPECT_EQ(both.local_rope_theta, 6);
+  EXPECT_EQ(ModelConfig::FromJson(
+                absl::StrReplaceAll(kGemma3, {{"\"rope_scaling\": null",
+                                               R"("rope_parameters": {"rope_type": "linear"})"}}))
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST(ModelConfig, ContradictionsAreTold) {
   EXPECT_THAT(ModelConfig::Contradictions(kLlama32), ::testing::IsEmpty());
   EXPECT_THAT(ModelConfig::Contradictions("{}"), ::testing::IsEmpty());

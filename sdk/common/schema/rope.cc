@@ -97,6 +97,9 @@ absl::Status ReadRopeByLayerType(ConfigReader& reader, const RopeContext& contex
   BATON_ASSIGN_OR_RETURN(const Json* parameters, ObjectOf(reader, kParameters));
   BATON_ASSIGN_OR_RETURN(const Json* added, ObjectOf(reader, kScaling));
   Json full = Json::object();
+  // Without rope_parameters its type is there before rope_scaling is added: `rope_type` can replace
+  // it, `type` cannot.
+  if (parameters == nullptr) full["rope_type"] = "default";
   if (parameters != nullptr) {
     for (const auto& [key, value] : parameters->items()) {
       if ((key == kFull || key == kSliding) && (value.is_object() || value.is_null())) continue;
@@ -122,13 +125,13 @@ absl::Status ReadRopeByLayerType(ConfigReader& reader, const RopeContext& contex
                     reader, context, rope);
 }
 
-Json RopeScalingJson(const RopeScaling& scaling) {
+Json RopeScalingJson(const RopeScaling& scaling, bool by_layer_type) {
   switch (scaling.type) {
     case RopeScaling::Type::kNone:
       return nullptr;
     case RopeScaling::Type::kLinear:
       // Exactly these two keys: transformers before 4.43 refuses any other.
-      return {{"type", "linear"}, {"factor", scaling.factor}};
+      return {{by_layer_type ? "rope_type" : "type", "linear"}, {"factor", scaling.factor}};
     case RopeScaling::Type::kLlama3:
       return {{"rope_type", "llama3"},
               {"factor", scaling.factor},

@@ -61,8 +61,8 @@ struct RopeContext {
 [[nodiscard]] absl::Status ReadRopeByLayerType(ConfigReader& reader, const RopeContext& context,
                                                Rope& rope, double& local_theta);
 
-/// The value of rope_scaling that ReadRope reads back; null for kNone.
-Json RopeScalingJson(const RopeScaling& scaling);
+/// The value of rope_scaling that ReadRope reads back, or ReadRopeByLayerType; null for kNone.
+Json RopeScalingJson(const RopeScaling& scaling, bool by_layer_type);
 
 /// InvalidArgument: numbers that no model has. `rotary_dim`: channels of a head that are rotated.
 [[nodiscard]] absl::Status CheckRope(const Rope& rope, int64_t rotary_dim);
