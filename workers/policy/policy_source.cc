@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<PolicySource>> PolicySource::Open(const v1::Model
 absl::Status PolicySource::OpenDirectory(const std::string& directory) {
   directory_ = ModelDirectory(directory);
   BATON_ASSIGN_OR_RETURN(config_, engine::LoadModelConfig(directory_));
+  warnings_ = engine::ConfigWarnings(config_, directory_);
   BATON_ASSIGN_OR_RETURN(tokenizer_, tokenizer::Tokenizer::Load(directory_));
   BATON_ASSIGN_OR_RETURN(companions_, engine::ReadCompanions(directory_));
   return absl::OkStatus();

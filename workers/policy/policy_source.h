@@ -69,6 +69,10 @@ class PolicySource {
   /// The tokenizer's files, as they were when this was opened: what a saved model takes along.
   const engine::Companions& companions() const { return companions_; }
 
+  /// What a user should know of how the model's files were read, one sentence each
+  /// (engine::ConfigWarnings).
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
   /// The weights: the directory's, or random ones drawn from `seed`.
   /// With a tensor group, this rank's slices of them.
   absl::StatusOr<std::unique_ptr<engine::CausalLM>> LoadModel(
@@ -122,6 +126,7 @@ class PolicySource {
   torch::Dtype dtype_ = torch::kFloat32;
   std::string directory_;
   ModelConfig config_;
+  std::vector<std::string> warnings_;
   engine::Companions companions_;
   std::unique_ptr<tokenizer::Tokenizer> tokenizer_;
   std::vector<int64_t> stop_token_ids_;

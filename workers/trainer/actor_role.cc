@@ -108,6 +108,11 @@ ActorRole::Result ActorRole::Assign(const v1::Task& task, TaskContext& context) 
   if (assign.generation_tp() > 0) {
     BATON_RETURN_IF_ERROR(ShareWithRollout(assign, std::move(groups), *assigned));
   }
+  for (const std::string& warning : assigned->source->warnings()) {
+    if (assign.rank() > 0) continue;
+    Log(LogLevel::kWarn, "the model's folder says two things",
+        {{"job", task.job()}, {"warning", warning}});
+  }
   Log(LogLevel::kInfo, "actor is ready",
       {{"job", task.job()},
        {"step", state.step},

@@ -27,7 +27,8 @@ inline constexpr char kSftEvaluationFeature[] = "sft_evaluation";
 /// Roles that load models: this and the `model_type` of a config.json, e.g. "model_qwen3", of
 /// those decoders that kFeatureModels names. All workers load the others: Llama and Qwen2.
 inline constexpr char kModelFeaturePrefix[] = "model_";
-inline constexpr const char* kFeatureModels[] = {"mistral", "qwen3"};
+inline constexpr const char* kFeatureModels[] = {"mistral", "qwen3",   "smollm3",    "phi3",
+                                                 "olmo2",   "granite", "gemma3_text"};
 
 /// Roles that read prompts: it reads tokenizers with byte_fallback (Llama-2, Mistral).
 inline constexpr char kByteFallbackFeature[] = "byte_fallback_tokenizers";

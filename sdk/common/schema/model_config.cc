@@ -1,229 +1,127 @@
 #include "sdk/common/schema/model_config.h"
 
 #include <algorithm>
-#include <iterator>
-#include <limits>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/schema/config_reader.h"
 #include "sdk/common/schema/json_fields.h"
+#include "sdk/common/schema/model_families.h"
 
 namespace baton {
 namespace {
 
 constexpr int64_t kMaxDimension = int64_t{1} << 24;
 
-/// Reads keys of one object and remembers the first problem.
-class Reader {
- public:
-  Reader(const Json& json, std::string prefix) : json_(json), prefix_(std::move(prefix)) {}
+using Family = ModelFamily;
 
-  /// Null when absent or JSON null.
-  const Json* Find(const char* key) const {
-    const auto it = json_.find(key);
-    return it == json_.end() || it->is_null() ? nullptr : &*it;
-  }
-
-  /// True for a null, too.
-  bool Has(const char* key) const { return json_.contains(key); }
-
-  void Int(const char* key, int64_t& out, bool required = false) {
-    const Json* value = Find(key);
-    if (value == nullptr) {
-      if (required) Fail(key, "is missing");
-    } else if (!value->is_number_integer()) {
-      Fail(key, "must be an integer");
-    } else if (value->is_number_unsigned() &&
-               value->get<uint64_t>() >
-                   static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      Fail(key, "is too large");
-    } else {
-      out = value->get<int64_t>();
-    }
-  }
-  void Number(const char* key, double& out, bool required = false) {
-    const Json* value = Find(key);
-    if (value == nullptr) {
-      if (required) Fail(key, "is missing");
-      return;
-    }
-    if (!value->is_number()) return Fail(key, "must be a number");
-    out = value->get<double>();
-  }
-  void Bool(const char* key, bool& out) {
-    const Json* value = Find(key);
-    if (value == nullptr) return;
-    if (!value->is_boolean()) return Fail(key, "must be true or false");
-    out = value->get<bool>();
-  }
-  void String(const char* key, std::string& out) {
-    const Json* value = Find(key);
-    if (value == nullptr) return;
-    if (!value->is_string()) return Fail(key, "must be a string");
-    out = value->get<std::string>();
-  }
-  void OptionalInt(const char* key, std::optional<int64_t>& out) {
-    if (Find(key) == nullptr) return;
-    int64_t value = 0;
-    Int(key, value);
-    out = value;
-  }
-  void IntOrList(const char* key, std::vector<int64_t>& out) {
-    const Json* value = Find(key);
-    if (value == nullptr) return;
-    for (const Json& item : value->is_array() ? *value : Json::array({*value})) {
-      if (!item.is_number_integer()) return Fail(key, "must be an integer or a list of integers");
-      if (item.is_number_unsigned() && item.get<uint64_t>() > INT64_MAX) {
-        return Fail(key, "is too large");
-      }
-      out.push_back(item.get<int64_t>());
-    }
-  }
-
-  void Fail(absl::string_view key, absl::string_view problem) {
-    Note(absl::InvalidArgumentError(absl::StrCat(prefix_, key, ": ", problem)));
-  }
-  void Note(absl::Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-  const absl::Status& status() const { return status_; }
-
- private:
-  const Json& json_;
-  std::string prefix_;
-  absl::Status status_;
-};
-
-struct FamilyNames {
-  ModelConfig::Family family;
-  const char* model_type;
-  const char* name;
-};
-constexpr FamilyNames kFamilies[] = {{ModelConfig::Family::kLlama, "llama", "Llama"},
-                                     {ModelConfig::Family::kMistral, "mistral", "Mistral"},
-                                     {ModelConfig::Family::kQwen2, "qwen2", "Qwen2"},
-                                     {ModelConfig::Family::kQwen3, "qwen3", "Qwen3"}};
-
-const FamilyNames& NamesOf(ModelConfig::Family family) {
-  return *std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                       [&](const FamilyNames& names) { return names.family == family; });
-}
-
-absl::Status ReadFamily(Reader& reader, ModelConfig& config) {
+absl::Status ReadFamily(ConfigReader& reader, ModelConfig& config) {
   std::string model_type;
   reader.String("model_type", model_type);
   BATON_RETURN_IF_ERROR(reader.status());
-  std::vector<absl::string_view> known;
-  for (const FamilyNames& names : kFamilies) {
-    known.push_back(names.model_type);
-    if (model_type != names.model_type) continue;
-    config.family = names.family;
-    return absl::OkStatus();
-  }
-  return absl::UnimplementedError(absl::StrCat("model_type: \"", model_type,
-                                               "\" is not supported; supported are ",
-                                               absl::StrJoin(known, ", ")));
+  BATON_ASSIGN_OR_RETURN(config.family, FamilyOfModelType(model_type));
+  return absl::OkStatus();
 }
 
-/// rope_scaling (transformers 4) or rope_parameters (transformers 5), which also holds rope_theta.
-absl::Status ReadRope(Reader& reader, ModelConfig& config) {
-  reader.Number("rope_theta", config.rope_theta);
-  const char* key = reader.Find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
-  const Json* json = reader.Find(key);
-  if (json == nullptr) return absl::OkStatus();
-  if (!json->is_object())
-    return absl::InvalidArgumentError(absl::StrCat(key, ": must be an object"));
-  Reader rope(*json, absl::StrCat(key, "."));
-  RopeScaling& scaling = config.rope_scaling;
-  std::string type = "default";
-  rope.String("type", type);
-  rope.String("rope_type", type);
-  rope.Number("rope_theta", config.rope_theta);
-  if (type == "llama3") {
-    scaling.type = RopeScaling::Type::kLlama3;
-    rope.Number("low_freq_factor", scaling.low_freq_factor, true);
-    rope.Number("high_freq_factor", scaling.high_freq_factor, true);
-    rope.Int("original_max_position_embeddings", scaling.original_max_position_embeddings, true);
-  } else if (type == "linear") {
-    scaling.type = RopeScaling::Type::kLinear;
-  } else if (type != "default") {
-    return absl::UnimplementedError(
-        absl::StrCat(key, ".rope_type: \"", type, "\" is not supported; use llama3 or linear"));
+absl::Status ReadRopeOf(ConfigReader& reader, ModelConfig& config) {
+  RopeContext context;
+  context.max_position_embeddings = config.max_position_embeddings;
+  config.rope.theta = TraitsOf(config.family).rope_theta;
+  if (config.family == Family::kGemma3) {
+    return ReadRopeByLayerType(reader, context, config.rope, config.local_rope_theta);
   }
-  if (scaling.type != RopeScaling::Type::kNone) rope.Number("factor", scaling.factor, true);
-  return rope.status();
+  if (config.family == Family::kPhi3) context.original = 4096;  // Phi3Config's default
+  BATON_RETURN_IF_ERROR(ReadRope(reader, context, config.rope));
+  if (config.rope.partial_rotary_factor != 1 && config.family != Family::kPhi3) {
+    return absl::UnimplementedError(
+        absl::StrCat("partial_rotary_factor: ", config.rope.partial_rotary_factor,
+                     " is not supported for this family; only phi3 has heads that rotate in part"));
+  }
+  return absl::OkStatus();
 }
 
 /// Features that would change the result and that the engine does not have.
-absl::Status RefuseUnsupported(Reader& reader, const ModelConfig& config) {
-  std::string activation = "silu";
-  reader.String("hidden_act", activation);
-  if (activation != "silu" && activation != "swish") {
+absl::Status RefuseUnsupported(ConfigReader& reader, const ModelConfig& config) {
+  const bool gelu = config.activation() == ModelConfig::Activation::kGeluTanh;
+  const char* key = config.family == Family::kGemma3 ? "hidden_activation" : "hidden_act";
+  const std::string wanted = gelu ? "gelu_pytorch_tanh" : "silu";
+  std::string activation = wanted;
+  reader.String(key, activation);
+  if (activation != wanted && (gelu || activation != "swish")) {
     return absl::UnimplementedError(
-        absl::StrCat("hidden_act: \"", activation, "\" is not supported; only silu is"));
-  }
-  bool sliding = false;
-  reader.Bool("use_sliding_window", sliding);
-  // In Mistral all layers have the window of `sliding_window`, so they need no list.
-  const bool mistral = config.family == ModelConfig::Family::kMistral;
-  if (const Json* types = reader.Find("layer_types"); types != nullptr && types->is_array()) {
-    for (const Json& type : *types) {
-      sliding = sliding || (type != "full_attention" && !(mistral && type == "sliding_attention"));
-    }
-  }
-  if (sliding) {
-    return absl::UnimplementedError(
-        "use_sliding_window: layers with and without a sliding window are not supported");
+        absl::StrCat(key, ": \"", activation, "\" is not supported; only ", wanted, " is"));
   }
   if (reader.Find("quantization_config") != nullptr) {
     return absl::UnimplementedError(
         "quantization_config: quantized weights are not supported; export the model in float");
   }
-  return reader.status();
+  if (config.family != Family::kGemma3) return reader.status();
+  for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"}) {
+    if (reader.Find(cap) == nullptr) continue;
+    return absl::UnimplementedError(absl::StrCat(cap, ": soft caps are not supported"));
+  }
+  bool bidirectional = false;
+  reader.Bool("use_bidirectional_attention", bidirectional);
+  if (!bidirectional) return reader.status();
+  return absl::UnimplementedError(
+      "use_bidirectional_attention: attention to later tokens is not supported");
 }
 
-void ReadSizes(Reader& reader, ModelConfig& config) {
+void ReadSizes(ConfigReader& reader, ModelConfig& config) {
+  const FamilyTraits& traits = TraitsOf(config.family);
   reader.Int("vocab_size", config.vocab_size, true);
   reader.Int("hidden_size", config.hidden_size, true);
   reader.Int("intermediate_size", config.intermediate_size, true);
   reader.Int("num_hidden_layers", config.num_hidden_layers, true);
   reader.Int("num_attention_heads", config.num_attention_heads, true);
-  config.num_key_value_heads = config.num_attention_heads;
+  // Null means as many as attention heads, whatever the family has without the key.
+  const bool all_heads = reader.Has("num_key_value_heads") || traits.num_key_value_heads == 0;
+  config.num_key_value_heads = all_heads ? config.num_attention_heads : traits.num_key_value_heads;
   reader.Int("num_key_value_heads", config.num_key_value_heads);
-  if (config.num_attention_heads > 0) {
+  config.head_dim = traits.head_dim;
+  if (traits.head_dim == 0 && config.num_attention_heads > 0) {
     config.head_dim = config.hidden_size / config.num_attention_heads;
   }
   reader.Int("head_dim", config.head_dim);
   reader.Int("max_position_embeddings", config.max_position_embeddings);
+  config.rms_norm_eps = traits.rms_norm_eps;
   reader.Number("rms_norm_eps", config.rms_norm_eps);
+  config.tie_word_embeddings = traits.tied;
   reader.Bool("tie_word_embeddings", config.tie_word_embeddings);
 }
 
-/// Keys whose meaning or default depends on the family.
-void ReadFamilyKeys(Reader& reader, ModelConfig& config) {
-  switch (config.family) {
-    case ModelConfig::Family::kQwen2:
-      config.attention_bias = true;
-      return;
-    case ModelConfig::Family::kQwen3:
-      if (reader.Find("head_dim") == nullptr) config.head_dim = 128;
-      reader.Bool("attention_bias", config.attention_bias);
-      config.attention_output_bias = config.attention_bias;
-      return;
-    case ModelConfig::Family::kMistral:
-      config.sliding_window = 4096;
-      if (reader.Has("sliding_window")) config.sliding_window.reset();
-      reader.OptionalInt("sliding_window", config.sliding_window);
-      return;
-    case ModelConfig::Family::kLlama:
-      reader.Bool("attention_bias", config.attention_bias);
-      config.attention_output_bias = config.attention_bias;
-      reader.Bool("mlp_bias", config.mlp_bias);
-      return;
+void ReadBiases(ConfigReader& reader, ModelConfig& config) {
+  if (config.family == Family::kQwen2) {
+    config.attention_bias = true;
+  } else if (!IsOneOf(config.family, {Family::kMistral, Family::kPhi3})) {
+    reader.Bool("attention_bias", config.attention_bias);
+    config.attention_output_bias = config.attention_bias;
   }
+  if (IsOneOf(config.family, {Family::kLlama, Family::kSmolLm3, Family::kGranite})) {
+    reader.Bool("mlp_bias", config.mlp_bias);
+  }
+}
+
+void ReadFactors(ConfigReader& reader, ModelConfig& config) {
+  if (config.family == Family::kGemma3) {
+    reader.Int("query_pre_attn_scalar", config.query_pre_attn_scalar);
+  }
+  if (config.family != Family::kGranite) return;
+  reader.Number("embedding_multiplier", config.embedding_multiplier);
+  reader.Number("residual_multiplier", config.residual_multiplier);
+  reader.Number("attention_multiplier", config.attention_multiplier);
+  reader.Number("logits_scaling", config.logits_scaling);
+}
+
+/// Keys whose meaning or default depends on the family.
+void ReadFamilyKeys(ConfigReader& reader, ModelConfig& config) {
+  ReadBiases(reader, config);
+  ReadFactors(reader, config);
+  config.layers = ReadLayerKinds(reader, config.family, config.num_hidden_layers);
 }
 
 absl::Status InRange(const char* key, int64_t value, int64_t low, int64_t high) {
@@ -261,33 +159,35 @@ absl::Status CheckSizes(const ModelConfig& c) {
 }
 
 /// Checks that a config.json of its family can express the config.
-absl::Status CheckFamily(const ModelConfig& c) {
+absl::Status CheckBiases(const ModelConfig& c) {
   const bool same = c.attention_output_bias == c.attention_bias;
-  bool fits = false;
-  switch (c.family) {
-    case ModelConfig::Family::kLlama:
-      fits = same;
-      break;
-    case ModelConfig::Family::kQwen2:
-      fits = c.attention_bias && !c.attention_output_bias && !c.mlp_bias;
-      break;
-    case ModelConfig::Family::kQwen3:
-      fits = same && !c.mlp_bias;
-      break;
-    case ModelConfig::Family::kMistral:
-      fits = same && !c.attention_bias && !c.mlp_bias;
-      break;
+  const bool mlp_may = IsOneOf(c.family, {Family::kLlama, Family::kSmolLm3, Family::kGranite});
+  const bool fits = c.family == Family::kQwen2 ? c.attention_bias && !c.attention_output_bias
+                    : IsOneOf(c.family, {Family::kMistral, Family::kPhi3})
+                        ? same && !c.attention_bias
+                        : same;
+  if (fits && (mlp_may || !c.mlp_bias)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "biases: Qwen2 has them on q, k and v alone, Mistral and Phi-3 on none, the others on all of "
+      "q, k, v and o or on none; of the feed-forward layer only Llama, SmolLM3 and Granite may "
+      "have "
+      "them");
+}
+
+absl::Status CheckFactors(const ModelConfig& c) {
+  const auto divisor = static_cast<double>(c.query_pre_attn_scalar);
+  for (const auto& [key, value] : {std::make_pair("embedding_multiplier", c.embedding_multiplier),
+                                   std::make_pair("residual_multiplier", c.residual_multiplier),
+                                   std::make_pair("attention_multiplier", c.attention_multiplier),
+                                   std::make_pair("logits_scaling", c.logits_scaling),
+                                   std::make_pair("query_pre_attn_scalar", divisor),
+                                   std::make_pair("rope_local_base_freq", c.local_rope_theta)}) {
+    // Written so that NaN fails too.
+    if (!(value > 0 && value < 1e15)) {
+      return absl::InvalidArgumentError(absl::StrCat(key, ": ", value, " is not positive"));
+    }
   }
-  if (!fits) {
-    return absl::InvalidArgumentError(
-        "biases: Llama and Qwen3 have them on all of q, k, v and o or on none; Qwen2 on q, k and v "
-        "alone; Mistral on none; of the feed-forward layer only Llama may have them");
-  }
-  if (!c.sliding_window.has_value()) return absl::OkStatus();
-  if (c.family != ModelConfig::Family::kMistral) {
-    return absl::InvalidArgumentError("sliding_window: only Mistral has one here");
-  }
-  return InRange("sliding_window", *c.sliding_window, 1, int64_t{1} << 31);
+  return absl::OkStatus();
 }
 
 absl::Status CheckNumbers(const ModelConfig& c) {
@@ -296,21 +196,9 @@ absl::Status CheckNumbers(const ModelConfig& c) {
     return absl::InvalidArgumentError(
         absl::StrCat("rms_norm_eps: ", c.rms_norm_eps, " is not in [0, 1)"));
   }
-  if (!(c.rope_theta > 0 && c.rope_theta < 1e15)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("rope_theta: ", c.rope_theta, " is not positive"));
-  }
   if (!(c.initializer_range >= 0 && c.initializer_range < 1e3)) {
     return absl::InvalidArgumentError(
         absl::StrCat("initializer_range: ", c.initializer_range, " is not in [0, 1000)"));
-  }
-  const RopeScaling& s = c.rope_scaling;
-  if (!(s.factor > 0) || (s.type == RopeScaling::Type::kLlama3 &&
-                          !(s.low_freq_factor > 0 && s.high_freq_factor > s.low_freq_factor &&
-                            s.original_max_position_embeddings > 0))) {
-    return absl::InvalidArgumentError(
-        "rope_scaling: factor must be positive, and for llama3 0 < low_freq_factor < "
-        "high_freq_factor and original_max_position_embeddings > 0");
   }
   for (const auto& [key, dtype] : {std::make_pair("torch_dtype", c.torch_dtype),
                                    std::make_pair(kModelDtypeKey, c.original_dtype())}) {
@@ -323,18 +211,91 @@ absl::Status CheckNumbers(const ModelConfig& c) {
   return absl::OkStatus();
 }
 
+/// Keys that not every family has.
+void WriteFamilyKeys(const ModelConfig& c, Json& json) {
+  if (IsOneOf(c.family, {Family::kLlama, Family::kSmolLm3, Family::kGranite})) {
+    json["mlp_bias"] = c.mlp_bias;
+  }
+  if (!IsOneOf(c.family, {Family::kQwen2, Family::kMistral, Family::kPhi3})) {
+    json["attention_bias"] = c.attention_bias;
+  }
+  switch (c.family) {
+    case Family::kPhi3:
+      json["partial_rotary_factor"] = c.rope.partial_rotary_factor;
+      if (c.rope.scaling.type == RopeScaling::Type::kLongRope) {  // goes before the object's
+        json["original_max_position_embeddings"] = c.rope.scaling.original_max_position_embeddings;
+      }
+      break;
+    case Family::kGranite:
+      json["embedding_multiplier"] = c.embedding_multiplier;
+      json["residual_multiplier"] = c.residual_multiplier;
+      json["attention_multiplier"] = c.attention_multiplier;
+      json["logits_scaling"] = c.logits_scaling;
+      break;
+    case Family::kGemma3:
+      json.erase("hidden_act");
+      json["hidden_activation"] = "gelu_pytorch_tanh";
+      json["query_pre_attn_scalar"] = c.query_pre_attn_scalar;
+      json["rope_local_base_freq"] = c.local_rope_theta;
+      break;
+    default:
+      break;
+  }
+}
+
 }  // namespace
 
-const char* ModelConfig::FamilyName() const { return NamesOf(family).name; }
+const char* ModelConfig::FamilyName() const { return TraitsOf(family).name; }
+const char* ModelConfig::ScalarFamilyName() const { return TraitsOf(family).scalar_name; }
+
+int64_t ModelConfig::positions() const {
+  const int64_t window = layers.sliding_window.value_or(max_position_embeddings);
+  const bool long_rope = rope.scaling.type == RopeScaling::Type::kLongRope;
+  return std::min({max_position_embeddings, window,
+                   long_rope ? rope.scaling.original_max_position_embeddings : window});
+}
+
+int64_t ModelConfig::rotary_dim() const {
+  return static_cast<int64_t>(static_cast<double>(head_dim) * rope.partial_rotary_factor);
+}
+
+double ModelConfig::query_scale() const {
+  const auto dim = static_cast<double>(head_dim);
+  if (family == Family::kGranite) return attention_multiplier * std::sqrt(dim);
+  if (family == Family::kGemma3) return std::sqrt(dim / static_cast<double>(query_pre_attn_scalar));
+  return 1.0;
+}
+
+double ModelConfig::embedding_scale() const {
+  return family == Family::kGemma3 ? std::sqrt(static_cast<double>(hidden_size))
+                                   : embedding_multiplier;
+}
+
+ModelConfig::HeadNorms ModelConfig::head_norms() const {
+  if (family == Family::kOlmo2) return HeadNorms::kAllHeads;
+  return IsOneOf(family, {Family::kQwen3, Family::kGemma3}) ? HeadNorms::kEachHead
+                                                            : HeadNorms::kNone;
+}
+
+ModelConfig::NormFactor ModelConfig::norm_factor() const {
+  if (family == Family::kGemma3) return NormFactor::kOnePlus;
+  return family == Family::kOlmo2 ? NormFactor::kWideWeight : NormFactor::kWeight;
+}
+
+ModelConfig::Activation ModelConfig::activation() const {
+  return family == Family::kGemma3 ? Activation::kGeluTanh : Activation::kSilu;
+}
 
 int64_t ModelConfig::NumParameters() const {
   const int64_t q = num_attention_heads * head_dim, kv = num_key_value_heads * head_dim;
+  const int64_t norms = (has_input_norms() ? 2 : 0) + (has_output_norms() ? 2 : 0);
   int64_t layer =
-      2 * hidden_size + hidden_size * (2 * q + 2 * kv) + 3 * hidden_size * intermediate_size;
+      norms * hidden_size + hidden_size * (2 * q + 2 * kv) + 3 * hidden_size * intermediate_size;
   if (attention_bias) layer += q + 2 * kv;
   if (attention_output_bias) layer += hidden_size;
   if (mlp_bias) layer += 2 * intermediate_size + hidden_size;
-  if (has_head_norms()) layer += 2 * head_dim;
+  if (head_norms() == HeadNorms::kEachHead) layer += 2 * head_dim;
+  if (head_norms() == HeadNorms::kAllHeads) layer += q + kv;
   return vocab_size * hidden_size * (tie_word_embeddings ? 1 : 2) + hidden_size +
          num_hidden_layers * layer;
 }
@@ -342,7 +303,10 @@ int64_t ModelConfig::NumParameters() const {
 absl::Status ModelConfig::Validate() const {
   BATON_RETURN_IF_ERROR(CheckSizes(*this));
   BATON_RETURN_IF_ERROR(CheckNumbers(*this));
-  BATON_RETURN_IF_ERROR(CheckFamily(*this));
+  BATON_RETURN_IF_ERROR(CheckRope(rope, rotary_dim()));
+  BATON_RETURN_IF_ERROR(CheckBiases(*this));
+  BATON_RETURN_IF_ERROR(CheckLayerKinds(layers, family, num_hidden_layers));
+  BATON_RETURN_IF_ERROR(CheckFactors(*this));
   if (bos_token_id) BATON_RETURN_IF_ERROR(CheckTokenId("bos_token_id", *bos_token_id, vocab_size));
   if (pad_token_id) BATON_RETURN_IF_ERROR(CheckTokenId("pad_token_id", *pad_token_id, vocab_size));
   for (int64_t id : eos_token_ids) {
@@ -350,35 +314,66 @@ absl::Status ModelConfig::Validate() const {
   }
   return absl::OkStatus();
 }
+
 absl::StatusOr<ModelConfig> ModelConfig::FromJson(absl::string_view text) {
   BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, "config.json"));
-  Reader reader(json, "");
+  ConfigReader reader(json, "");
   ModelConfig config;
   BATON_RETURN_IF_ERROR(ReadFamily(reader, config));
   BATON_RETURN_IF_ERROR(RefuseUnsupported(reader, config));
-  BATON_RETURN_IF_ERROR(ReadRope(reader, config));
+  config.max_position_embeddings = TraitsOf(config.family).max_position_embeddings;
   ReadSizes(reader, config);
   ReadFamilyKeys(reader, config);
+  BATON_RETURN_IF_ERROR(reader.status());
+  BATON_RETURN_IF_ERROR(ReadRopeOf(reader, config));
   reader.Number("initializer_range", config.initializer_range);
   reader.OptionalInt("bos_token_id", config.bos_token_id);
   reader.OptionalInt("pad_token_id", config.pad_token_id);
   reader.IntOrList("eos_token_id", config.eos_token_ids);
-  reader.String("dtype", config.torch_dtype);
   reader.String("torch_dtype", config.torch_dtype);
+  reader.String("dtype", config.torch_dtype);  // goes before it, as in transformers 5
   reader.String(kModelDtypeKey, config.model_dtype);
   BATON_RETURN_IF_ERROR(reader.status());
   BATON_RETURN_IF_ERROR(config.Validate());
   return config;
 }
 
+std::vector<std::string> ModelConfig::Contradictions(absl::string_view text) {
+  std::vector<std::string> out;
+  const auto parsed = ParseJsonObject(text, "config.json");
+  if (!parsed.ok() || !FromJson(text).ok()) return out;
+  const auto compare = [&out](const char* key, const Json* value, const std::string& other_key,
+                              const Json* other) {
+    if (value == nullptr || other == nullptr || *value == *other) return;
+    out.push_back(absl::StrCat("config.json says ", key, ": ", value->dump(), " and ", other_key,
+                               ": ", other->dump(), "; the former counts, as in transformers 5"));
+  };
+  compare("dtype", FindField(*parsed, "dtype"), "torch_dtype", FindField(*parsed, "torch_dtype"));
+  const Json* scaling = FindField(*parsed, "rope_scaling");
+  const Json* parameters = FindField(*parsed, "rope_parameters");
+  if (scaling != nullptr && scaling->empty()) scaling = nullptr;
+  const bool gemma = FindField(*parsed, "model_type")->get<std::string>() == "gemma3_text";
+  if (!gemma) compare("rope_scaling", scaling, "rope_parameters", parameters);
+  const Json* rope = scaling != nullptr ? scaling : parameters;
+  if (gemma && rope != nullptr) rope = FindField(*rope, "full_attention");
+  if (rope == nullptr) return out;
+  const char* key = scaling != nullptr ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
+  compare(key, FindField(*rope, "rope_theta"), "rope_theta", FindField(*parsed, "rope_theta"));
+  compare("rope_type", FindField(*rope, "rope_type"), "type", FindField(*rope, "type"));
+  return out;
+}
+
 absl::StatusOr<ModelConfig> ModelConfig::Sketch(absl::string_view text) {
   BATON_ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, "config.json"));
-  Reader reader(json, "");  // what it complains of is left out
+  ConfigReader reader(json, "");  // what it complains of is left out
   ModelConfig config;
   config.max_position_embeddings = 0;
   ReadFamily(reader, config).IgnoreError();  // most others have the keys of Llama
   ReadSizes(reader, config);
-  ReadFamilyKeys(reader, config);
+  ConfigReader family_keys(json, "");  // goes on where sizes were missing
+  ReadFamilyKeys(family_keys, config);
+  ConfigReader rope_keys(json, "");
+  if (config.max_position_embeddings > 0) ReadRopeOf(rope_keys, config).IgnoreError();
   const Json* names = reader.Find("architectures");
   if (names != nullptr && names->is_array() && !names->empty() && names->front().is_string()) {
     config.architecture = names->front().get<std::string>();
@@ -389,7 +384,7 @@ absl::StatusOr<ModelConfig> ModelConfig::Sketch(absl::string_view text) {
 
 std::string ModelConfig::ToJson() const {
   Json json = {{"architectures", {absl::StrCat(FamilyName(), "ForCausalLM")}},
-               {"model_type", NamesOf(family).model_type},
+               {"model_type", TraitsOf(family).model_type},
                {"vocab_size", vocab_size},
                {"hidden_size", hidden_size},
                {"intermediate_size", intermediate_size},
@@ -400,8 +395,8 @@ std::string ModelConfig::ToJson() const {
                {"hidden_act", "silu"},
                {"max_position_embeddings", max_position_embeddings},
                {"rms_norm_eps", rms_norm_eps},
-               {"rope_theta", rope_theta},
-               {"rope_scaling", nullptr},
+               {"rope_theta", rope.theta},
+               {"rope_scaling", RopeScalingJson(rope.scaling, family == Family::kGemma3)},
                {"tie_word_embeddings", tie_word_embeddings},
                {"attention_dropout", 0.0},
                {"initializer_range", initializer_range},
@@ -409,26 +404,12 @@ std::string ModelConfig::ToJson() const {
                {"bos_token_id", nullptr},
                {"eos_token_id", nullptr},
                {"torch_dtype", torch_dtype}};
-  if (family == Family::kLlama) json["mlp_bias"] = mlp_bias;
-  if (family == Family::kLlama || family == Family::kQwen3) json["attention_bias"] = attention_bias;
-  if (family == Family::kQwen2 || family == Family::kQwen3) json["use_sliding_window"] = false;
-  if (family == Family::kMistral) {
-    json["sliding_window"] = sliding_window.has_value() ? Json(*sliding_window) : Json(nullptr);
-  }
-  if (rope_scaling.type == RopeScaling::Type::kLinear) {
-    // Exactly these two keys: transformers before 4.43 refuses any other.
-    json["rope_scaling"] = {{"type", "linear"}, {"factor", rope_scaling.factor}};
-  } else if (rope_scaling.type == RopeScaling::Type::kLlama3) {
-    json["rope_scaling"] = {
-        {"rope_type", "llama3"},
-        {"factor", rope_scaling.factor},
-        {"low_freq_factor", rope_scaling.low_freq_factor},
-        {"high_freq_factor", rope_scaling.high_freq_factor},
-        {"original_max_position_embeddings", rope_scaling.original_max_position_embeddings}};
-  }
+  WriteFamilyKeys(*this, json);
+  WriteLayerKinds(layers, family, num_hidden_layers, json);
   if (!model_dtype.empty()) json[kModelDtypeKey] = model_dtype;
+  // Null, not absent: a family's config class has ids of its own for keys that are not there.
+  json["pad_token_id"] = pad_token_id.has_value() ? Json(*pad_token_id) : Json(nullptr);
   if (bos_token_id) json["bos_token_id"] = *bos_token_id;
-  if (pad_token_id) json["pad_token_id"] = *pad_token_id;
   if (eos_token_ids.size() == 1) {
     json["eos_token_id"] = eos_token_ids[0];
   } else if (!eos_token_ids.empty()) {

@@ -1,10 +1,11 @@
-// A decoder's configuration from a Hugging Face config.json: Llama, Mistral, Qwen2 and Qwen3.
+// A decoder's configuration from a Hugging Face config.json.
 //
-// The families are the same network (RMSNorm, rotary positions, grouped-query attention, SwiGLU).
-// They differ in which projections have biases; Qwen3 also normalises each head's query and key
-// before they are rotated. Anything the engine (workers/engine) does not compute exactly (layers
-// with and without a sliding window, other activations, quantized weights, other rope scalings) is
-// refused here, so that a model which loads is a model which is right.
+// The families are one network: RMSNorm, rotary positions, grouped-query attention, gated linear
+// units. What they differ in is told here: biases, places of the norms, factors, layers that do not
+// rotate or that have a sliding window. Anything the engine (workers/engine) does not compute
+// exactly (other activations, quantized weights, other rope scalings) is refused here, so that a
+// model which loads is a model which is right. A layer with a sliding window is computed in
+// sequences that fit into it (positions()).
 #ifndef BATON_SDK_COMMON_SCHEMA_MODEL_CONFIG_H_
 #define BATON_SDK_COMMON_SCHEMA_MODEL_CONFIG_H_
 
@@ -17,33 +18,33 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "sdk/common/schema/layer_kinds.h"
+#include "sdk/common/schema/model_families.h"
+#include "sdk/common/schema/rope.h"
 
 namespace baton {
-
-/// The change of rotary frequencies for contexts longer than the model was first trained on.
-struct RopeScaling {
-  enum class Type {
-    kNone,
-    kLlama3,  ///< Long wavelengths divided by `factor`, short kept, between them interpolated.
-    kLinear,  ///< Every frequency divided by `factor`.
-  };
-  Type type = Type::kNone;
-  double factor = 1.0;
-  double low_freq_factor = 1.0;                     ///< kLlama3 only.
-  double high_freq_factor = 4.0;                    ///< kLlama3 only.
-  int64_t original_max_position_embeddings = 8192;  ///< kLlama3 only; tokens.
-};
 
 /// The key in a config.json of ModelConfig.model_dtype.
 inline constexpr char kModelDtypeKey[] = "baton_model_dtype";
 
 /// A plain value. Only `Validate`d (or parsed) configurations build models.
 struct ModelConfig {
-  enum class Family {
-    kLlama,    ///< LlamaForCausalLM, model_type "llama".
-    kQwen2,    ///< Qwen2ForCausalLM, model_type "qwen2"; biases on q, k and v.
-    kQwen3,    ///< Qwen3ForCausalLM, model_type "qwen3"; norms of queries and keys.
-    kMistral,  ///< MistralForCausalLM, model_type "mistral"; no biases.
+  using Family = ModelFamily;
+  /// Norms of queries and keys, before they are rotated.
+  enum class HeadNorms {
+    kNone,
+    kEachHead,  ///< Of every head alone, with the same weights: [head_dim].
+    kAllHeads,  ///< Of all heads of a token together: [heads * head_dim].
+  };
+  enum class Activation {
+    kSilu,
+    kGeluTanh,  ///< GELU by its approximation with tanh.
+  };
+  /// The factor that a norm's weight w is.
+  enum class NormFactor {
+    kWeight,      ///< w, behind the rounding to the type of the input.
+    kWideWeight,  ///< w, before it.
+    kOnePlus,     ///< 1 + w, before it.
   };
 
   Family family = Family::kLlama;
@@ -55,17 +56,23 @@ struct ModelConfig {
   int64_t num_key_value_heads = 0;  ///< Divides num_attention_heads.
   int64_t head_dim = 0;             ///< Even; 0 is not valid (parsing fills hidden/heads in).
   int64_t max_position_embeddings = 2048;
-  /// Mistral: a token attends to so many tokens, itself included; absent: to all. Sequences up to
-  /// this length are computed as by full attention, and longer ones are refused (positions).
-  std::optional<int64_t> sliding_window;
+  LayerKinds layers;
 
   double rms_norm_eps = 1e-6;
-  double rope_theta = 10000.0;
-  RopeScaling rope_scaling;
+  Rope rope;
+  double local_rope_theta = 10000.0;  ///< Gemma 3: of the layers with a window.
+
+  // Granite. Embeddings, what a layer adds, and the scores of attention are multiplied, and logits
+  // divided.
+  double embedding_multiplier = 1.0;
+  double residual_multiplier = 1.0;
+  double attention_multiplier = 1.0;
+  double logits_scaling = 1.0;
+  int64_t query_pre_attn_scalar = 256;  ///< Gemma 3: scores are divided by its square root.
 
   bool tie_word_embeddings = false;
   bool attention_bias = false;         ///< q, k and v projections. Always true for Qwen2.
-  bool attention_output_bias = false;  ///< o projection. Equals attention_bias but for Qwen2.
+  bool attention_output_bias = false;  ///< o projection. As attention_bias, but false for Qwen2.
   bool mlp_bias = false;
 
   double initializer_range = 0.02;
@@ -85,13 +92,23 @@ struct ModelConfig {
   }
 
   /// The longest sequence, in tokens, that the engine computes as the model was trained to.
-  int64_t positions() const {
-    return std::min(max_position_embeddings, sliding_window.value_or(max_position_embeddings));
-  }
-  /// Whether queries and keys have norms of their own, [head_dim] each.
-  bool has_head_norms() const { return family == Family::kQwen3; }
-  /// The prefix of the names of transformers' classes: "Llama", "Qwen3", …
+  int64_t positions() const;
+  /// Channels of a head, its first ones, that are rotated.
+  int64_t rotary_dim() const;
+  /// The factor of queries beside the 1 / sqrt(head_dim) of attention's scores.
+  double query_scale() const;
+  /// The factor of embeddings.
+  double embedding_scale() const;
+  HeadNorms head_norms() const;
+  NormFactor norm_factor() const;
+  Activation activation() const;
+  /// Whether attention and feed-forward layer have norms before them, and behind them.
+  bool has_input_norms() const { return family != Family::kOlmo2; }
+  bool has_output_norms() const { return family == Family::kOlmo2 || family == Family::kGemma3; }
+  /// The names of transformers' classes without ForCausalLM ("Llama", "Qwen3", …), and without
+  /// ForSequenceClassification.
   const char* FamilyName() const;
+  const char* ScalarFamilyName() const;
 
   /// The number of parameters; a tied head counts once. (sdk/planner/placement/model_cost.h has
   /// models with a scalar head, and what a token costs.)
@@ -104,9 +121,13 @@ struct ModelConfig {
   /// InvalidArgument (malformed; names the key) or Unimplemented (a feature we do not compute).
   [[nodiscard]] static absl::StatusOr<ModelConfig> FromJson(absl::string_view json);
 
-  /// As above, for a reader that plans or checks and does not compute: it takes the sizes, biases
-  /// and positions that it finds, of any family. A value that is missing or of a wrong type is 0,
-  /// false or empty. InvalidArgument: it is no JSON object.
+  /// Pairs of keys of a config.json that contradict each other, and which of the two counts: one
+  /// sentence each. Empty for a text that FromJson refuses.
+  static std::vector<std::string> Contradictions(absl::string_view json);
+
+  /// As FromJson, for a reader that plans or checks and does not compute: it takes the sizes,
+  /// biases and positions that it finds, of any family. A value that is missing or of a wrong type
+  /// is 0, false or empty. InvalidArgument: it is no JSON object.
   [[nodiscard]] static absl::StatusOr<ModelConfig> Sketch(absl::string_view json);
 
   /// A config.json that Python's transformers loads and FromJson reads back to the same value.

@@ -89,8 +89,8 @@ class PlainModel {
   double Angle(int64_t pair, double position) const {
     constexpr double kTau = 6.283185307179586;
     const double exponent = 2.0 * static_cast<double>(pair) / static_cast<double>(config_.head_dim);
-    double turn = 1 / std::pow(config_.rope_theta, exponent);
-    const RopeScaling& s = config_.rope_scaling;
+    double turn = 1 / std::pow(config_.rope.theta, exponent);
+    const RopeScaling& s = config_.rope.scaling;
     if (s.type == RopeScaling::Type::kLinear) return position * turn / s.factor;
     if (s.type == RopeScaling::Type::kNone) return position * turn;
     const double context = static_cast<double>(s.original_max_position_embeddings);

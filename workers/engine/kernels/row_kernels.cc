@@ -82,13 +82,15 @@ BATON_ALWAYS_INLINE void RotateHead(const T* from, T* to, const T* cos, const T*
 template <typename T>
 BATON_ALWAYS_INLINE void RotateOf(const T* from, T* to, const T* table, const int64_t* positions,
                                   const HeadLayout& layout, bool inverse) {
-  const int64_t dim = layout.head_dim;
+  const int64_t dim = layout.head_dim, half = layout.rotary_dim / 2;
   const T sign = inverse ? T{-1} : T{1};
   for (int64_t n = 0; n < layout.rows; ++n) {
-    const T* cos = table + positions[n] * dim;
+    const T* cos = table + positions[n] * layout.rotary_dim;
     for (int64_t h = 0; h < layout.heads; ++h) {
-      RotateHead(from + n * layout.from_stride + h * dim, to + n * layout.to_stride + h * dim, cos,
-                 cos + dim / 2, dim / 2, sign);
+      const T* head = from + n * layout.from_stride + h * dim;
+      T* rotated = to + n * layout.to_stride + h * dim;
+      RotateHead(head, rotated, cos, cos + half, half, sign);
+      if (from != to) std::copy(head + layout.rotary_dim, head + dim, rotated + layout.rotary_dim);
     }
   }
 }
@@ -98,6 +100,31 @@ BATON_ALWAYS_INLINE void Sigmoid(const Floats& gate, Floats& out) {
   Floats x = in_range ? -gate : Floats{} + 87.0f;
   simd::Exp(x);
   out = 1.0f / (1.0f + x);
+}
+
+/// GELU with tanh is g sigmoid(a(g)) with a(g) = g (kSlope + kCube g^2), since
+/// (1 + tanh(x)) / 2 = sigmoid(2x).
+constexpr double kSlope = 1.5957691216057308;  // 2 sqrt(2 / pi)
+constexpr double kCube = kSlope * 0.044715;
+
+/// sigmoid(a(g)), and the derivative of a at g.
+template <Gate kind>
+BATON_ALWAYS_INLINE void GateOf(const Floats& g, Floats& sigmoid, Floats& derivative) {
+  if constexpr (kind == Gate::kSilu) {
+    Sigmoid(g, sigmoid);
+    derivative = Floats{} + 1.0f;
+  } else {
+    constexpr auto slope = static_cast<float>(kSlope), cube = static_cast<float>(kCube);
+    Sigmoid(g * (slope + cube * g * g), sigmoid);
+    derivative = slope + 3.0f * cube * g * g;
+  }
+}
+
+template <Gate kind>
+void GateOf(double g, double& sigmoid, double& derivative) {
+  const bool silu = kind == Gate::kSilu;
+  sigmoid = 1.0 / (1.0 + std::exp(-(silu ? g : g * (kSlope + kCube * g * g))));
+  derivative = silu ? 1.0 : kSlope + 3.0 * kCube * g * g;
 }
 
 /// Runs f(offset, count) over [0, width) in steps of kLanes; only the last count is smaller.
@@ -125,32 +152,77 @@ BATON_ALWAYS_INLINE void StoreSome(const Floats& from, int64_t count, float* to)
   }
 }
 
-BATON_ALWAYS_INLINE void SwiGluFloatBody(const float* gate_up, float* y, int64_t rows,
-                                         int64_t width) {
+template <Gate kind>
+BATON_ALWAYS_INLINE void GatedUnitOf(const float* gate_up, float* y, int64_t rows, int64_t width) {
   for (int64_t n = 0; n < rows; ++n, gate_up += 2 * width, y += width) {
     ForLanes(width, [&](int64_t i, int64_t count) {
-      Floats gate, up, sigmoid;
+      Floats gate, up, sigmoid, derivative;
       LoadSome(gate_up + i, count, gate);
       LoadSome(gate_up + width + i, count, up);
-      Sigmoid(gate, sigmoid);
+      GateOf<kind>(gate, sigmoid, derivative);
       StoreSome(gate * sigmoid * up, count, y + i);
     });
   }
 }
 
-BATON_ALWAYS_INLINE void SwiGluBackwardFloatBody(const float* dy, const float* gate_up,
-                                                 float* dgate_up, int64_t rows, int64_t width) {
+/// d f(g) = sigmoid + g sigmoid (1 - sigmoid) a'(g).
+template <Gate kind>
+BATON_ALWAYS_INLINE void GatedUnitBackwardOf(const float* dy, const float* gate_up, float* dgate_up,
+                                             int64_t rows, int64_t width) {
   for (int64_t n = 0; n < rows; ++n, dy += width, gate_up += 2 * width, dgate_up += 2 * width) {
     ForLanes(width, [&](int64_t i, int64_t count) {
-      Floats gate, up, sigmoid, grad;
+      Floats gate, up, sigmoid, derivative, grad;
       LoadSome(gate_up + i, count, gate);
       LoadSome(gate_up + width + i, count, up);
       LoadSome(dy + i, count, grad);
-      Sigmoid(gate, sigmoid);
-      StoreSome(grad * up * sigmoid * (1.0f + gate * (1.0f - sigmoid)), count, dgate_up + i);
+      GateOf<kind>(gate, sigmoid, derivative);
+      StoreSome(grad * up * sigmoid * (1.0f + gate * derivative * (1.0f - sigmoid)), count,
+                dgate_up + i);
       StoreSome(grad * gate * sigmoid, count, dgate_up + width + i);
     });
   }
+}
+
+template <Gate kind>
+void GatedUnitOf(const double* gate_up, double* y, int64_t rows, int64_t width) {
+  for (int64_t n = 0; n < rows; ++n, gate_up += 2 * width, y += width) {
+    for (int64_t i = 0; i < width; ++i) {
+      double sigmoid, derivative;
+      GateOf<kind>(gate_up[i], sigmoid, derivative);
+      y[i] = gate_up[i] * sigmoid * gate_up[width + i];
+    }
+  }
+}
+
+template <Gate kind>
+void GatedUnitBackwardOf(const double* dy, const double* gate_up, double* dgate_up, int64_t rows,
+                         int64_t width) {
+  for (int64_t n = 0; n < rows; ++n, dy += width, gate_up += 2 * width, dgate_up += 2 * width) {
+    for (int64_t i = 0; i < width; ++i) {
+      const double gate = gate_up[i], up = gate_up[width + i];
+      double sigmoid, derivative;
+      GateOf<kind>(gate, sigmoid, derivative);
+      dgate_up[i] = dy[i] * up * sigmoid * (1.0 + gate * derivative * (1.0 - sigmoid));
+      dgate_up[width + i] = dy[i] * gate * sigmoid;
+    }
+  }
+}
+
+BATON_ALWAYS_INLINE void SwiGluFloatBody(const float* gate_up, float* y, int64_t rows,
+                                         int64_t width) {
+  GatedUnitOf<Gate::kSilu>(gate_up, y, rows, width);
+}
+BATON_ALWAYS_INLINE void GeGluFloatBody(const float* gate_up, float* y, int64_t rows,
+                                        int64_t width) {
+  GatedUnitOf<Gate::kGeluTanh>(gate_up, y, rows, width);
+}
+BATON_ALWAYS_INLINE void SwiGluBackwardFloatBody(const float* dy, const float* gate_up,
+                                                 float* dgate_up, int64_t rows, int64_t width) {
+  GatedUnitBackwardOf<Gate::kSilu>(dy, gate_up, dgate_up, rows, width);
+}
+BATON_ALWAYS_INLINE void GeGluBackwardFloatBody(const float* dy, const float* gate_up,
+                                                float* dgate_up, int64_t rows, int64_t width) {
+  GatedUnitBackwardOf<Gate::kGeluTanh>(dy, gate_up, dgate_up, rows, width);
 }
 
 BATON_ALWAYS_INLINE void RmsNormFloatBody(const float* x, const float* weight, float* y,
@@ -187,6 +259,11 @@ BATON_SIMD(SwiGluFloat, (const float* gate_up, float* y, int64_t rows, int64_t w
 BATON_SIMD(SwiGluBackwardFloat,
            (const float* dy, const float* gate_up, float* dgate_up, int64_t rows, int64_t width),
            (dy, gate_up, dgate_up, rows, width))
+BATON_SIMD(GeGluFloat, (const float* gate_up, float* y, int64_t rows, int64_t width),
+           (gate_up, y, rows, width))
+BATON_SIMD(GeGluBackwardFloat,
+           (const float* dy, const float* gate_up, float* dgate_up, int64_t rows, int64_t width),
+           (dy, gate_up, dgate_up, rows, width))
 // clang-format on
 
 }  // namespace
@@ -218,31 +295,25 @@ void Rotate(const double* from, double* to, const double* table, const int64_t* 
   RotateOf(from, to, table, positions, layout, inverse);
 }
 
-void SwiGlu(const float* gate_up, float* y, int64_t rows, int64_t width) {
-  SwiGluFloat(gate_up, y, rows, width);
+void GatedUnit(const float* gate_up, float* y, int64_t rows, int64_t width, Gate kind) {
+  (kind == Gate::kSilu ? SwiGluFloat : GeGluFloat)(gate_up, y, rows, width);
 }
-void SwiGlu(const double* gate_up, double* y, int64_t rows, int64_t width) {
-  for (int64_t n = 0; n < rows; ++n, gate_up += 2 * width, y += width) {
-    for (int64_t i = 0; i < width; ++i) {
-      y[i] = gate_up[i] / (1.0 + std::exp(-gate_up[i])) * gate_up[width + i];
-    }
-  }
+void GatedUnit(const double* gate_up, double* y, int64_t rows, int64_t width, Gate kind) {
+  if (kind == Gate::kSilu) return GatedUnitOf<Gate::kSilu>(gate_up, y, rows, width);
+  GatedUnitOf<Gate::kGeluTanh>(gate_up, y, rows, width);
 }
 
-void SwiGluBackward(const float* dy, const float* gate_up, float* dgate_up, int64_t rows,
-                    int64_t width) {
-  SwiGluBackwardFloat(dy, gate_up, dgate_up, rows, width);
+void GatedUnitBackward(const float* dy, const float* gate_up, float* dgate_up, int64_t rows,
+                       int64_t width, Gate kind) {
+  (kind == Gate::kSilu ? SwiGluBackwardFloat : GeGluBackwardFloat)(dy, gate_up, dgate_up, rows,
+                                                                   width);
 }
-void SwiGluBackward(const double* dy, const double* gate_up, double* dgate_up, int64_t rows,
-                    int64_t width) {
-  for (int64_t n = 0; n < rows; ++n, dy += width, gate_up += 2 * width, dgate_up += 2 * width) {
-    for (int64_t i = 0; i < width; ++i) {
-      const double gate = gate_up[i], up = gate_up[width + i];
-      const double sigmoid = 1.0 / (1.0 + std::exp(-gate));
-      dgate_up[i] = dy[i] * up * sigmoid * (1.0 + gate * (1.0 - sigmoid));
-      dgate_up[width + i] = dy[i] * gate * sigmoid;
-    }
+void GatedUnitBackward(const double* dy, const double* gate_up, double* dgate_up, int64_t rows,
+                       int64_t width, Gate kind) {
+  if (kind == Gate::kSilu) {
+    return GatedUnitBackwardOf<Gate::kSilu>(dy, gate_up, dgate_up, rows, width);
   }
+  GatedUnitBackwardOf<Gate::kGeluTanh>(dy, gate_up, dgate_up, rows, width);
 }
 
 }  // namespace baton::engine::kernels

@@ -1,5 +1,5 @@
 // CPU kernels of the decoder that libtorch has no single operator for: RMSNorm, rotary positions
-// and SwiGLU, forward and backward, in float and double.
+// and gated linear units, forward and backward, in float and double.
 //
 // Each row is computed alone and in one order, so its result does not depend on the batch. All
 // matrices are row-major; `row_stride`s count elements. The caller checks shapes.
@@ -29,27 +29,34 @@ struct HeadLayout {
   int64_t rows = 0;
   int64_t heads = 0;
   int64_t head_dim = 0;
+  int64_t rotary_dim = 0;   ///< Channels of a head, its first ones, that are rotated. Even.
   int64_t from_stride = 0;  ///< Elements from one row to the next; heads are adjacent.
   int64_t to_stride = 0;
 };
 
-/// Rotates each head by its row's position: with (a, b) the halves of a head,
-/// (a cos - b sin, b cos + a sin). table [positions, head_dim]: cos, then sin. `inverse` rotates
-/// back (the gradient). from == to is allowed. Su et al., RoFormer, 2021, in the layout of HF
-/// Llama.
+/// Rotates each head by its row's position: with (a, b) the halves of its first rotary_dim
+/// channels, (a cos - b sin, b cos + a sin); the other channels are copied. table [positions,
+/// rotary_dim]: cos, then sin. `inverse` rotates back (the gradient). from == to is allowed. Su et
+/// al., RoFormer, 2021, in the layout of HF Llama.
 void Rotate(const float* from, float* to, const float* table, const int64_t* positions,
             const HeadLayout& layout, bool inverse);
 void Rotate(const double* from, double* to, const double* table, const int64_t* positions,
             const HeadLayout& layout, bool inverse);
 
-/// y[n, i] = silu(gate) * up with gate = gate_up[n, i], up = gate_up[n, width + i];
-/// silu(g) = g / (1 + exp(-g)). Shazeer, GLU Variants Improve Transformer, 2020.
-void SwiGlu(const float* gate_up, float* y, int64_t rows, int64_t width);
-void SwiGlu(const double* gate_up, double* y, int64_t rows, int64_t width);
-void SwiGluBackward(const float* dy, const float* gate_up, float* dgate_up, int64_t rows,
-                    int64_t width);
-void SwiGluBackward(const double* dy, const double* gate_up, double* dgate_up, int64_t rows,
-                    int64_t width);
+/// The function of the gate in a gated linear unit; both are g * sigmoid(a(g)).
+enum class Gate {
+  kSilu,      ///< g / (1 + exp(-g)).
+  kGeluTanh,  ///< g / 2 * (1 + tanh(sqrt(2 / pi) (g + 0.044715 g^3))).
+};
+
+/// y[n, i] = f(gate) * up with gate = gate_up[n, i], up = gate_up[n, width + i] and f the function
+/// that `kind` names. Shazeer, GLU Variants Improve Transformer, 2020 (SwiGLU and GEGLU).
+void GatedUnit(const float* gate_up, float* y, int64_t rows, int64_t width, Gate kind);
+void GatedUnit(const double* gate_up, double* y, int64_t rows, int64_t width, Gate kind);
+void GatedUnitBackward(const float* dy, const float* gate_up, float* dgate_up, int64_t rows,
+                       int64_t width, Gate kind);
+void GatedUnitBackward(const double* dy, const double* gate_up, double* dgate_up, int64_t rows,
+                       int64_t width, Gate kind);
 
 }  // namespace baton::engine::kernels
 

@@ -19,26 +19,36 @@ FusedLinear MakeOutput(int64_t hidden, int64_t in, bool has_bias,
   return linear;
 }
 
+/// A norm's weights before training.
+Tensor MakeNorm(const ModelConfig& c, int64_t size, const torch::TensorOptions& options) {
+  return c.norm_factor() == ModelConfig::NormFactor::kOnePlus ? torch::zeros({size}, options)
+                                                              : torch::ones({size}, options);
+}
+
 DecoderLayer MakeLayer(const ModelConfig& c, const torch::TensorOptions& options,
                        const DecoderLayer* beside) {
   const int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim;
-  const auto norm = [&](Tensor DecoderLayer::*member, int64_t size) {
-    return beside != nullptr ? beside->*member : torch::ones({size}, options);
+  const auto norm = [&](Tensor DecoderLayer::*member, bool has, int64_t size) {
+    if (!has) return Tensor();
+    return beside != nullptr ? beside->*member : MakeNorm(c, size, options);
   };
-  const auto head_norm = [&](Tensor DecoderLayer::*member) {
-    return c.has_head_norms() ? norm(member, c.head_dim) : Tensor();
-  };
-  return {norm(&DecoderLayer::input_norm, c.hidden_size),
+  using HeadNorms = ModelConfig::HeadNorms;
+  const bool heads = c.head_norms() != HeadNorms::kNone;
+  const bool together = c.head_norms() == HeadNorms::kAllHeads;
+  const bool before = c.has_input_norms(), behind = c.has_output_norms();
+  return {norm(&DecoderLayer::attention_input_norm, before, c.hidden_size),
           FusedLinear::Create({q, kv, kv}, c.hidden_size, c.attention_bias, options),
-          head_norm(&DecoderLayer::q_norm),
-          head_norm(&DecoderLayer::k_norm),
+          norm(&DecoderLayer::q_norm, heads, together ? q : c.head_dim),
+          norm(&DecoderLayer::k_norm, heads, together ? kv : c.head_dim),
           MakeOutput(c.hidden_size, q, c.attention_output_bias, options,
                      beside != nullptr ? &beside->output : nullptr),
-          norm(&DecoderLayer::post_attention_norm, c.hidden_size),
+          norm(&DecoderLayer::attention_output_norm, behind, c.hidden_size),
+          norm(&DecoderLayer::mlp_input_norm, before, c.hidden_size),
           FusedLinear::Create({c.intermediate_size, c.intermediate_size}, c.hidden_size, c.mlp_bias,
                               options),
           MakeOutput(c.hidden_size, c.intermediate_size, c.mlp_bias, options,
-                     beside != nullptr ? &beside->down : nullptr)};
+                     beside != nullptr ? &beside->down : nullptr),
+          norm(&DecoderLayer::mlp_output_norm, behind, c.hidden_size)};
 }
 
 }  // namespace
@@ -55,7 +65,7 @@ std::shared_ptr<DecoderWeights> DecoderWeights::Create(const ModelConfig& config
     weights->layers.push_back(
         MakeLayer(c, options, beside != nullptr ? &beside->layers[i] : nullptr));
   }
-  weights->norm = beside != nullptr ? beside->norm : torch::ones({c.hidden_size}, options);
+  weights->norm = beside != nullptr ? beside->norm : MakeNorm(c, c.hidden_size, options);
   if (!c.tie_word_embeddings) {
     weights->lm_head = FusedLinear::Create({c.vocab_size}, c.hidden_size, false, options);
   }
@@ -93,23 +103,35 @@ void DecoderWeights::NameLinear(const std::string& prefix, const std::vector<std
   }
 }
 
+void DecoderWeights::NameNorm(const std::string& name, const Tensor& norm) {
+  if (norm.defined()) parameters.emplace_back(name + ".weight", norm);
+}
+
+void DecoderWeights::NameLayer(const std::string& prefix, const DecoderLayer& layer) {
+  // post_attention_layernorm stands behind attention in families with norms behind, and in the
+  // others before the feed-forward layer.
+  const bool behind = local.has_output_norms();
+  NameNorm(prefix + "input_layernorm", layer.attention_input_norm);
+  NameNorm(prefix + "post_attention_layernorm",
+           behind ? layer.attention_output_norm : layer.mlp_input_norm);
+  if (behind) {
+    NameNorm(prefix + "pre_feedforward_layernorm", layer.mlp_input_norm);
+    NameNorm(prefix + "post_feedforward_layernorm", layer.mlp_output_norm);
+  }
+  NameLinear(prefix + "self_attn.", {"q_proj", "k_proj", "v_proj"}, layer.qkv);
+  NameLinear(prefix + "self_attn.", {"o_proj"}, layer.output);
+  NameNorm(prefix + "self_attn.q_norm", layer.q_norm);
+  NameNorm(prefix + "self_attn.k_norm", layer.k_norm);
+  NameLinear(prefix + "mlp.", {"gate_proj", "up_proj"}, layer.gate_up);
+  NameLinear(prefix + "mlp.", {"down_proj"}, layer.down);
+}
+
 void DecoderWeights::NameParameters() {
   parameters.emplace_back("model.embed_tokens.weight", embedding);
-  parameters.emplace_back("model.norm.weight", norm);
+  NameNorm("model.norm", norm);
   if (!local.tie_word_embeddings) NameLinear("", {"lm_head"}, lm_head);
   for (size_t i = 0; i < layers.size(); ++i) {
-    const std::string prefix = absl::StrCat("model.layers.", i, ".");
-    const DecoderLayer& layer = layers[i];
-    parameters.emplace_back(prefix + "input_layernorm.weight", layer.input_norm);
-    parameters.emplace_back(prefix + "post_attention_layernorm.weight", layer.post_attention_norm);
-    NameLinear(prefix + "self_attn.", {"q_proj", "k_proj", "v_proj"}, layer.qkv);
-    NameLinear(prefix + "self_attn.", {"o_proj"}, layer.output);
-    if (layer.q_norm.defined()) {
-      parameters.emplace_back(prefix + "self_attn.q_norm.weight", layer.q_norm);
-      parameters.emplace_back(prefix + "self_attn.k_norm.weight", layer.k_norm);
-    }
-    NameLinear(prefix + "mlp.", {"gate_proj", "up_proj"}, layer.gate_up);
-    NameLinear(prefix + "mlp.", {"down_proj"}, layer.down);
+    NameLayer(absl::StrCat("model.layers.", i, "."), layers[i]);
   }
   std::sort(parameters.begin(), parameters.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -17,15 +17,18 @@
 
 namespace baton::engine {
 
+/// Norms are undefined where the family has none at that place.
 struct DecoderLayer {
-  torch::Tensor input_norm;           ///< [hidden]
-  FusedLinear qkv;                    ///< q, k, v
-  torch::Tensor q_norm;               ///< [head_dim], of every head; undefined without
-  torch::Tensor k_norm;               ///< likewise
-  FusedLinear output;                 ///< o
-  torch::Tensor post_attention_norm;  ///< [hidden]
-  FusedLinear gate_up;                ///< gate, up
+  torch::Tensor attention_input_norm;   ///< [hidden]
+  FusedLinear qkv;                      ///< q, k, v
+  torch::Tensor q_norm;                 ///< [head_dim], or [heads head_dim] (NormalizeHeads)
+  torch::Tensor k_norm;                 ///< likewise
+  FusedLinear output;                   ///< o
+  torch::Tensor attention_output_norm;  ///< [hidden]
+  torch::Tensor mlp_input_norm;         ///< [hidden]
+  FusedLinear gate_up;                  ///< gate, up
   FusedLinear down;
+  torch::Tensor mlp_output_norm;  ///< [hidden]
 };
 
 struct DecoderWeights {
@@ -39,7 +42,8 @@ struct DecoderWeights {
   std::vector<std::pair<std::string, torch::Tensor>> parameters;
   std::vector<ParameterShard> shards;
 
-  /// Slice `rank` of `ranks` of a model of `config`: zeros, norms ones. `beside`: a slice of the
+  /// Slice `rank` of `ranks` of a model of `config`: zeros, norms ones (Gemma 3's, which are 1 + w,
+  /// zeros). `beside`: a slice of the
   /// same model, whose tensors that all slices have whole this one takes for its own.
   static std::shared_ptr<DecoderWeights> Create(const ModelConfig& config, int rank, int ranks,
                                                 const torch::TensorOptions& options,
@@ -51,6 +55,8 @@ struct DecoderWeights {
  private:
   void NameLinear(const std::string& prefix, const std::vector<std::string>& names,
                   const FusedLinear& linear);
+  void NameNorm(const std::string& name, const torch::Tensor& norm);
+  void NameLayer(const std::string& prefix, const DecoderLayer& layer);
   void NameParameters();
 };
 

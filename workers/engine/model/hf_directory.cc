@@ -20,6 +20,7 @@
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/hub_name.h"
+#include "workers/engine/model/file_tensors.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/tokenizer/tokens/generation_config.h"
 
@@ -90,12 +91,14 @@ absl::StatusOr<std::map<std::string, std::vector<std::string>>> ReadIndex(const 
   return tensors_of_file;
 }
 
+/// Parts to fill, by the name of the tensor that they are of.
+using WantedParts = std::map<std::string, std::vector<TensorPart>>;
+
 /// A tensor that the model has no place for means that its config does not tell the truth, unless
 /// it is one that files carry without need.
-absl::Status CheckKnown(const std::string& name, const std::map<std::string, TensorPart>& known) {
+absl::Status CheckKnown(const std::string& name, const WantedParts& known) {
   const bool headless = known.count(kHead) == 0;  // or tied to the embedding
-  if (known.count(name) > 0 || absl::EndsWith(name, ".rotary_emb.inv_freq") ||
-      (headless && name == kHead)) {
+  if (known.count(name) > 0 || IsNeedlessTensor(name) || (headless && name == kHead)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -104,18 +107,21 @@ absl::Status CheckKnown(const std::string& name, const std::map<std::string, Ten
 
 /// Loads from one file those of `names` that the model has. Removes them from `wanted`.
 absl::Status LoadFile(const std::string& path, const std::vector<std::string>* names,
-                      std::map<std::string, TensorPart>& wanted) {
+                      WantedParts& wanted) {
   BATON_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
   std::vector<TensorPart> into;
+  const auto add = [&into](const std::vector<TensorPart>& parts) {
+    into.insert(into.end(), parts.begin(), parts.end());
+  };
   if (names != nullptr) {
     for (const std::string& name : *names) {
-      if (const auto it = wanted.find(name); it != wanted.end()) into.push_back(it->second);
+      if (const auto it = wanted.find(name); it != wanted.end()) add(it->second);
     }
   } else {
     for (const relay::TensorEntry& entry : file->view().entries()) {
       BATON_RETURN_IF_ERROR(Annotate(CheckKnown(entry.name, wanted), path));
     }
-    for (const auto& [name, part] : wanted) into.push_back(part);
+    for (const auto& [name, parts] : wanted) add(parts);
   }
   if (absl::Status status = LoadParts(file->view(), into, /*ignore_extra=*/true); !status.ok()) {
     return Annotate(status, path);
@@ -124,9 +130,9 @@ absl::Status LoadFile(const std::string& path, const std::vector<std::string>* n
   return absl::OkStatus();
 }
 
-absl::Status LoadSharded(const std::string& dir, std::map<std::string, TensorPart> wanted) {
+absl::Status LoadSharded(const std::string& dir, WantedParts wanted) {
   const std::string index = Join(dir, kIndexFile);
-  const std::map<std::string, TensorPart> wanted_by_all = wanted;
+  const WantedParts wanted_by_all = wanted;
   BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(index));
   for (const auto& [file, names] : tensors_of_file) {
     for (const std::string& name : names) {
@@ -226,7 +232,7 @@ absl::Status WriteDirectory(const NamedTensors& tensors, const ModelConfig& conf
   BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, TorchDtypeFromName(config.torch_dtype));
   BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, "config.json"), config_json));
   BATON_RETURN_IF_ERROR(WriteCompanions(config, dir, options.companions));
-  return WriteWeights(tensors, dir, dtype, options.max_shard_bytes);
+  return WriteWeights(TensorsInFiles(config, tensors), dir, dtype, options.max_shard_bytes);
 }
 
 /// Moves the finished `temporary` to `dir` (which is absent or an empty directory).
@@ -260,6 +266,10 @@ absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const 
   return files;
 }
 
+bool IsNeedlessTensor(absl::string_view name) {
+  return absl::EndsWith(name, ".rotary_emb.inv_freq");
+}
+
 absl::StatusOr<std::string> ReadConfigJson(const std::string& dir) {
   BATON_RETURN_IF_ERROR(CheckDirectory(dir));
   return relay::ReadFile(Join(dir, "config.json"));
@@ -271,6 +281,20 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
   if (!config.ok()) return Annotate(config.status(), Join(dir, "config.json"));
   if (config->tie_word_embeddings && HasOwnHead(dir)) config->tie_word_embeddings = false;
   return config;
+}
+
+std::vector<std::string> ConfigWarnings(const ModelConfig& config, const std::string& dir) {
+  const auto text = ReadConfigJson(dir);
+  if (!text.ok()) return {};
+  std::vector<std::string> warnings = ModelConfig::Contradictions(*text);
+  const auto said = ModelConfig::FromJson(*text);
+  if (said.ok() && said->tie_word_embeddings && !config.tie_word_embeddings) {
+    warnings.push_back(
+        "config.json says tie_word_embeddings, but the files have another lm_head.weight than the "
+        "embedding; the files' head is used, trained and saved as a tensor of its own, as in "
+        "transformers 5. If they should be one, remove lm_head.weight from the files");
+  }
+  return warnings;
 }
 
 absl::StatusOr<Companions> ReadCompanions(const std::string& dir) {
@@ -316,8 +340,8 @@ absl::Status LoadWeights(const std::string& dir, const NamedTensors& into) {
 }
 
 absl::Status LoadWeightParts(const std::string& dir, const std::vector<TensorPart>& into) {
-  std::map<std::string, TensorPart> wanted;
-  for (const TensorPart& part : into) wanted[part.shard.name] = part;
+  WantedParts wanted;
+  for (const TensorPart& part : into) wanted[part.shard.name].push_back(part);
   const std::string single = Join(dir, kWeightsFile);
   if (Exists(single)) return LoadFile(single, nullptr, wanted);
   if (Exists(Join(dir, kIndexFile))) return LoadSharded(dir, std::move(wanted));
@@ -330,7 +354,7 @@ absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torc
   BATON_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(dir));
   BATON_ASSIGN_OR_RETURN(std::unique_ptr<CausalLM> model,
                          CausalLM::Create(config, dtype, device, tensor_group));
-  BATON_RETURN_IF_ERROR(LoadWeightParts(dir, ModelParts(*model)));
+  BATON_RETURN_IF_ERROR(LoadWeightParts(dir, PartsInFiles(config, ModelParts(*model))));
   return model;
 }
 

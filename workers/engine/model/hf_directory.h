@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "relay/weights/safetensors_reader.h"
 #include "sdk/common/schema/model_config.h"
 #include "workers/engine/model/model.h"
@@ -29,6 +30,10 @@ namespace baton::engine {
 /// whatever config.json says. NotFound when the directory or config.json is missing; without
 /// weights, config.json counts.
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir);
+
+/// What a user should know of how LoadModelConfig made `config` of the files in `dir`, one sentence
+/// each: a head that is not tied although config.json says so, keys that contradict each other.
+std::vector<std::string> ConfigWarnings(const ModelConfig& config, const std::string& dir);
 
 /// The model with its weights (F32, F16 or BF16 on disk), converted to `dtype` on `device`. A tied
 /// model may or may not carry lm_head.weight, which is then equal to the embedding. Errors name the
@@ -92,15 +97,19 @@ absl::StatusOr<std::vector<std::string>> ListTensors(const std::string& dir);
 /// missing; InvalidArgument: a file is damaged, or shorter than its header says.
 absl::StatusOr<std::vector<relay::TensorEntry>> ReadTensorEntries(const std::string& dir);
 
+/// Whether a tensor of this name is in files without need, since it is computed: `inv_freq`, which
+/// old versions of transformers saved.
+bool IsNeedlessTensor(absl::string_view name);
+
 /// Fills `into` from the weights of `dir`, each of which must be there. A tensor that `into` has no
 /// place for is InvalidArgument, but for a head that `into` goes without.
 [[nodiscard]] absl::Status LoadWeights(const std::string& dir, const NamedTensors& into);
-/// As above, for slices of tensors.
+/// As above, for slices of tensors (of the files: file_tensors.h).
 [[nodiscard]] absl::Status LoadWeightParts(const std::string& dir,
                                            const std::vector<TensorPart>& into);
 
-/// SaveModel for any named tensors. `config` tells their dtype on disk (torch_dtype; not
-/// options.dtype) and the token ids of generation_config.json.
+/// SaveModel for any named tensors, the model's own or its files'. `config` tells their dtype on
+/// disk (torch_dtype; not options.dtype) and the token ids of generation_config.json.
 [[nodiscard]] absl::Status SaveDirectory(const NamedTensors& tensors, const ModelConfig& config,
                                          const std::string& config_json, const std::string& dir,
                                          const SaveOptions& options);

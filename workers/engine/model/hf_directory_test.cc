@@ -11,6 +11,7 @@
 #include "relay/weights/safetensors_writer.h"
 #include "sdk/common/base/test_folder.h"
 #include "workers/engine/model/attention.h"
+#include "workers/engine/model/file_tensors.h"
 #include "workers/engine/model/weights_io.h"
 
 namespace baton::engine {
@@ -28,7 +29,18 @@ const char* const kGolden[] = {"llama",
                                "qwen2_tied_bf16",
                                "qwen3",
                                "qwen3_bias",
-                               "mistral"};
+                               "mistral",
+                               "qwen2_full_windows",
+                               "qwen3_windows",
+                               "smollm3",
+                               "phi3",
+                               "phi3_longrope",
+                               "olmo2",
+                               "granite",
+                               "gemma3"};
+/// Those whose expected.json has gradients.
+const char* const kGoldenGradients[] = {"qwen2_full_windows", "qwen3_windows", "smollm3", "phi3",
+                                        "phi3_longrope",      "olmo2",         "granite", "gemma3"};
 
 std::string GoldenDir(const std::string& name) {
   const char* source = std::getenv("BATON_SOURCE_DIR");
@@ -134,6 +146,65 @@ TEST_P(GoldenTest, SavedAndLoadedAgainIsTheSame) {
         {"sequences", sequences},
         {"logits", LogitsOf(*model, sequences.get<std::vector<std::vector<int64_t>>>())}};
     ASSERT_TRUE(relay::WriteFileAtomically(dir + "/expected.json", ours.dump()).ok());
+  }
+}
+
+class GoldenGradientTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, GoldenGradientTest, ::testing::ValuesIn(kGoldenGradients),
+                         [](const auto& info) { return std::string(info.param); });
+
+/// The sum of the log-probs of all tokens but each sequence's first.
+Tensor SumOfLogProbs(CausalLM& model, const std::vector<std::vector<int64_t>>& sequences) {
+  Tensor sum = torch::zeros({}, torch::kFloat32);
+  for (const auto& sequence : sequences) {
+    const auto length = static_cast<int64_t>(sequence.size());
+    PackedCausalAttention attention({length});
+    const Tensor tokens = torch::tensor(sequence, torch::kInt64);
+    const Tensor logits = model.Logits(model.Hidden(tokens, attention.Positions(), attention));
+    sum = sum + torch::log_softmax(logits.narrow(0, 0, length - 1), -1)
+                    .gather(1, tokens.narrow(0, 1, length - 1).unsqueeze(1))
+                    .sum();
+  }
+  return sum;
+}
+
+// Norm and product with cos(0), cos(1), … of each gradient, as make_golden.py has them of torch.
+TEST_P(GoldenGradientTest, GradientsEqualTransformers) {
+  const std::string dir = GoldenDir(GetParam());
+  const auto model = Load(dir);
+  const nlohmann::json expected = ReadJson(dir + "/expected.json");
+  model->SetRequiresGrad(true);
+  SumOfLogProbs(*model, expected["sequences"].get<std::vector<std::vector<int64_t>>>()).backward();
+  NamedTensors gradients;
+  for (const auto& [name, parameter] : model->parameters()) {
+    gradients.emplace_back(name, parameter.grad());
+  }
+  gradients = TensorsInFiles(model->config(), gradients);
+  EXPECT_EQ(gradients.size(), expected["gradients"].size());
+  for (const auto& [name, gradient] : gradients) {
+    const Tensor flat = gradient.to(torch::kFloat64).flatten();
+    const Tensor waves = torch::cos(torch::arange(flat.numel(), torch::kFloat64));
+    const auto wanted = expected["gradients"][name].get<std::vector<double>>();
+    const double tolerance = 1e-4 * std::max(1.0, wanted[0]);
+    EXPECT_NEAR(flat.norm().item<double>(), wanted[0], tolerance) << name;
+    EXPECT_NEAR(flat.dot(waves).item<double>(), wanted[1], tolerance) << name;
+  }
+}
+
+TEST(LoadModel, Phi3KeepsItsTensorsTogetherInFiles) {
+  const TestFolder folder;
+  const std::string dir = CopyOfGolden(folder, "phi3");
+  const auto model = Load(dir);
+  const std::string saved = folder.path("saved");
+  ASSERT_TRUE(SaveModel(*model, saved).ok());
+  EXPECT_EQ(ListTensors(saved).value(), ListTensors(dir).value());
+  EXPECT_THAT(ListTensors(saved).value(),
+              ::testing::IsSupersetOf({"model.layers.0.mlp.gate_up_proj.weight",
+                                       "model.layers.1.self_attn.qkv_proj.weight"}));
+  const auto entries = ReadTensorEntries(saved).value();
+  for (const relay::TensorEntry& entry : entries) {
+    if (entry.name != "model.layers.0.self_attn.qkv_proj.weight") continue;
+    EXPECT_EQ(entry.shape, (std::vector<int64_t>{32, 16}));  // 4 heads and 2 * 2 of 4 channels
   }
 }
 
@@ -267,6 +338,9 @@ TEST(LoadModel, AnotherHeadInTheFilesIsNotTied) {
     ASSERT_TRUE(relay::WriteFileAtomically(dir + "/config.json", config.dump()).ok());
     const auto model = Load(dir);
     EXPECT_FALSE(model->config().tie_word_embeddings);
+    EXPECT_THAT(ConfigWarnings(model->config(), dir),
+                ::testing::ElementsAre(HasSubstr("have another lm_head.weight")));
+    EXPECT_THAT(ConfigWarnings(model->config(), GoldenDir(name)), ::testing::IsEmpty());
     const nlohmann::json expected = ReadJson(dir + "/expected.json");
     EXPECT_LT(LargestDifference(
                   LogitsOf(*model, expected["sequences"].get<std::vector<std::vector<int64_t>>>()),

@@ -56,32 +56,41 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
   }
 };
 
-// --- SwiGLU --------------------------------------------------------------------------------------
+// --- gated linear units --------------------------------------------------------------------------
 
-Tensor SwiGluForward(const Tensor& gate_up) {
+using Activation = ModelConfig::Activation;
+
+kernels::Gate GateOf(Activation activation) {
+  return activation == Activation::kSilu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh;
+}
+
+Tensor GatedUnitForward(const Tensor& gate_up, Activation activation) {
   Tensor y = torch::empty({gate_up.size(0), gate_up.size(1) / 2}, gate_up.options());
   ForType(gate_up, [&](auto zero) {
     using T = decltype(zero);
-    kernels::SwiGlu(gate_up.data_ptr<T>(), y.data_ptr<T>(), y.size(0), y.size(1));
+    kernels::GatedUnit(gate_up.data_ptr<T>(), y.data_ptr<T>(), y.size(0), y.size(1),
+                       GateOf(activation));
   });
   return y;
 }
 
-struct SwiGluFunction : torch::autograd::Function<SwiGluFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& gate_up) {
+struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
+  static Tensor forward(AutogradContext* ctx, const Tensor& gate_up, Activation activation) {
     ctx->save_for_backward({gate_up});
-    return SwiGluForward(gate_up);
+    ctx->saved_data["activation"] = static_cast<int64_t>(activation);
+    return GatedUnitForward(gate_up, activation);
   }
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const Tensor gate_up = ctx->get_saved_variables()[0];
+    const auto activation = static_cast<Activation>(ctx->saved_data["activation"].toInt());
     const Tensor dy = grads[0].contiguous();
     Tensor out = torch::empty_like(gate_up);
     ForType(gate_up, [&](auto zero) {
       using T = decltype(zero);
-      kernels::SwiGluBackward(dy.data_ptr<T>(), gate_up.data_ptr<T>(), out.data_ptr<T>(),
-                              dy.size(0), dy.size(1));
+      kernels::GatedUnitBackward(dy.data_ptr<T>(), gate_up.data_ptr<T>(), out.data_ptr<T>(),
+                                 dy.size(0), dy.size(1), GateOf(activation));
     });
-    return {out};
+    return {out, Variable()};
   }
 };
 
@@ -120,7 +129,8 @@ struct FusedLinearFunction : torch::autograd::Function<FusedLinearFunction> {
 
 }  // namespace
 
-Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
+Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps, ModelConfig::NormFactor factor) {
+  using Factor = ModelConfig::NormFactor;
   if (!HasKernel(x)) {
     const Tensor wide = x.to(torch::kFloat32);
     const Tensor normed =
@@ -128,21 +138,28 @@ Tensor RmsNorm(const Tensor& x, const Tensor& weight, double eps) {
             ? RmsNormForward(wide.contiguous(), torch::ones({x.size(-1)}, wide.options()), eps)
                   .first
             : wide * torch::rsqrt(wide.pow(2).mean(-1, true) + eps);
-    return normed.to(x.scalar_type()) * weight;
+    if (factor == Factor::kWeight) return normed.to(x.scalar_type()) * weight;
+    const Tensor wide_weight = weight.to(torch::kFloat32);
+    const Tensor factors = factor == Factor::kOnePlus ? wide_weight + 1 : wide_weight;
+    return (normed * factors).to(x.scalar_type());
   }
   TORCH_CHECK(x.dim() == 2 && weight.dim() == 1 && weight.size(0) == x.size(1) &&
                   weight.scalar_type() == x.scalar_type(),
               "RmsNorm: x ", x.sizes(), " and weight ", weight.sizes(), " do not fit");
-  if (!NeedsGrad(x, weight)) return RmsNormForward(x.contiguous(), weight, eps).first;
-  return RmsNormFunction::apply(x.contiguous(), weight, eps);
+  const Tensor factors = factor == Factor::kOnePlus ? weight + 1 : weight;
+  if (!NeedsGrad(x, factors)) return RmsNormForward(x.contiguous(), factors, eps).first;
+  return RmsNormFunction::apply(x.contiguous(), factors, eps);
 }
 
 Tensor NormalizeHeads(const Tensor& qkv, const Tensor& q_norm, const Tensor& k_norm,
                       const ModelConfig& config) {
   const int64_t rows = qkv.size(0), dim = config.head_dim;
+  const bool together = config.head_norms() == ModelConfig::HeadNorms::kAllHeads;
   const auto normalized = [&](int64_t begin, int64_t heads, const Tensor& weight) {
-    const Tensor part = qkv.narrow(1, begin * dim, heads * dim).reshape({rows * heads, dim});
-    return RmsNorm(part, weight, config.rms_norm_eps).reshape({rows, heads * dim});
+    const int64_t width = together ? heads * dim : dim;
+    const Tensor part = qkv.narrow(1, begin * dim, heads * dim).reshape({-1, width});
+    return RmsNorm(part, weight, config.rms_norm_eps, config.norm_factor())
+        .reshape({rows, heads * dim});
   };
   const int64_t q = config.num_attention_heads, kv = config.num_key_value_heads;
   return torch::cat({normalized(0, q, q_norm), normalized(q, kv, k_norm),
@@ -150,18 +167,26 @@ Tensor NormalizeHeads(const Tensor& qkv, const Tensor& q_norm, const Tensor& k_n
                     1);
 }
 
-Tensor SwiGlu(const Tensor& gate_up) {
+AttentionHeads SplitHeads(const Tensor& qkv, const ModelConfig& config) {
+  const int64_t q = config.num_attention_heads, kv = config.num_key_value_heads;
+  const Tensor heads = qkv.view({qkv.size(0), q + 2 * kv, config.head_dim});
+  return {heads.narrow(1, 0, q), heads.narrow(1, q, kv), heads.narrow(1, q + kv, kv)};
+}
+
+Tensor GatedUnit(const Tensor& gate_up, ModelConfig::Activation activation) {
   if (HasWideKernel(gate_up) && !NeedsGrad(gate_up)) {
-    return SwiGlu(gate_up.to(torch::kFloat32)).to(gate_up.scalar_type());
+    return GatedUnit(gate_up.to(torch::kFloat32), activation).to(gate_up.scalar_type());
   }
   if (!HasKernel(gate_up)) {
     const std::vector<Tensor> parts = gate_up.chunk(2, -1);
-    return torch::silu(parts[0]) * parts[1];
+    const Tensor gate =
+        activation == Activation::kSilu ? torch::silu(parts[0]) : torch::gelu(parts[0], "tanh");
+    return gate * parts[1];
   }
-  TORCH_CHECK(gate_up.dim() == 2 && gate_up.size(1) % 2 == 0, "SwiGlu: bad shape ",
+  TORCH_CHECK(gate_up.dim() == 2 && gate_up.size(1) % 2 == 0, "GatedUnit: bad shape ",
               gate_up.sizes());
-  if (!NeedsGrad(gate_up)) return SwiGluForward(gate_up.contiguous());
-  return SwiGluFunction::apply(gate_up.contiguous());
+  if (!NeedsGrad(gate_up)) return GatedUnitForward(gate_up.contiguous(), activation);
+  return GatedUnitFunction::apply(gate_up.contiguous(), activation);
 }
 
 Tensor PlainProduct(const Tensor& x, const Tensor& weight, Tensor base) {

@@ -16,11 +16,13 @@
 
 namespace baton::engine {
 
-/// x [N, D], weight [D] -> [N, D]. Half types are normalised in float32, as transformers does.
-torch::Tensor RmsNorm(const torch::Tensor& x, const torch::Tensor& weight, double eps);
+/// x [N, D], weight [D] -> [N, D], with weights as the family's factor says. Half types are
+/// normalised in float32, as transformers does.
+torch::Tensor RmsNorm(const torch::Tensor& x, const torch::Tensor& weight, double eps,
+                      ModelConfig::NormFactor factor = ModelConfig::NormFactor::kWeight);
 
-/// gate_up [N, 2 I] -> silu(gate) * up [N, I].
-torch::Tensor SwiGlu(const torch::Tensor& gate_up);
+/// gate_up [N, 2 I] -> f(gate) * up [N, I] with f the activation (row_kernels.h).
+torch::Tensor GatedUnit(const torch::Tensor& gate_up, ModelConfig::Activation activation);
 
 /// x [N, in], weight [out, in] -> x weight^T [N, out], or `base` [N, out] plus it, in place.
 /// Records no gradients. On a CPU each row is computed alone and in one order (row_products.h), so
@@ -56,37 +58,46 @@ struct FusedLinear {
                       ProductKind kind = ProductKind::kBlas) const;
 };
 
-/// Normalises each head of the queries and keys in qkv [N, (num_heads + 2 num_kv_heads) head_dim]
-/// by the weights q_norm and k_norm [head_dim], as Qwen3 does; values stay. Returns the same shape.
+/// Normalises the queries and keys in qkv [N, (num_heads + 2 num_kv_heads) head_dim] by the weights
+/// q_norm and k_norm: each head alone (Qwen3, Gemma 3), or all heads of a token together (OLMo 2),
+/// as config.head_norms() says; values stay. Returns the same shape.
 torch::Tensor NormalizeHeads(const torch::Tensor& qkv, const torch::Tensor& q_norm,
                              const torch::Tensor& k_norm, const ModelConfig& config);
+
+/// One token's heads side by side, as attention takes them.
+struct AttentionHeads {
+  torch::Tensor q;  ///< [N, num_heads, head_dim].
+  torch::Tensor k;  ///< [N, num_kv_heads, head_dim].
+  torch::Tensor v;  ///< [N, num_kv_heads, head_dim].
+};
+
+/// qkv [N, (num_heads + 2 num_kv_heads) head_dim] as heads, not rotated: views of it.
+AttentionHeads SplitHeads(const torch::Tensor& qkv, const ModelConfig& config);
 
 /// Rotary positions: a table of cosines and sines, grown as positions ask for.
 class Rotary {
  public:
   explicit Rotary(const ModelConfig& config);
 
-  /// Rotation speed of each pair of channels, [head_dim / 2] radians a token, after scaling. In
+  /// Rotation speed of each pair of channels, [rotary_dim / 2] radians a token, after scaling. In
   /// float32 steps as transformers computes them.
   static std::vector<float> InverseFrequencies(const ModelConfig& config);
 
-  struct Heads {
-    torch::Tensor q;  ///< [N, num_heads, head_dim], rotated.
-    torch::Tensor k;  ///< [N, num_kv_heads, head_dim], rotated.
-    torch::Tensor v;  ///< [N, num_kv_heads, head_dim].
-  };
-  /// qkv [N, (num_heads + 2 num_kv_heads) head_dim], positions [N] int64 on the same device. With
-  /// gradients disabled qkv is rotated in place and the results are views of it.
-  Heads Apply(const torch::Tensor& qkv, const torch::Tensor& positions);
+  /// qkv [N, (num_heads + 2 num_kv_heads) head_dim], positions [N] int64 on the same device ->
+  /// heads, queries and keys rotated. With gradients disabled qkv is rotated in place and the
+  /// results are views of it.
+  AttentionHeads Apply(const torch::Tensor& qkv, const torch::Tensor& positions);
 
  private:
-  /// [>= positions needed, head_dim] in the dtype and on the device of `like`.
+  /// [>= positions needed, rotary_dim] in the dtype and on the device of `like`.
   const torch::Tensor& Table(const torch::Tensor& positions, const torch::Tensor& like);
 
   int64_t num_heads_;
   int64_t num_kv_heads_;
   int64_t head_dim_;
+  int64_t rotary_dim_;
   int64_t max_positions_;
+  double amplitude_;  // of cosines and sines
   std::vector<float> inverse_frequencies_;
   torch::Tensor table_;
 };

@@ -15,6 +15,19 @@ namespace {
 
 using torch::Tensor;
 
+/// The config of rotary positions in layers with a sliding window, where they are others.
+ModelConfig WithLocalRope(ModelConfig config) {
+  config.rope = Rope();
+  config.rope.theta = config.local_rope_theta;
+  return config;
+}
+
+/// x times a factor; in place where no gradients are recorded.
+Tensor Times(Tensor x, double factor) {
+  if (factor == 1) return x;
+  return torch::GradMode::is_enabled() ? x * factor : x.mul_(factor);
+}
+
 }  // namespace
 
 struct CausalLM::Impl {
@@ -26,7 +39,8 @@ struct CausalLM::Impl {
   std::vector<std::shared_ptr<DecoderWeights>> slices;
   const size_t own;
   const bool gathered;
-  Rotary rotary;  // For the heads of a slice.
+  Rotary rotary;        // For the heads of a slice.
+  Rotary local_rotary;  // Gemma 3: in layers with a sliding window.
   bool deterministic = false;
   std::vector<std::pair<std::string, Tensor>> parameters;
   std::vector<ParameterShard> shards;
@@ -39,7 +53,8 @@ struct CausalLM::Impl {
         slices({DecoderWeights::Create(whole, RankIn(tensor_group), SizeOf(tensor_group), o)}),
         own(0),
         gathered(false),
-        rotary(slices[0]->local) {
+        rotary(slices[0]->local),
+        local_rotary(WithLocalRope(slices[0]->local)) {
     parameters = slices[0]->parameters;
     shards = slices[0]->shards;
   }
@@ -53,6 +68,7 @@ struct CausalLM::Impl {
         own(place),
         gathered(true),
         rotary(mine.slices[0]->local),
+        local_rotary(WithLocalRope(mine.slices[0]->local)),
         deterministic(mine.deterministic) {
     const std::shared_ptr<DecoderWeights>& weights = mine.slices[0];
     for (int s = 0; s < count; ++s) {
@@ -75,9 +91,13 @@ struct CausalLM::Impl {
   const DecoderWeights& weights() const { return *slices[own]; }
   ProductKind product() const { return deterministic ? ProductKind::kByRow : ProductKind::kBlas; }
 
+  Tensor Normed(const Tensor& x, const Tensor& weight) const {
+    return weight.defined() ? RmsNorm(x, weight, config.rms_norm_eps, config.norm_factor()) : x;
+  }
+
   /// One slice's heads, of the rows `x`.
-  Rotary::Heads HeadsOf(const DecoderWeights& slice, int64_t index, const Tensor& x,
-                        const Tensor& positions) {
+  AttentionHeads HeadsOf(const DecoderWeights& slice, int64_t index, const Tensor& x,
+                         const Tensor& positions) {
     const DecoderLayer& layer = slice.layers[index];
     Tensor qkv = layer.qkv.Forward(x, product());
     if (layer.q_norm.defined()) {
@@ -85,15 +105,20 @@ struct CausalLM::Impl {
       qkv = NormalizeHeads(qkv, EnterParallel(layer.q_norm, group),
                            EnterParallel(layer.k_norm, group), slice.local);
     }
-    return rotary.Apply(qkv, positions);
+    const bool local_rope = config.family == ModelFamily::kGemma3 && config.layers.slides(index);
+    AttentionHeads heads = !config.layers.rotates(index) ? SplitHeads(qkv, slice.local)
+                           : local_rope                  ? local_rotary.Apply(qkv, positions)
+                                                         : rotary.Apply(qkv, positions);
+    heads.q = Times(std::move(heads.q), config.query_scale());
+    return heads;
   }
 
   /// Every slice's heads side by side, of the rows `x`.
-  Rotary::Heads HeadsOf(int64_t index, const Tensor& x, const Tensor& positions) {
+  AttentionHeads HeadsOf(int64_t index, const Tensor& x, const Tensor& positions) {
     if (slices.size() == 1) return HeadsOf(weights(), index, x, positions);
     std::vector<Tensor> q, k, v;
     for (const auto& slice : slices) {
-      const Rotary::Heads heads = HeadsOf(*slice, index, x, positions);
+      const AttentionHeads heads = HeadsOf(*slice, index, x, positions);
       q.push_back(heads.q);
       k.push_back(heads.k);
       v.push_back(heads.v);
@@ -114,18 +139,29 @@ struct CausalLM::Impl {
     return mine.bias.defined() ? sum + mine.bias : sum;
   }
 
+  /// h plus what one half of a layer makes of the slices' `inputs`, by its last map.
+  Tensor Residual(Tensor h, int64_t index, FusedLinear DecoderLayer::*map,
+                  const std::vector<Tensor>& inputs, const Tensor& output_norm) const {
+    const double factor = config.residual_multiplier;
+    if (!output_norm.defined() && factor == 1) return AddTo(std::move(h), index, map, inputs);
+    const Tensor out = AddTo(torch::zeros_like(h), index, map, inputs);
+    return h + Times(Normed(out, output_norm), factor);
+  }
+
   Tensor Layer(int64_t index, Tensor h, const Tensor& positions, AttentionContext& attention) {
     const DecoderLayer& layer = weights().layers[index];
-    Tensor x = EnterParallel(RmsNorm(h, layer.input_norm, config.rms_norm_eps), group);
-    const Rotary::Heads heads = HeadsOf(index, x, positions);
+    Tensor x = EnterParallel(Normed(h, layer.attention_input_norm), group);
+    const AttentionHeads heads = HeadsOf(index, x, positions);
     const Tensor mixed = attention.Attend(index, heads.q, heads.k, heads.v).flatten(1);
-    h = AddTo(std::move(h), index, &DecoderLayer::output, Columns(mixed));
-    x = EnterParallel(RmsNorm(h, layer.post_attention_norm, config.rms_norm_eps), group);
+    h = Residual(std::move(h), index, &DecoderLayer::output, Columns(mixed),
+                 layer.attention_output_norm);
+    x = EnterParallel(Normed(h, layer.mlp_input_norm), group);
     std::vector<Tensor> activations;
     for (const auto& slice : slices) {
-      activations.push_back(SwiGlu(slice->layers[index].gate_up.Forward(x, product())));
+      activations.push_back(
+          GatedUnit(slice->layers[index].gate_up.Forward(x, product()), config.activation()));
     }
-    return AddTo(std::move(h), index, &DecoderLayer::down, activations);
+    return Residual(std::move(h), index, &DecoderLayer::down, activations, layer.mlp_output_norm);
   }
 
   /// Heads of all slices [N, heads * head_dim], cut into each slice's.
@@ -134,7 +170,7 @@ struct CausalLM::Impl {
     return mixed.chunk(static_cast<int64_t>(slices.size()), 1);
   }
 
-  Tensor Embed(const Tensor& ids) const {
+  Tensor EmbeddingsOf(const Tensor& ids) const {
     if (slices.size() == 1 && group == nullptr) return torch::embedding(weights().embedding, ids);
     if (slices.size() == 1) {
       return ParallelEmbedding(ids, weights().embedding, weights().vocabulary_begin,
@@ -148,8 +184,19 @@ struct CausalLM::Impl {
     return LeaveParallel(rows, group);
   }
 
-  /// x [M, hidden] -> logits of all slices, side by side.
-  Tensor HeadProducts(const Tensor& x) const {
+  /// Embeddings as the first layer takes them. The factor is rounded to their type, as transformers
+  /// rounds Gemma 3's.
+  Tensor Embed(const Tensor& ids) const {
+    const double factor = config.embedding_scale();
+    if (factor == 1) return EmbeddingsOf(ids);
+    const Tensor rounded = torch::scalar_tensor(factor, options.device(torch::kCPU));
+    return Times(EmbeddingsOf(ids), rounded.item<double>());
+  }
+
+  /// hidden [M, hidden_size] -> logits of all slices, side by side.
+  Tensor HeadProducts(const Tensor& hidden) const {
+    const double scaling = config.logits_scaling;
+    const Tensor x = scaling == 1 ? hidden : hidden / scaling;
     std::vector<Tensor> logits;
     for (const auto& slice : slices) {
       logits.push_back(config.tie_word_embeddings ? Product(x, slice->embedding, product())
@@ -233,8 +280,9 @@ void CausalLM::InitializeRandom(uint64_t seed) {
       values.normal_(0.0, impl_->config.initializer_range, generator);
       parameter.copy_(SliceOf(values, shard.box));
     } else {
-      const bool is_norm = name.find("norm.weight") != std::string::npos;
-      parameter.fill_(is_norm ? 1.0 : 0.0);
+      const bool is_one = name.find("norm.weight") != std::string::npos &&
+                          impl_->config.norm_factor() != ModelConfig::NormFactor::kOnePlus;
+      parameter.fill_(is_one ? 1.0 : 0.0);
     }
   }
 }
@@ -249,7 +297,7 @@ Tensor CausalLM::Hidden(const Tensor& tokens, const Tensor& positions,
   for (int64_t i = 0; i < impl_->config.num_hidden_layers; ++i) {
     h = impl_->Layer(i, std::move(h), places, attention);
   }
-  return RmsNorm(h, impl_->weights().norm, impl_->config.rms_norm_eps);
+  return impl_->Normed(h, impl_->weights().norm);
 }
 
 Tensor CausalLM::Logits(const Tensor& hidden) {

@@ -1,4 +1,4 @@
-// The decoder: causal language models of Llama and its kin (model_config.h) on libtorch.
+// The decoder: causal language models of the families in model_families.h, on libtorch.
 //
 // The body works on flat rows: N tokens of any number of sequences, without padding. Everything
 // but attention treats rows alone; what mixes rows is a strategy (AttentionContext), so training,
@@ -31,7 +31,8 @@ class AttentionContext {
  public:
   virtual ~AttentionContext() = default;
 
-  /// Causal attention within each sequence, scale 1/sqrt(head_dim).
+  /// Causal attention within each sequence, scale 1/sqrt(head_dim) (a family's other factor is in
+  /// q).
   /// q [N, num_heads, head_dim]; k and v [N, num_kv_heads, head_dim]; q and k after rotation. All
   /// may be strided views. Returns [N, num_heads, head_dim] in the same dtype and device.
   virtual torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
@@ -69,7 +70,8 @@ class CausalLM {
   CausalLM(const CausalLM&) = delete;
   CausalLM& operator=(const CausalLM&) = delete;
 
-  /// As transformers initialises: weights normal(0, initializer_range), norms 1, biases 0. The
+  /// As transformers initialises: weights normal(0, initializer_range), norms 1 (Gemma 3: 0, for 1
+  /// + w), biases 0. The
   /// values depend on `seed` and the config alone (drawn on the CPU in float32, in order of name;
   /// each rank keeps its slice).
   void InitializeRandom(uint64_t seed);

@@ -6,6 +6,7 @@
 
 #include "tests/support/engine/plain_model.h"
 #include "workers/engine/model/attention.h"
+#include "workers/engine/model/layers.h"
 
 namespace baton::engine {
 namespace {
@@ -50,12 +51,12 @@ std::vector<Variant> Variants() {
   c.head_dim = 10;  // Not hidden / heads.
   out.push_back({"AllBiases", c});
   c = Base(Family::kLlama);
-  c.rope_scaling = {RopeScaling::Type::kLlama3, 8.0, 1.0, 4.0, 24};
-  c.rope_theta = 100;
+  c.rope.scaling = {RopeScaling::Type::kLlama3, 8.0, 1.0, 4.0, 24, {}, {}, 1.0};
+  c.rope.theta = 100;
   out.push_back({"Llama3Rope", c});
   c = Base(Family::kQwen2);
-  c.rope_scaling.type = RopeScaling::Type::kLinear;
-  c.rope_scaling.factor = 3;
+  c.rope.scaling.type = RopeScaling::Type::kLinear;
+  c.rope.scaling.factor = 3;
   out.push_back({"LinearRope", c});
   return out;
 }
@@ -322,6 +323,30 @@ TEST(CausalLM, BadInputIsAnError) {
   const auto model = RandomModel(Base(Family::kLlama), torch::kFloat32);
   const Packed outside = {{2}, torch::tensor({int64_t{0}, int64_t{19}}, torch::kInt64)};
   EXPECT_THROW(LogitsOf(*model, outside), c10::Error);
+}
+
+TEST(GatedUnit, EqualsLibtorchsActivations) {
+  torch::manual_seed(3);
+  using Activation = ModelConfig::Activation;
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
+    for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh}) {
+      const torch::Tensor x = (torch::randn({5, 2 * 37}, dtype) * 6).requires_grad_(true);
+      const torch::Tensor gate = x.narrow(1, 0, 37), up = x.narrow(1, 37, 37);
+      const torch::Tensor wanted =
+          (activation == Activation::kSilu ? torch::silu(gate) : torch::gelu(gate, "tanh")) * up;
+      const torch::Tensor weights = torch::arange(5 * 37, dtype).cos().view({5, 37});
+      (wanted * weights).sum().backward();
+      const torch::Tensor gradient = x.grad().clone();
+      x.mutable_grad().zero_();
+      const torch::Tensor ours = GatedUnit(x, activation);
+      (ours * weights).sum().backward();
+      const double most = dtype == torch::kFloat32 ? 1e-4 : 1e-10;
+      EXPECT_TRUE(torch::allclose(ours, wanted, most, most));
+      EXPECT_TRUE(torch::allclose(x.grad(), gradient, most, most));
+      const torch::NoGradGuard no_grad;
+      EXPECT_TRUE(torch::equal(GatedUnit(x, activation), ours));
+    }
+  }
 }
 
 }  // namespace

@@ -82,6 +82,11 @@ absl::Status CheckTensorParallel(const ModelConfig& config, int size) {
     return absl::InvalidArgumentError(absl::StrCat("parallel.tp: ", size, " is below 1"));
   }
   std::vector<std::string> faults;
+  if (size > 1 && config.head_norms() == ModelConfig::HeadNorms::kAllHeads) {
+    faults.push_back(absl::StrCat("parallel.tp: ", size, " ranks cannot share ",
+                                  config.FamilyName(),
+                                  ", which normalises queries over all heads together; use tp: 1"));
+  }
   const auto divides = [&](absl::string_view name, int64_t value) {
     if (value % size != 0) {
       faults.push_back(absl::StrCat("parallel.tp: ", size, " does not divide the model's ", name,

@@ -65,6 +65,10 @@ TEST(TensorParallelTest, NamesWhatCannotBeShared) {
             "of it");
   EXPECT_THAT(CheckTensorParallel(config, 3).message(), HasSubstr("num_attention_heads (4)"));
   EXPECT_THAT(CheckTensorParallel(config, 0).message(), HasSubstr("below 1"));
+  ModelConfig olmo = testing::SharedConfig(false);
+  olmo.family = ModelFamily::kOlmo2;
+  EXPECT_TRUE(CheckTensorParallel(olmo, 1).ok());
+  EXPECT_THAT(CheckTensorParallel(olmo, 2).message(), HasSubstr("2 ranks cannot share Olmo2"));
   testing::RunRanks(3, [&](Communicator& group) {
     EXPECT_FALSE(CausalLM::Create(config, torch::kFloat32, torch::kCPU, &group).ok());
   });
@@ -117,24 +121,48 @@ TEST(TensorParallelTest, ForwardAndBackwardEqualTheWholeModel) {
   }
 }
 
-// The norms of heads are whole on every rank, and each rank has the gradient of its heads alone.
-TEST(TensorParallelTest, NormsOfHeadsHaveTheGradientOfAllHeads) {
-  ModelConfig config = testing::SharedConfig(false);
-  config.family = ModelConfig::Family::kQwen3;
-  config.mlp_bias = false;
-  const Passed whole = Pass(*testing::MakeSharedModel(config));
-  const Tensor norm = whole.gradients.at("model.layers.0.self_attn.q_norm.weight");
-  EXPECT_GT(norm.abs().max().item<double>(), 1e-3);
-  testing::RunRanks(2, [&](Communicator& group) {
-    const auto model = testing::MakeSharedModel(config, &group);
-    const Passed part = Pass(*model);
-    EXPECT_TRUE(torch::allclose(part.log_probs, whole.log_probs, 1e-11, 1e-12));
-    for (const ParameterShard& shard : model->shards()) {
-      EXPECT_TRUE(torch::allclose(part.gradients.at(shard.name),
-                                  SliceOf(whole.gradients.at(shard.name), shard.box), 1e-10, 1e-12))
-          << shard.name;
+/// One model of each family that has more than SharedConfig: norms of heads and behind the layers,
+/// which are whole on every rank, factors, layers that rotate otherwise.
+std::vector<ModelConfig> OtherFamilies() {
+  std::vector<ModelConfig> out(5, testing::SharedConfig(false));
+  out[0].family = ModelFamily::kQwen3;
+  out[1].family = ModelFamily::kSmolLm3;
+  out[1].layers.rotary = {true, false};
+  out[2].family = ModelFamily::kPhi3;
+  for (const size_t i : {1, 2}) out[i].attention_bias = out[i].attention_output_bias = false;
+  out[2].rope.partial_rotary_factor = 0.5;
+  out[3].family = ModelFamily::kGranite;
+  out[3].embedding_multiplier = 3;
+  out[3].residual_multiplier = 0.6;
+  out[3].attention_multiplier = 0.4;
+  out[3].logits_scaling = 1.5;
+  out[4].family = ModelFamily::kGemma3;
+  out[4].tie_word_embeddings = true;
+  out[4].layers.sliding_window = 32;
+  out[4].layers.sliding = {true, false};
+  for (const size_t i : {0, 2, 4}) out[i].mlp_bias = false;
+  return out;
+}
+
+// Each rank has the gradient of its heads alone.
+TEST(TensorParallelTest, EveryFamilyEqualsTheWholeModel) {
+  for (const ModelConfig& config : OtherFamilies()) {
+    const Passed whole = Pass(*testing::MakeSharedModel(config));
+    for (const auto& [name, gradient] : whole.gradients) {
+      EXPECT_GT(gradient.abs().max().item<double>(), 1e-4) << name << config.FamilyName();
     }
-  });
+    testing::RunRanks(2, [&](Communicator& group) {
+      const auto model = testing::MakeSharedModel(config, &group);
+      const Passed part = Pass(*model);
+      EXPECT_TRUE(torch::allclose(part.log_probs, whole.log_probs, 1e-11, 1e-12));
+      for (const ParameterShard& shard : model->shards()) {
+        EXPECT_TRUE(torch::allclose(part.gradients.at(shard.name),
+                                    SliceOf(whole.gradients.at(shard.name), shard.box), 1e-10,
+                                    1e-12))
+            << shard.name << " " << config.FamilyName();
+      }
+    });
+  }
 }
 
 TEST(TensorParallelTest, GathersLogitsWithoutGradients) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/common/base/status_macros.h"
+#include "workers/engine/model/file_tensors.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/model.h"
 #include "workers/engine/model/weights_io.h"
@@ -33,16 +34,16 @@ absl::StatusOr<ShapesByName> WantedShapes(const ModelConfig& config, ScalarHead 
   BATON_ASSIGN_OR_RETURN(const auto model,
                          CausalLM::Create(config, torch::kFloat32, torch::Device(torch::kMeta)));
   ShapesByName wanted;
-  for (const auto& [name, tensor] : model->parameters()) {
-    if (name == kLmHead && head != ScalarHead::kNone) continue;
-    wanted[name] = tensor.sizes().vec();
+  for (const TensorPart& part : PartsInFiles(config, ModelParts(*model))) {
+    if (part.shard.name == kLmHead && head != ScalarHead::kNone) continue;
+    wanted[part.shard.name] = part.shard.shape;
   }
   if (head == ScalarHead::kRequired) wanted[kHeadWeight] = {1, config.hidden_size};
   return wanted;
 }
 
 bool MayBeThere(const std::string& name, ScalarHead head) {
-  return name == kLmHead || absl::EndsWith(name, ".rotary_emb.inv_freq") ||
+  return name == kLmHead || IsNeedlessTensor(name) ||
          (head != ScalarHead::kNone && absl::StartsWith(name, "score."));
 }
 

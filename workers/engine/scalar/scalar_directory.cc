@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
 #include "sdk/common/base/status_macros.h"
+#include "workers/engine/model/file_tensors.h"
 
 namespace baton::engine {
 namespace {
@@ -37,7 +38,7 @@ absl::Status NoHead(const std::string& dir, const std::string& architecture) {
 std::string ConfigJson(const ModelConfig& config, bool head_bias) {
   Json json = Json::parse(config.ToJson());
   const char* kind = head_bias ? "ForTokenClassification" : "ForSequenceClassification";
-  json["architectures"] = {absl::StrCat(config.FamilyName(), kind)};
+  json["architectures"] = {absl::StrCat(config.ScalarFamilyName(), kind)};
   json["num_labels"] = 1;
   json["id2label"] = {{"0", "LABEL_0"}};
   json["label2id"] = {{"LABEL_0", 0}};
@@ -72,7 +73,7 @@ absl::StatusOr<std::unique_ptr<ScalarModel>> LoadScalarModel(const std::string& 
                                 [](const TensorPart& part) { return part.shard.name == kWeight; }),
                  wanted.end());
   }
-  BATON_RETURN_IF_ERROR(LoadWeightParts(dir, wanted));
+  BATON_RETURN_IF_ERROR(LoadWeightParts(dir, PartsInFiles(config, wanted)));
   return model;
 }
 

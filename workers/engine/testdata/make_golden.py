@@ -14,7 +14,8 @@
 
 The tests need the files alone, never Python. The files were made with torch 1.13.0 and
 transformers 4.40.2; those of Qwen3 and Mistral, which are named on their own, with torch 2.6.0 and
-transformers 5.23.0. transformers 4.40 computes no llama3 rope scaling; for that model the script
+transformers 5.23.0; those with gradients and greedy tokens (FULL) with torch 2.6.0 and transformers
+5.24.0. transformers 4.40 computes no llama3 rope scaling; for that model the script
 puts the frequencies, worked out as transformers 4.43 and later do, into the rotary embedding.
 
 Seen with `check` on what SaveModel wrote (largest difference of any logit):
@@ -41,6 +42,20 @@ try:
     FAMILIES["qwen3"] = (Qwen3Config, Qwen3ForCausalLM, Qwen3ForSequenceClassification)
 except ImportError:
     pass  # transformers before 4.51 has no Qwen3.
+try:
+    from transformers import (Gemma3ForCausalLM, Gemma3TextConfig,
+                              Gemma3TextForSequenceClassification, GraniteConfig,
+                              GraniteForCausalLM, Olmo2Config, Olmo2ForCausalLM, Phi3Config,
+                              Phi3ForCausalLM, Phi3ForSequenceClassification, SmolLM3Config,
+                              SmolLM3ForCausalLM)
+    FAMILIES.update({
+        "smollm3": (SmolLM3Config, SmolLM3ForCausalLM, None),
+        "phi3": (Phi3Config, Phi3ForCausalLM, Phi3ForSequenceClassification),
+        "olmo2": (Olmo2Config, Olmo2ForCausalLM, None),
+        "granite": (GraniteConfig, GraniteForCausalLM, None),
+        "gemma3": (Gemma3TextConfig, Gemma3ForCausalLM, Gemma3TextForSequenceClassification)})
+except ImportError:
+    pass  # transformers 4.40 has none of them but Phi-3.
 
 COMMON = dict(
     vocab_size=40, hidden_size=16, intermediate_size=24, num_hidden_layers=2,
@@ -71,11 +86,44 @@ MODELS = {
     "mistral": dict(family="mistral", num_key_value_heads=2, head_dim=8,
                     tie_word_embeddings=False, sliding_window=24),
 }
+# Written with gradients and greedy tokens, too. No sequence is longer than a window.
+FULL = {
+    "qwen2_full_windows": dict(family="qwen2", num_key_value_heads=2, tie_word_embeddings=True,
+                               use_sliding_window=True, sliding_window=4, max_window_layers=2),
+    "qwen3_windows": dict(family="qwen3", num_key_value_heads=2, head_dim=6,
+                          tie_word_embeddings=True, use_sliding_window=True, sliding_window=24,
+                          max_window_layers=1),
+    "smollm3": dict(family="smollm3", num_key_value_heads=2, tie_word_embeddings=True,
+                    no_rope_layer_interval=2),
+    "phi3": dict(family="phi3", num_key_value_heads=2, tie_word_embeddings=False,
+                 sliding_window=24),
+    # Heads that rotate in part, and frequencies with divisors of their own.
+    "phi3_longrope": dict(family="phi3", num_attention_heads=2, num_key_value_heads=1,
+                          tie_word_embeddings=True, original_max_position_embeddings=32,
+                          partial_rotary_factor=0.5,
+                          rope_scaling={"rope_type": "longrope", "short_factor": [1.1, 2.3],
+                                        "long_factor": [3.0, 7.0]}),
+    "olmo2": dict(family="olmo2", num_key_value_heads=2, tie_word_embeddings=False,
+                  rope_theta=500000.0),
+    "granite": dict(family="granite", num_key_value_heads=2, tie_word_embeddings=True,
+                    embedding_multiplier=3.0, residual_multiplier=0.6, attention_multiplier=0.35,
+                    logits_scaling=1.5),
+    "gemma3": dict(family="gemma3", num_key_value_heads=2, head_dim=6, tie_word_embeddings=True,
+                   sliding_window=24, query_pre_attn_scalar=10,
+                   layer_types=["sliding_attention", "full_attention"],
+                   rope_parameters={
+                       "full_attention": {"rope_type": "linear", "factor": 8.0,
+                                          "rope_theta": 1000000.0},
+                       "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}}),
+}
+MODELS.update(FULL)
 SCORE_MODELS = {
     "llama": dict(family="llama", num_key_value_heads=2),
     "qwen2": dict(family="qwen2", num_key_value_heads=2, rope_theta=1000000.0),
     "qwen3": dict(family="qwen3", num_key_value_heads=2, head_dim=6),
     "mistral": dict(family="mistral", num_key_value_heads=2, sliding_window=None),
+    "phi3": dict(family="phi3", num_key_value_heads=2),
+    "gemma3": dict(family="gemma3", num_key_value_heads=2, head_dim=6),
 }
 SEQUENCES = [[1, 5, 39, 7, 7, 0, 12, 31, 2, 18, 22, 3, 9, 27, 33, 14, 6, 1, 38, 20],
              [3], [8, 30, 11, 25, 4, 17]]
@@ -116,6 +164,34 @@ def randomise_vectors(model):
             parameter.data += 0.3 * torch.randn_like(parameter)
 
 
+def gradients(model):
+    """Of the sum of all next tokens' log-probs: each parameter's norm, and its product with
+    cos(0), cos(1), …, so that an element at a wrong place shows."""
+    total = 0
+    for tokens in SEQUENCES:
+        ids = torch.tensor([tokens])
+        log_probs = torch.log_softmax(model(ids).logits[0, :-1].float(), -1)
+        total = total + log_probs.gather(1, ids[0, 1:, None]).sum()
+    total.backward()
+    out = {}
+    for name, parameter in model.named_parameters():
+        flat = parameter.grad.double().flatten()
+        product = flat @ torch.cos(torch.arange(flat.numel(), dtype=torch.float64))
+        out[name] = [round(flat.norm().item(), 5), round(product.item(), 5)]
+    return out
+
+
+def greedy(model, count=12):
+    """The likeliest next tokens after the last sequence, each from the whole sequence anew."""
+    tokens = list(SEQUENCES[-1])
+    with torch.no_grad():
+        for _ in range(count):
+            best = model(torch.tensor([tokens])).logits[0, -1].float().topk(2)
+            assert best.values[0] - best.values[1] > 1e-3, "nearly a tie: choose another seed"
+            tokens.append(best.indices[0].item())
+    return tokens[len(SEQUENCES[-1]):]
+
+
 def write(directory, names):
     for number, (name, options) in enumerate(MODELS.items()):
         if names and name not in names:
@@ -142,8 +218,11 @@ def write(directory, names):
         os.remove(os.path.join(path, "generation_config.json"))
         expected = [[[round(x, 5) for x in row] for row in rows.tolist()]
                     for rows in logits(model)]
+        expected = {"sequences": SEQUENCES, "logits": expected}
+        if name in FULL:
+            expected.update({"greedy": greedy(model), "gradients": gradients(model)})
         with open(os.path.join(path, "expected.json"), "w") as file:
-            json.dump({"sequences": SEQUENCES, "logits": expected}, file, separators=(",", ":"))
+            json.dump(expected, file, separators=(",", ":"))
         print(path)
 
 
