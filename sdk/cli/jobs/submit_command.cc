@@ -214,6 +214,15 @@ void TellOfData(const v1::JobSpec& effective,
     tell(list.disliked(), "whose label is false");
     tell(list.unpaired(), "whose prompt has no line with the other label");
     tell(list.weightless(), "where all that could be trained on has weight 0");
+    if (list.cut_turns() > 0) {
+      std::fprintf(
+          stderr,
+          "baton: data.%s: in %llu line%s `messages` go on after the last turn of the user, "
+          "where the prompt ends: those turns are not used. To compare with them, write "
+          "them as `answer`; to train on them, use kind sft\n",
+          list.list().c_str(), static_cast<unsigned long long>(list.cut_turns()),
+          list.cut_turns() == 1 ? "" : "s");
+    }
     if (list.prompts_cut_back() > 0) {
       std::fprintf(
           stderr,
