@@ -14,7 +14,7 @@ install(DIRECTORY ${_deploy}/config/ DESTINATION /etc/baton ${_service})
 install(FILES README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md DESTINATION /usr/share/doc/baton ${_service})
 install(DIRECTORY docs/ DESTINATION /usr/share/doc/baton ${_service})
 install(DIRECTORY examples/ DESTINATION /usr/share/doc/baton/examples ${_service}
-  PATTERN "__pycache__" EXCLUDE)
+  PATTERN "__pycache__" EXCLUDE PATTERN "smollm2/model" EXCLUDE)
 
 # Files that Debian asks of each package: the licence by reference, and a changelog.
 configure_file(${_deploy}/debian/changelog.in ${CMAKE_BINARY_DIR}/debian/changelog.Debian @ONLY)

@@ -237,6 +237,12 @@ TEST_F(CommandLineTest, ReadsWhatAJobMade) {
   EXPECT_EQ(Run({"samples", "add", "-n", "1"}).out,
             "step 3  train-1  reward 1  2 times\n  prompt    2+2=\n  response  4⏎and more\n");
   EXPECT_EQ(Json({"samples", "add"})["trajectories"][0]["prompt_text"], "2+2=");
+  EXPECT_EQ(Run({"samples", "add", "--tokens"}).out,
+            "step 3  train-1  reward 1  2 times\n  prompt    2+2=\n  response  4⏎and more\n"
+            "  tokens    7:-0.250 130:-1.500\n"
+            "step 3  train-1  reward 1\n  prompt    2+2=\n  response  5\n"
+            "  tokens    not kept any more\n");
+  EXPECT_EQ(Json({"samples", "add", "--tokens"})["trajectories"][0]["columns"].size(), 2u);
   EXPECT_THAT(Run({"logs", "add"}).out, HasSubstr("INFO  actor-0      actor is ready"));
   EXPECT_EQ(Json({"logs", "add"})["message"], "actor is ready");
   EXPECT_THAT(Run({"metrics", "add"}).out, HasSubstr("0.750"));
@@ -272,6 +278,16 @@ TEST_F(CommandLineTest, NoTextOfAWorkerCommandsTheTerminal) {
                                               HasSubstr("warning   " + clean + "\n"),
                                               HasSubstr("worker    " + clean + "\n")));
   EXPECT_THAT(Run({"submit", spec}).err, HasSubstr(clean + "\nmore\n")) << "lines stay lines";
+}
+
+TEST_F(CommandLineTest, ShowLeavesTheMetricsOfSpeculationToMetrics) {
+  EXPECT_THAT(Run({"show", "add"}).out, Not(HasSubstr("speculation")));
+  (*service_.job.mutable_metrics())["rollout/spec/acceptance"] = 0.5;
+  (*service_.job.mutable_metrics())["rollout/spec/draft_tokens"] = 100;
+  EXPECT_THAT(Run({"show", "add"}).out,
+              AllOf(HasSubstr("critic/score/mean"), Not(HasSubstr("acceptance")),
+                    HasSubstr("and 2 of speculation: `baton metrics add --prefix rollout/spec/`")));
+  EXPECT_EQ(Json({"show", "add"})["metrics"]["rollout/spec/acceptance"], 0.5);
 }
 
 // An evaluation every other step: its rows alone, and of those the newest.

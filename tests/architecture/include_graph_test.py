@@ -29,9 +29,9 @@ ALLOWED = {
     "sdk/client": "sdk/common/base sdk/common/schema sdk/common/rpc proto grpc",
     "sdk/worker": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc proto grpc",
     "sdk/include/baton": "sdk/common/contracts sdk/common/messages sdk/common/rpc sdk/client sdk/worker proto",
-    "sdk/cli/shared": "sdk/common/base sdk/common/rpc sdk/client proto grpc",
+    "sdk/cli/shared": "sdk/common/base sdk/common/messages sdk/common/rpc sdk/client proto grpc",
     "sdk/cli/watch": "sdk/common/base sdk/common/messages sdk/client sdk/cli/shared proto",
-    "sdk/cli/spec": "sdk/common/base sdk/common/messages sdk/client sdk/cli/shared proto",
+    "sdk/cli/spec": "sdk/common/base sdk/common/messages sdk/common/schema sdk/client sdk/cli/shared proto",
     "sdk/cli/plan": "sdk/common/base sdk/planner/placement sdk/planner/placement_spec sdk/client sdk/cli/shared"
                     " proto",
     "sdk/cli/cluster": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/cli/shared",

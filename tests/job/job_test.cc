@@ -4,7 +4,10 @@
 
 #include <map>
 #include <random>
+#include <set>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -12,6 +15,9 @@ namespace baton::controller {
 namespace {
 
 using Job = v1::Job;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 
 SimulatedJob WorldOf(uint64_t seed, bool sft, int steps) {
   SimulatedJob::Options options;
@@ -190,6 +196,26 @@ TEST(JobTest, AnActorThatFailsFailsTheJobWithItsWords) {
   }
   EXPECT_EQ(world.core().state(), Job::STATE_FAILED);
   EXPECT_EQ(world.core().Describe().error().message(), "a.jsonl:3: not valid JSON");
+}
+
+// The last step's weights, evaluation and checkpoint are made when no step comes after it.
+TEST(JobExplain, NamesNoStepAfterTheLast) {
+  SimulatedJob::Options options;
+  options.preset = "grpo";
+  options.steps = 2;
+  SimulatedJob world(options);
+  std::set<std::string> seen;
+  while (!world.ended() && world.Step()) {
+    const v1::ExplainJobResponse why = world.core().Explain(world.now());
+    EXPECT_THAT(why.summary(), Not(HasSubstr("step 3"))) << why.summary();
+    for (const v1::Wait& wait : why.waits()) {
+      EXPECT_NE(wait.subject(), "step 3") << wait.kind() << ": " << wait.cause();
+      seen.insert(absl::StrCat(wait.kind(), " of ", wait.subject()));
+    }
+  }
+  ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_THAT(seen, IsSupersetOf({"update of step 2", "publish of step 2",
+                                  "save_checkpoint of step 2", "evaluation of step 2"}));
 }
 
 }  // namespace

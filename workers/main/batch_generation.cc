@@ -39,13 +39,14 @@ absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& sour
 /// A prompt whose responses are not written yet.
 struct Row {
   std::string line;
-  uint64_t number = 0;                       // of the line, from 1
-  std::vector<std::vector<int32_t>> tokens;  // of each sample
+  uint64_t number = 0;                        // of the line, from 1
+  std::vector<std::vector<int32_t>> tokens;   // of each sample
+  std::vector<std::vector<float>> log_probs;  // of these tokens
   std::vector<std::string> finish_reasons;
   int64_t unfinished = 0;
 };
 
-std::string LineOf(const Row& row, const tokenizer::Tokenizer& tokenizer) {
+std::string LineOf(const Row& row, const tokenizer::Tokenizer& tokenizer, bool with_tokens) {
   std::vector<std::string> responses;
   for (const std::vector<int32_t>& tokens : row.tokens) {
     responses.push_back(tokenizer.Decode(tokens));
@@ -53,6 +54,10 @@ std::string LineOf(const Row& row, const tokenizer::Tokenizer& tokenizer) {
   Json json = Json::parse(row.line);  // which ParseExample could read
   json["responses"] = std::move(responses);
   json["finish_reasons"] = row.finish_reasons;
+  if (with_tokens) {
+    json["response_tokens"] = row.tokens;
+    json["response_log_probs"] = row.log_probs;
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -85,6 +90,10 @@ class Batch {
       Row& row = rows_[index - first_];
       std::vector<int32_t>& tokens = row.tokens[update.id % samples()];
       tokens.insert(tokens.end(), update.new_tokens.begin(), update.new_tokens.end());
+      if (options_.tokens) {
+        std::vector<float>& log_probs = row.log_probs[update.id % samples()];
+        log_probs.insert(log_probs.end(), update.new_log_probs.begin(), update.new_log_probs.end());
+      }
       progress_.tokens += static_cast<int64_t>(update.new_tokens.size());
       if (!update.finished) continue;
       row.finish_reasons[update.id % samples()] = update.finish_reason;
@@ -100,7 +109,7 @@ class Batch {
 
   absl::Status Write(const std::function<absl::Status(absl::string_view)>& write) {
     for (; !rows_.empty() && rows_.front().unfinished == 0; rows_.pop_front(), ++first_) {
-      BATON_RETURN_IF_ERROR(write(LineOf(rows_.front(), source_.tokenizer())));
+      BATON_RETURN_IF_ERROR(write(LineOf(rows_.front(), source_.tokenizer(), options_.tokens)));
       ++progress_.prompts;
       progress_.held -= options_.samples;
     }
@@ -131,6 +140,7 @@ class Batch {
     row.line = lines_.line();
     row.number = lines_.number();
     row.tokens.resize(samples());
+    row.log_probs.resize(samples());
     row.finish_reasons.resize(samples());
     row.unfinished = options_.samples;
     for (; request.key.sample < samples(); ++request.key.sample, ++request.id) {

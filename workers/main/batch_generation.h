@@ -19,6 +19,7 @@ struct BatchOptions {
   std::string prompt_key;  ///< As spec.data.prompt_key; empty: the usual ones.
   int64_t samples = 1;     ///< To each prompt.
   uint64_t seed = 1;       ///< Seed of the draws, with the prompt's line and the sample's index.
+  bool tokens = false;     ///< Lines have the tokens of responses, too.
   // Limits, which one prompt's samples may pass.
   int64_t in_flight = 1;  ///< Responses begun and not complete.
   int64_t held = 1;       ///< Responses in memory: those, and complete ones that wait for them.
@@ -42,6 +43,10 @@ struct BatchProgress {
 /// Calls `write` with a line for each prompt, in the file's order: what the prompt's line has, with
 ///   "responses": [text, ...]               of its samples
 ///   "finish_reasons": ["stop", "length"]   why each ended; "error": see BatchProgress
+/// and with options.tokens
+///   "response_tokens": [[id, ...], ...]    of each response
+///   "response_log_probs": [[-0.1, ...]]    of each token, under the full softmax at the sampling
+///                                          temperature; null: not finite
 /// A line is a function of the model, its prompt, its number in the file and the options, but for
 /// the limits (as Generator says: bitwise in float32 on a CPU). `progress` hears after every step.
 ///

@@ -8,7 +8,10 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/generation/generator.h"
@@ -74,6 +77,56 @@ absl::Status WriteToStandardOutput(absl::string_view line) {
   return absl::ErrnoToStatus(errno, "cannot write to standard output");
 }
 
+// Writes one response as it comes: its text, or a line for each of its tokens.
+class ResponseWriter {
+ public:
+  ResponseWriter(const policy::PolicySource& source, bool tokens,
+                 const std::function<void(absl::string_view)>& write)
+      : source_(source), tokens_(tokens), write_(write), decoder_(&source.tokenizer()) {}
+
+  void Add(const engine::GenerateUpdate& update) {
+    Take(decoder_.Push(update.new_tokens));
+    for (size_t i = 0; i < update.new_tokens.size(); ++i) {
+      last_ = update.new_tokens[i];
+      ++count_;
+      if (tokens_) write_(TokenLine(last_, update.new_log_probs[i]));
+    }
+  }
+  void Finish() { Take(decoder_.Finish()); }
+
+  /// "" if the response has text that a reader would see.
+  std::string NoteOfEmpty(bool raw) const {
+    if (visible_) return "";
+    std::string note = absl::StrCat("the response has no visible text: ", count_,
+                                    count_ == 1 ? " token" : " tokens", ", the last is ",
+                                    Quoted(last_), " (--tokens shows them all)");
+    if (raw) absl::StrAppend(&note, "; without --raw the model's chat template wraps the prompt");
+    return note;
+  }
+
+ private:
+  void Take(const std::string& text) {
+    visible_ |= !absl::StripAsciiWhitespace(text).empty();
+    if (!tokens_) write_(text);
+  }
+  // The token's bytes, as a JSON string.
+  std::string Quoted(int32_t id) const {
+    return nlohmann::json(std::string(source_.tokenizer().TokenBytes(id)))
+        .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  }
+  std::string TokenLine(int32_t id, float log_prob) const {
+    return absl::StrFormat("%7d %10.4f  %s\n", id, log_prob, Quoted(id));
+  }
+
+  const policy::PolicySource& source_;
+  const bool tokens_;
+  const std::function<void(absl::string_view)>& write_;
+  tokenizer::StreamDecoder decoder_;
+  bool visible_ = false;
+  int64_t count_ = 0;
+  int32_t last_ = 0;
+};
+
 absl::Status CheckFailed(const BatchProgress& done) {
   if (done.failed == 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(
@@ -84,8 +137,8 @@ absl::Status CheckFailed(const BatchProgress& done) {
 
 }  // namespace
 
-absl::Status Generate(const GenerateOptions& options,
-                      const std::function<void(absl::string_view)>& write) {
+absl::StatusOr<std::string> Generate(const GenerateOptions& options,
+                                     const std::function<void(absl::string_view)>& write) {
   BATON_ASSIGN_OR_RETURN(const auto source, OpenSource(options));
   BATON_ASSIGN_OR_RETURN(const auto model,
                          source->LoadModel(source->dtype(), torch::Device(options.device), 0));
@@ -104,16 +157,16 @@ absl::Status Generate(const GenerateOptions& options,
       std::min(request.params.max_new_tokens, std::max<int64_t>(room, 1));
   BATON_ASSIGN_OR_RETURN(const auto generator, engine::Generator::Create(model.get(), nullptr, {}));
   BATON_RETURN_IF_ERROR(generator->Add(std::move(request)));
-  tokenizer::StreamDecoder decoder(&source->tokenizer());
+  ResponseWriter writer(*source, options.tokens, write);
   while (!generator->idle()) {
     BATON_ASSIGN_OR_RETURN(const auto updates, generator->Step());
     for (const engine::GenerateUpdate& update : updates) {
-      write(decoder.Push(update.new_tokens));
+      writer.Add(update);
       BATON_RETURN_IF_ERROR(update.error);
     }
   }
-  write(decoder.Finish());
-  return absl::OkStatus();
+  writer.Finish();
+  return writer.NoteOfEmpty(options.raw);
 }
 
 absl::Status GenerateFile(const GenerateOptions& options, const TellProgress& progress) {
@@ -123,6 +176,7 @@ absl::Status GenerateFile(const GenerateOptions& options, const TellProgress& pr
   batch.prompt_key = options.prompt_key;
   batch.samples = options.samples;
   batch.seed = options.seed;
+  batch.tokens = options.tokens;
   BATON_ASSIGN_OR_RETURN(batch.params, MakeParams(options, *source));
   BATON_ASSIGN_OR_RETURN(const int64_t total, CheckPrompts(*source, batch));
   BatchProgress told;

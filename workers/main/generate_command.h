@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "workers/main/batch_generation.h"
 
@@ -28,6 +29,7 @@ struct GenerateOptions {
   std::optional<double> top_p;
   std::optional<int64_t> top_k;
   uint64_t seed = 1;
+  bool tokens = false;  ///< Show the tokens of responses and their log-probs.
 
   // GenerateFile alone; `prompt` is then not looked at.
   std::string prompts;     ///< A file as data sets are.
@@ -38,9 +40,12 @@ struct GenerateOptions {
   int64_t kv_cache_bytes = int64_t{1} << 30;
 };
 
-/// Calls `write` with pieces of the response's text as they are sampled.
-[[nodiscard]] absl::Status Generate(const GenerateOptions& options,
-                                    const std::function<void(absl::string_view)>& write);
+/// Calls `write` with pieces of the response's text as they are sampled; with options.tokens with a
+/// line for each token instead: its id, its log-prob under the full softmax at the sampling
+/// temperature, and its bytes as a JSON string. Answers with a sentence for the user if the
+/// response has no text that a reader would see; else with "".
+[[nodiscard]] absl::StatusOr<std::string> Generate(
+    const GenerateOptions& options, const std::function<void(absl::string_view)>& write);
 
 /// Writes the lines of GenerateBatch for `prompts` to `out`, which is there once it is complete: a
 /// file that stood there is replaced then. All prompts are checked before the first is generated

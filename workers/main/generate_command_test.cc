@@ -27,6 +27,7 @@ using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 using Json = nlohmann::ordered_json;
@@ -45,13 +46,35 @@ class GenerateCommandTest : public ::testing::Test {
   }
   absl::StatusOr<std::string> Run() {
     std::string text;
-    const absl::Status status = Generate(
+    const auto note = Generate(
         options_, [&text](absl::string_view piece) { text.append(piece.data(), piece.size()); });
-    if (!status.ok()) return status;
+    if (!note.ok()) return note.status();
+    note_ = *note;
     return text;
+  }
+  // Saves a model that prefers the end of the response to all other tokens, or all other tokens to
+  // it: with `sign` 1 the one, with -1 the other.
+  void SaveModelThatEnds(float sign) {
+    v1::JobSpec spec = policy::TinySpec();
+    spec.mutable_model()->mutable_init()->set_tie_word_embeddings(false);
+    const auto source = policy::PolicySource::Open(spec.model(), "").value();
+    const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+    {
+      const torch::NoGradGuard no_grad;
+      for (auto& [name, weight] : model->parameters()) {
+        if (name != "lm_head.weight") continue;
+        torch::Tensor(weight).fill_(-sign);
+        for (const int32_t id : source->stop_token_ids()) torch::Tensor(weight)[id].fill_(sign);
+      }
+    }
+    engine::SaveOptions save;
+    save.companions = source->companions();
+    options_.model = folder_.path(sign > 0 ? "ends" : "goes-on");
+    ASSERT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
   }
 
   TestFolder folder_;
+  std::string note_;  // of the last Run
   GenerateOptions options_;
 };
 
@@ -123,6 +146,45 @@ TEST_F(GenerateCommandTest, APromptIsAMessageOfTheUserWhereTheModelHasATemplate)
   options_.raw = false;
   options_.chat_template = "none";
   EXPECT_EQ(Run().value(), answer_to(text));
+}
+
+// The sign of the hidden state decides which of the two models ends at once.
+TEST_F(GenerateCommandTest, AnEmptyResponseIsToldWithWhatEndedIt) {
+  options_.temperature = 0;
+  int empty = 0;
+  for (const float sign : {1.f, -1.f}) {
+    SaveModelThatEnds(sign);
+    const std::string text = Run().value();
+    if (!text.empty()) {
+      EXPECT_EQ(note_, "");
+      continue;
+    }
+    ++empty;
+    EXPECT_THAT(note_, HasSubstr("no visible text: 1 token, the last is \"<eos>\""));
+    EXPECT_THAT(note_, Not(HasSubstr("--raw")));
+    options_.raw = true;
+    EXPECT_EQ(Run().value(), "");
+    EXPECT_THAT(note_, HasSubstr("without --raw the model's chat template wraps the prompt"));
+    options_.raw = false;
+  }
+  EXPECT_EQ(empty, 1);
+}
+
+TEST_F(GenerateCommandTest, TokensAreALineEachWithTheirLogProbs) {
+  const std::string text = Run().value();
+  options_.tokens = true;
+  std::istringstream lines(Run().value());
+  std::string pieces, piece;
+  int32_t id = 0;
+  double log_prob = 0;
+  while (lines >> id >> log_prob >> piece) {
+    EXPECT_LE(log_prob, 0);
+    EXPECT_GE(log_prob, -50);
+    const std::string bytes = Json::parse(piece).get<std::string>();
+    if (bytes.size() == 1) pieces += bytes;  // "<eos>" is no text
+  }
+  EXPECT_EQ(pieces, text);
+  EXPECT_EQ(note_, "");
 }
 
 TEST_F(GenerateCommandTest, TheKeyOfThePromptsMayBeNamed) {
@@ -228,6 +290,24 @@ TEST_F(GenerateFileTest, AddsTheResponsesToEachLineInOrder) {
   EXPECT_EQ(total_, 2);
   EXPECT_GE(reported_.tokens, 6);
   EXPECT_LE(reported_.tokens, 6 * options_.max_new_tokens);
+}
+
+TEST_F(GenerateFileTest, LinesHaveTheTokensAndTheirLogProbsIfAsked) {
+  WritePrompts(2);
+  options_.samples = 2;
+  EXPECT_FALSE(RunLines()[0].contains("response_tokens"));
+  options_.tokens = true;
+  const auto source = policy::PolicySource::Open({}, options_.model).value();
+  for (const Json& line : RunLines()) {
+    ASSERT_THAT(line["response_tokens"], SizeIs(2));
+    ASSERT_THAT(line["response_log_probs"], SizeIs(2));
+    for (size_t i = 0; i < 2; ++i) {
+      const auto tokens = line["response_tokens"][i].get<std::vector<int32_t>>();
+      EXPECT_EQ(source->tokenizer().Decode(tokens), line["responses"][i].get<std::string>());
+      ASSERT_EQ(line["response_log_probs"][i].size(), tokens.size());
+      for (const auto& log_prob : line["response_log_probs"][i]) EXPECT_LE(log_prob, 0);
+    }
+  }
 }
 
 TEST_F(GenerateFileTest, SeveralSamplesOfAModelThatIsGreedyDiffer) {

@@ -174,6 +174,9 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
   command->add_option("--top-p", options.top_p);
   command->add_option("--top-k", options.top_k);
   command->add_option("--seed", options.seed)->capture_default_str();
+  command->add_flag("--tokens", options.tokens,
+                    "Show each token's id, log-prob and text; with --prompts, lines also have "
+                    "`response_tokens` and `response_log_probs`");
   command
       ->add_option("--chat-template", options.chat_template,
                    "auto (the model's own, for --prompt and for messages), model (the same, also "
@@ -256,12 +259,10 @@ int RunRewardTest(baton::RewardTestOptions options, const RewardTestFlags& flags
 }
 
 int RunGenerate(const baton::GenerateOptions& options) {
-  const absl::Status status = baton::Generate(options, [](absl::string_view text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  });
-  if (!status.ok()) return Fail(status);
-  std::fputc('\n', stdout);
+  const auto note = baton::Generate(options, [](auto text) { Print(stdout, text); });
+  if (!note.ok()) return Fail(note.status());
+  if (!options.tokens) Print(stdout, "\n");
+  if (!note->empty()) std::fprintf(stderr, "%s: %s\n", program_name, note->c_str());
   return 0;
 }
 

@@ -27,7 +27,7 @@ void ExplainBatch(const JobParts& job, WaitList& waits) {
 
 void ExplainEvaluation(const JobParts& job, WaitList& waits) {
   if (!job.doing.Is(Activity::kEvaluate)) return;
-  waits.Add("evaluation", absl::StrCat("step ", job.out.step() + 1), job.evaluation.name(),
+  waits.Add("evaluation", absl::StrCat("step ", job.out.step()), job.evaluation.name(),
             job.doing.since(), absl::InfiniteDuration(), "the trainer goes on after it");
 }
 

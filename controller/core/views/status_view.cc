@@ -41,6 +41,20 @@ std::string PhaseOf(const JobParts& job) {
   return "";
 }
 
+// The step that the trainer is at: the newest one while its weights, its checkpoint or its
+// evaluation are made, otherwise the next one.
+int64_t StepInProgress(const JobParts& job) {
+  const int64_t done = job.out.step();
+  switch (job.doing.current()) {
+    case Activity::kPublish:
+    case Activity::kEvaluate:
+    case Activity::kSave:
+      return done;
+    default:
+      return std::min(done + 1, job.life.job().total_steps());
+  }
+}
+
 std::string JobIdOf(const JobParts& job) {
   const std::string& name = job.life.job().name();
   return name.substr(name.rfind('/') + 1);
@@ -51,7 +65,7 @@ std::string StatusSummary(const JobParts& job) {
   const std::string id = JobIdOf(job);
   std::string summary = absl::StrCat("job ", id, " is ", StateName(state));
   if (IsActive(state)) {
-    absl::StrAppend(&summary, ", ", PhaseOf(job), ", step ", job.out.step() + 1, " of ",
+    absl::StrAppend(&summary, ", ", PhaseOf(job), ", step ", StepInProgress(job), " of ",
                     job.life.job().total_steps());
   }
   if (!IsTerminal(state)) return summary;

@@ -9,6 +9,13 @@
 #include "controller/core/job/task_failure.h"
 
 namespace baton::controller {
+namespace {
+
+// The step that a command is about when `done` steps are done: an update makes the next one, while
+// weights are published, and a checkpoint is saved, of the newest.
+int64_t StepOf(TaskKind kind, int64_t done) { return kind == TaskKind::kUpdate ? done + 1 : done; }
+
+}  // namespace
 
 void GroupCommands::Restore(const store::v1::JobRow& row, const RankGroups& groups) {
   for (const store::v1::GroupRow& kept : row.groups()) {
@@ -220,7 +227,8 @@ void GroupCommands::Explain(const Group& group, const std::string& not_yet, absl
   }
   if (command->sent.empty() && command->since == absl::Time()) {
     const bool update = command->kind == TaskKind::kUpdate;
-    waits.Add(update ? "batch" : "turn", absl::StrCat(method, " of step ", step + 1),
+    waits.Add(update ? "batch" : "turn",
+              absl::StrCat(method, " of step ", StepOf(command->kind, step)),
               update ? "its batch, which is made again after a restart of the controller"
                      : "its workers, after a restart of the controller",
               since, absl::InfiniteDuration(), "the command is sent then");
@@ -231,7 +239,7 @@ void GroupCommands::Explain(const Group& group, const std::string& not_yet, absl
     const bool owes = slot.role == group.role && command->answers.count(slot.rank) == 0;
     if (owes) workers.push_back(slot.worker);
   }
-  waits.Add(std::string(method), absl::StrCat("step ", step + 1),
+  waits.Add(std::string(method), absl::StrCat("step ", StepOf(command->kind, step)),
             absl::StrCat("worker ", absl::StrJoin(workers, ", "), " to finish ", method),
             command->since == absl::Time() ? since : command->since, limit,
             "the trainer restarts from its checkpoint");
@@ -250,7 +258,7 @@ void RoomWait::Begin(const TaskDone& event, absl::Duration retry, EffectSink& ou
 
 void RoomWait::Explain(int64_t step, WaitList& waits) const {
   if (!wait_.has_value()) return;
-  waits.Add("space", absl::StrCat("step ", step + 1),
+  waits.Add("space", absl::StrCat("step ", StepOf(wait_->kind, step)),
             absl::StrCat("room to ", MethodName(wait_->kind), ": ", wait_->message), wait_->since,
             std::max(waits.now(), wait_->retry) - wait_->since,
             "Baton tries again; free some space there, nothing is lost");

@@ -43,13 +43,14 @@ struct TwoRanks {
     done.output.metrics["rank"] = rank;
     return commands.Take(actor(), rank, done);
   }
-  std::string WhatItWaitsFor() const {
+  v1::Wait FirstWait() const {
     v1::ExplainJobResponse said;
     WaitList waits(kIssued, &said);
     commands.Explain(actor(), /*not_yet=*/"", kIssued, roster, absl::Minutes(60), /*step=*/1,
                      waits);
-    return said.waits(0).cause();
+    return said.waits(0);
   }
+  std::string WhatItWaitsFor() const { return FirstWait().cause(); }
   EffectSink out = SinkAt(kIssued);
   Roster roster;
   RankGroups groups;
@@ -114,6 +115,17 @@ TEST(GroupCommandsTest, TheRankThatOwesAnAnswerIsOverdueAndNoOther) {
   world.commands.Returned(world.actor(), /*rank=*/1, /*has_command=*/true, world.out);
   EXPECT_FALSE(
       world.commands.FindOverdue(limit, world.groups, world.roster, world.out).has_value());
+}
+
+// One step is done.
+TEST(GroupCommandsTest, AnUpdateIsOfTheNextStepAndACheckpointOfTheOneThatIsDone) {
+  TwoRanks updates, publishes, saves;
+  updates.Command(TaskKind::kUpdate);
+  EXPECT_EQ(updates.FirstWait().subject(), "step 2");
+  publishes.Command(TaskKind::kPublish);
+  EXPECT_EQ(publishes.FirstWait().subject(), "step 1");
+  saves.Command(TaskKind::kSaveCheckpoint);
+  EXPECT_EQ(saves.FirstWait().subject(), "step 1");
 }
 
 TEST(GroupCommandsTest, RestoresACommandFromItsRowAsUnsent) {

@@ -48,6 +48,7 @@ v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data) {
   out.set_disliked(data.disliked);
   out.set_unpaired(data.unpaired);
   out.set_weightless(data.weightless);
+  out.set_cut_turns(data.cut_turns);
   out.set_unanswered(data.unanswered);
   out.set_unanswered_keys(data.unanswered_keys);
   return out;

@@ -14,6 +14,7 @@
 #include "controller/runtime/job_files/job_folders.h"
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/tables.h"
+#include "sdk/common/base/gguf_file.h"
 #include "sdk/common/base/nearest.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/rpc/error.h"
@@ -35,7 +36,8 @@ absl::StatusOr<std::string> ModelFolders::Resolve(const std::string& path,
   BATON_RETURN_IF_ERROR(scope_->paths.CheckFolder(folder, project));
   const std::string problem = ModelConfigProblem(folder);
   if (problem.empty()) return folder;
-  const std::string hint = HubNameHint(path);
+  std::string hint = GgufHint(folder);
+  if (hint.empty()) hint = HubNameHint(path);
   return absl::InvalidArgumentError(absl::StrCat(
       problem, "; ", hint.empty() ? "give a Hugging Face directory, or job:NAME" : hint));
 }

@@ -12,7 +12,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -39,6 +42,7 @@ constexpr absl::Duration kGrace = absl::Seconds(10);
 struct UpFlags {
   int cores = UsableCores();
   UpCounts counts = DefaultUpCounts(cores);
+  std::map<std::string, int> threads = {{"trainers", 1}, {"rollouts", 1}};  // of each worker
   int port = 7077, http_port = 7078, relay_port = 7079;
   bool detach = false;
   bool fake = false;
@@ -119,6 +123,10 @@ std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_d
         // All of it is on loopback, where a user who submits jobs can run commands anyway.
         child.command.insert(child.command.end(),
                              {"--allow-commands", "--command-sandbox", flags.command_sandbox});
+        const auto threads = flags.threads.find(std::string(kind.option));
+        if (threads != flags.threads.end()) {
+          child.command.insert(child.command.end(), {"--threads", absl::StrCat(threads->second)});
+        }
       }
       children.push_back(std::move(child));
     }
@@ -409,6 +417,13 @@ void AddUpCommands(CLI::App& app, GlobalOptions* options, int* code) {
                  "workers (resources.placement, resources.pools)")
       ->check(count)
       ->capture_default_str();
+  for (const auto& [option, of] :
+       {std::pair("--trainer-threads", "trainers"), std::pair("--rollout-threads", "rollouts")}) {
+    up->add_option(option, flags->threads[of],
+                   absl::StrCat("Threads that each of the ", of, " computes with"))
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+  }
   up->add_option("--port", flags->port, "gRPC port; 0: any free one")
       ->check(port)
       ->capture_default_str();

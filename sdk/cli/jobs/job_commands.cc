@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -18,6 +20,7 @@
 #include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/common/base/nearest.h"
+#include "sdk/common/messages/columns.h"
 #include "sdk/common/messages/times.h"
 
 namespace baton::cli {
@@ -73,6 +76,27 @@ struct ShowFlags {
   bool spec = false, graph = false, dot = false;
 };
 
+// The newest metrics. Those of speculation are many, and only say how fast responses were made.
+std::string NewestMetrics(const v1::Job& job) {
+  constexpr char kSpeculation[] = "rollout/spec/";
+  const std::map<std::string, double> metrics(job.metrics().begin(), job.metrics().end());
+  Table table({"METRIC", "VALUE"});
+  size_t hidden = 0;
+  for (const auto& [key, value] : metrics) {
+    if (absl::StartsWith(key, kSpeculation)) {
+      ++hidden;
+    } else {
+      table.Add({key, ShortNumber(value)});
+    }
+  }
+  if (metrics.empty()) return "";
+  const std::string more =
+      hidden == 0 ? ""
+                  : absl::StrCat("and ", hidden, " of speculation: `baton metrics ",
+                                 ShortJobName(job.name()), " --prefix ", kSpeculation, "`\n");
+  return absl::StrCat("\n", table.Format(), more);
+}
+
 int ShowGraph(const GlobalOptions& options, Client& client, const std::string& name, bool dot) {
   const auto why = client.ExplainJob(name);
   if (!why.ok()) return Fail(options, why.status());
@@ -120,10 +144,7 @@ int Show(const GlobalOptions& options, const std::string& name, const ShowFlags&
   for (const std::string& worker : job->workers()) {
     std::printf("worker    %s\n", OneLine(worker).c_str());
   }
-  Table table({"METRIC", "VALUE"});
-  std::map<std::string, double> metrics(job->metrics().begin(), job->metrics().end());
-  for (const auto& [key, value] : metrics) table.Add({key, ShortNumber(value)});
-  if (!metrics.empty()) std::printf("\n%s", ForTerminal(table.Format()).c_str());
+  std::printf("%s", ForTerminal(NewestMetrics(*job)).c_str());
   std::printf("\n`baton show %s --spec` prints its spec\n", ShortJobName(job->name()).c_str());
   return kOk;
 }
@@ -265,12 +286,35 @@ struct SamplesFlags {
   int count = 10;
   std::string purpose;
   int64_t step = 0;
-  bool full = false;
+  bool full = false, tokens = false;
 };
 
 // Responses to one prompt are stored together, and many of a policy that is sure of itself are
 // equal. So for each sample that is printed so many are asked for, within a limit.
 constexpr int kAskedPerSample = 16, kMostAsked = 200;
+
+// The elements of a column of 4-byte numbers; empty: the trajectory has no such column.
+template <typename T>
+std::vector<T> Numbers(const v1::Trajectory& trajectory, const char* name) {
+  const v1::Column* const column = FindColumn(trajectory, name);
+  if (column == nullptr) return {};
+  std::vector<T> numbers(column->data().size() / sizeof(T));
+  std::memcpy(numbers.data(), column->data().data(), numbers.size() * sizeof(T));
+  return numbers;
+}
+
+// "token:log-prob" of each token of the response.
+std::string TokensText(const v1::Trajectory& trajectory) {
+  const auto tokens = Numbers<int32_t>(trajectory, "tokens");
+  const auto log_probs = Numbers<float>(trajectory, "rollout_log_prob");
+  if (tokens.empty()) return "not kept any more";
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    parts.push_back(i < log_probs.size() ? absl::StrFormat("%d:%.3f", tokens[i], log_probs[i])
+                                         : absl::StrCat(tokens[i]));
+  }
+  return absl::StrJoin(parts, " ");
+}
 
 // The first of each set of samples that look the same to a reader, with their number.
 std::vector<std::pair<const v1::Trajectory*, int>> Unlike(const v1::ListTrajectoriesResponse& list,
@@ -303,9 +347,11 @@ int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
   v1::ListTrajectoriesRequest request;
   request.set_name(flags.name);
   request.set_page_size(
-      options.json() ? flags.count
-                     : std::max(flags.count, std::min(kAskedPerSample * flags.count, kMostAsked)));
+      options.json() || flags.tokens
+          ? flags.count
+          : std::max(flags.count, std::min(kAskedPerSample * flags.count, kMostAsked)));
   request.set_step(flags.step);
+  request.set_with_columns(flags.tokens);
   if (flags.purpose == "train") request.set_purpose(v1::PURPOSE_TRAIN);
   if (flags.purpose == "eval") request.set_purpose(v1::PURPOSE_EVAL);
   auto list = client->ListTrajectories(request);
@@ -330,6 +376,7 @@ int Samples(const GlobalOptions& options, const SamplesFlags& flags) {
     if (flags.full && !t.rendered_prompt().empty() && t.rendered_prompt() != t.prompt_text()) {
       std::printf("  rendered  %s\n", OneLine(t.rendered_prompt(), width).c_str());
     }
+    if (flags.tokens) std::printf("  tokens    %s\n", TokensText(t).c_str());
     if (!t.error().empty()) std::printf("  error     %s\n", ForTerminal(t.error()).c_str());
   }
   if (unlike.size() < static_cast<size_t>(flags.count) &&
@@ -394,6 +441,8 @@ void AddJobCommands(CLI::App& app, GlobalOptions* options, int* code) {
       ->check(CLI::IsMember({"train", "eval"}));
   samples->add_option("--step", s->step, "Only this step");
   samples->add_flag("--full", s->full, "Do not cut long texts");
+  samples->add_flag("--tokens", s->tokens,
+                    "Also the response's tokens: id:log-prob of each; with -o json, all columns");
   samples->callback([=] { *code = Samples(*options, *s); });
 }
 

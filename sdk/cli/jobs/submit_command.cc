@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@
 #include "sdk/client/spec_warnings.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/common/base/clock.h"
+#include "sdk/common/base/loopback.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::cli {
@@ -44,8 +46,8 @@ using LocalNames = std::map<std::string, std::string>;
 
 // Problems that the controller need not report: the user is told of them already.
 struct LocalProblems {
-  std::vector<SpecProblem> absent;   // data files that are not there
-  std::vector<std::string> emptied;  // paths of lists that have no other file
+  std::vector<SpecProblem> absent;   // data files, and folders of models, that are not there
+  std::vector<std::string> emptied;  // paths of models, and of lists that have no other file
 };
 
 // Replaces local files by what the upload answers; `folder` is the spec's, `field` the list's path.
@@ -78,9 +80,10 @@ absl::Status Upload(Client& client, const fs::path& folder, const std::string& f
   return absl::OkStatus();
 }
 
-// Paths relative to the spec's folder are made absolute, or the files are uploaded.
-absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec, LocalNames* names,
-                      LocalProblems* problems) {
+// Paths relative to the spec's folder are made absolute, or the files are uploaded. Only a
+// controller on this machine sees the folder.
+absl::Status Localise(const GlobalOptions& options, Client& client, const fs::path& folder,
+                      v1::JobSpec* spec, LocalNames* names, LocalProblems* problems) {
   if (spec->has_data()) {
     v1::DataSpec* data = spec->mutable_data();
     for (const auto& [field, files] :
@@ -89,6 +92,12 @@ absl::Status Localise(Client& client, const fs::path& folder, v1::JobSpec* spec,
           std::pair("data.pretrain_files", data->mutable_pretrain_files())}) {
       const absl::Status status = Upload(client, folder, field, files, names, problems);
       if (!status.ok()) return status;
+    }
+  }
+  if (!IsLoopback(options.Address())) {
+    for (SpecProblem& problem : RelativeModels(*spec)) {
+      problems->emptied.push_back(problem.path);
+      problems->absent.push_back(std::move(problem));
     }
   }
   MakePathsAbsolute(folder, spec);
@@ -205,6 +214,15 @@ void TellOfData(const v1::JobSpec& effective,
     tell(list.disliked(), "whose label is false");
     tell(list.unpaired(), "whose prompt has no line with the other label");
     tell(list.weightless(), "where all that could be trained on has weight 0");
+    if (list.cut_turns() > 0) {
+      std::fprintf(
+          stderr,
+          "baton: data.%s: in %llu line%s `messages` go on after the last turn of the user, "
+          "where the prompt ends: those turns are not used. To compare with them, write "
+          "them as `answer`; to train on them, use kind sft\n",
+          list.list().c_str(), static_cast<unsigned long long>(list.cut_turns()),
+          list.cut_turns() == 1 ? "" : "s");
+    }
     if (list.prompts_cut_back() > 0) {
       std::fprintf(
           stderr,
@@ -310,7 +328,7 @@ int SubmitCheckpoint(const GlobalOptions& options, const SubmitFlags& flags, boo
   if (!flags.sets.empty()) {
     LocalProblems local;
     const absl::Status localised =
-        Localise(*client, fs::current_path(), &changes.spec, &names, &local);
+        Localise(options, *client, fs::current_path(), &changes.spec, &names, &local);
     if (!local.absent.empty()) {
       BadSpec(options, "--set", local.absent);
       return kNotFound;
@@ -356,7 +374,7 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   const fs::path folder = fs::absolute(flags.file).parent_path();
   LocalNames names;
   LocalProblems local;
-  const absl::Status localised = Localise(*client, folder, &parsed.spec, &names, &local);
+  const absl::Status localised = Localise(options, *client, folder, &parsed.spec, &names, &local);
   if (!parsed.problems.empty() || !local.absent.empty()) {
     return BadSpec(options, *client, flags.file, names, local, &parsed);
   }

@@ -16,6 +16,7 @@
 #include "baton/v1/job_service.grpc.pb.h"
 #include "baton/v1/replay_service.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "sdk/common/messages/columns.h"
 #include "sdk/common/rpc/channel.h"
 #include "sdk/common/rpc/error.h"
 #include "sdk/common/rpc/retry.h"
@@ -150,6 +151,12 @@ class FakeJobService final : public v1::JobService::Service,
     *answer.add_trajectories() = one;
     answer.mutable_trajectories(2)->set_response_text("5");
     while (answer.trajectories_size() < trajectories) *answer.add_trajectories() = one;
+    if (r->with_columns()) {
+      v1::Trajectory& first = *answer.mutable_trajectories(0);
+      *first.add_columns() = MakeColumn("tokens", true, std::vector<int32_t>{7, 130});
+      *first.add_columns() =
+          MakeColumn("rollout_log_prob", true, std::vector<float>{-0.25f, -1.5f});
+    }
     return Known("samples", r->name(), a, answer);
   }
   grpc::Status ListCheckpoints(grpc::ServerContext*, const v1::ListCheckpointsRequest* r,

@@ -89,7 +89,7 @@ class Watch {
   /// The exit code. `whole`: the events came to the job's end.
   int End(bool whole) {
     Stop();
-    const std::string learned = whole && !json_ ? Learned() : "";
+    const std::string learned = whole && !json_ ? absl::StrCat(Saved(), Learned()) : "";
     absl::MutexLock lock(&mu_);
     ShowPast();
     const bool succeeded = last_state_ == v1::Job::STATE_SUCCEEDED;
@@ -122,6 +122,22 @@ class Watch {
     const auto metrics = client_.ListMetrics(request);
     const auto job = client_.GetJob(name_);
     return metrics.ok() && job.ok() ? LearningSummary(*metrics, job->step()) : "";
+  }
+
+  // What the job left on the disk; "" if it has no checkpoint.
+  std::string Saved() {
+    const auto list = client_.ListCheckpoints(name_);
+    if (!list.ok() || list->checkpoints().empty()) return "";
+    double bytes = 0;
+    for (const v1::Checkpoint& checkpoint : list->checkpoints()) {
+      bytes += static_cast<double>(checkpoint.size_bytes());
+    }
+    const int count = list->checkpoints_size();
+    const std::string job = ShortJobName(name_);
+    return absl::StrCat(count, count == 1 ? " checkpoint takes " : " checkpoints take ",
+                        ShortNumber(bytes), "B: `baton checkpoints ", job, "` lists ",
+                        count == 1 ? "it" : "them", "; `baton delete ", job,
+                        "` deletes the job with its files\n");
   }
 
   void Show(const v1::JobEvent& event, bool past) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

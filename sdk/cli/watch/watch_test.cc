@@ -83,9 +83,12 @@ TEST_F(WatchTest, PrintsTheEndOfAnEndedJobLast) {
   service_.job.set_revision(3);
   service_.watches = {{Happened(1, "step", 10), Became(2, v1::Job::STATE_STOPPING),
                        Became(3, v1::Job::STATE_SUCCEEDED)}};
-  EXPECT_EQ(Run({"watch", "add"}).out,
-            "add is SUCCEEDED, step 3 of 10\nstep 10/10\nstate STOPPING\nstate SUCCEEDED\n"
-            "reward 0.250 → 0.750: step 1 and step 3\n");
+  EXPECT_EQ(
+      Run({"watch", "add"}).out,
+      "add is SUCCEEDED, step 3 of 10\nstep 10/10\nstate STOPPING\nstate SUCCEEDED\n"
+      "1 checkpoint takes 416.1kB: `baton checkpoints add` lists it; `baton delete add` deletes "
+      "the job with its files\n"
+      "reward 0.250 → 0.750: step 1 and step 3\n");
 }
 
 TEST_F(WatchTest, NoMessageCommandsTheTerminal) {
@@ -142,9 +145,12 @@ TEST_F(WatchTest, AJobWithoutItsOldEventsIsWatchedFromNowOn) {
   service_.oldest_event = 501;
   const Outcome outcome = Run({"watch", "add"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out,
-            "add is RUNNING, step 3 of 10\nstep 10/10\nstate SUCCEEDED\n"
-            "reward 0.250 → 0.750: step 1 and step 3\n");
+  EXPECT_EQ(
+      outcome.out,
+      "add is RUNNING, step 3 of 10\nstep 10/10\nstate SUCCEEDED\n"
+      "1 checkpoint takes 416.1kB: `baton checkpoints add` lists it; `baton delete add` deletes "
+      "the job with its files\n"
+      "reward 0.250 → 0.750: step 1 and step 3\n");
 }
 
 TEST_F(WatchTest, SaysWhatAQueuedJobWaitsFor) {

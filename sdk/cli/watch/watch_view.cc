@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/cli/shared/options.h"
 #include "sdk/cli/shared/table.h"
@@ -26,6 +27,13 @@ std::string StateWord(v1::Job::State state) { return v1::Job::State_Name(state).
 // A job in such a state waits for its user or for workers, and no step ends it.
 bool WaitsForOthers(v1::Job::State state) {
   return state == v1::Job::STATE_QUEUED || state == v1::Job::STATE_PAUSED;
+}
+
+// A wait for a worker that is at work, and has a deadline.
+bool IsWork(const v1::Wait& wait) {
+  static const std::set<std::string> kinds = {"update",        "publish",  "save_checkpoint",
+                                              "to_generation", "generate", "score"};
+  return wait.has_deadline_in() && kinds.count(wait.kind()) > 0;
 }
 
 // The first wait, then the side of an async job that waits for the other one.
@@ -134,17 +142,33 @@ bool WatchView::WantsReason() const {
   return state_ != v1::Job::STATE_RUNNING || options_.now() - heard_ >= kSilence;
 }
 
+// Work takes long if it needs twice the time of a step, or half of the time that it may take.
+bool WatchView::TakesLong(const v1::Wait& work) const {
+  const double seconds = static_cast<double>(work.since().seconds());
+  if (seconds >= static_cast<double>(work.deadline_in().seconds())) return true;
+  return !step_seconds_.empty() &&
+         seconds > 2 * *std::max_element(step_seconds_.begin(), step_seconds_.end());
+}
+
+std::string WatchView::WorkText(const v1::Wait& work) const {
+  return absl::StrCat(phase_.empty() ? work.kind() : phase_, ", ",
+                      ShortDuration(static_cast<double>(work.since().seconds())));
+}
+
 void WatchView::OnExplained(const v1::ExplainJobResponse& answer) {
   if (!WantsReason()) return;  // something happened meanwhile
   const bool waits = answer.waits_size() > 0;
-  reason_ = ReasonText(answer);
+  const bool works = waits && state_ == v1::Job::STATE_RUNNING && IsWork(answer.waits(0)) &&
+                     !TakesLong(answer.waits(0));
+  reason_ = works ? WorkText(answer.waits(0)) : ReasonText(answer);
   if (!waits) return Draw();
   const v1::Wait& wait = answer.waits(0);
   const bool brief =
       !WaitsForOthers(state_) && wait.since().seconds() < absl::ToInt64Seconds(kBriefWait);
   if (brief) return Draw();
   const absl::Time now = options_.now();
-  const std::string key = absl::StrCat(wait.kind(), " ", wait.subject());
+  // Each step has the same work, so that of the next step is no news.
+  const std::string key = works ? "work" : absl::StrCat(wait.kind(), " ", wait.subject());
   const bool changed = key != std::exchange(reason_key_, key);
   // A terminal has it in the line that is redrawn; there, the whole of it is printed once.
   const bool runs = state_ == v1::Job::STATE_RUNNING;
@@ -207,7 +231,8 @@ std::string WatchView::LiveLine() const {
   for (int i = 0; i < kBar; ++i) line += i < filled ? "█" : "░";
   absl::StrAppend(&line, " ", StepLine());
   if (state_ != v1::Job::STATE_RUNNING) absl::StrAppend(&line, "  ", StateWord(state_));
-  if (!phase_.empty()) absl::StrAppend(&line, "  ", phase_);
+  const bool in_reason = !phase_.empty() && absl::StartsWith(reason_, phase_);
+  if (!phase_.empty() && !in_reason) absl::StrAppend(&line, "  ", phase_);
   if (!reason_.empty()) absl::StrAppend(&line, "  ", reason_);
   return line;
 }

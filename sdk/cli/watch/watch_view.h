@@ -43,7 +43,8 @@ class WatchView {
   /// (JobService.ExplainJob, then OnExplained).
   bool WantsReason() const;
   /// Prints the first wait where it is new or was not printed for long, and those of trainer and
-  /// rollouts of an async job for each other.
+  /// rollouts of an async job for each other. Of a worker that is at work and does not take long,
+  /// it prints what the job does, and for how long.
   void OnExplained(const v1::ExplainJobResponse& answer);
   /// Prints a sentence about the watch itself.
   void Notice(const std::string& text) { Say(text); }
@@ -57,6 +58,8 @@ class WatchView {
   void TakeStep(const v1::JobEvent& event);
   void OnState(const v1::JobEvent& event);
   bool Ended() const;
+  bool TakesLong(const v1::Wait& work) const;
+  std::string WorkText(const v1::Wait& work) const;
   std::string Metric(const char* label, const char* name) const;
   std::string AsyncPart() const;
   std::string StepLine() const;
@@ -84,7 +87,7 @@ class WatchView {
   int64_t timed_step_ = -1;  // -1: the next step has nothing to be measured from
   double timed_at_ = 0;      // seconds since 1970
 
-  std::string reason_;      // the first wait as a sentence, and those for each other; "": none
+  std::string reason_;      // the work, or the first wait as a sentence and those for each other
   std::string reason_key_;  // what it is about, without its numbers
   absl::Time reason_at_ = absl::InfinitePast();
   absl::Duration reason_pause_;  // until the same one is printed again

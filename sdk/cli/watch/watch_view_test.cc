@@ -63,6 +63,18 @@ class WatchViewTest : public ::testing::Test {
     answer.add_waits()->set_cause("what follows from it");
     return answer;
   }
+  /// The trainer's update, begun `seconds` ago and allowed an hour.
+  static v1::ExplainJobResponse Updates(int64_t step, int64_t seconds) {
+    v1::ExplainJobResponse answer;
+    v1::Wait& wait = *answer.add_waits();
+    wait.set_kind("update");
+    wait.set_subject(absl::StrCat("step ", step));
+    wait.set_cause("worker actor-0 to finish update");
+    wait.mutable_since()->set_seconds(seconds);
+    wait.mutable_deadline_in()->set_seconds(3600 - seconds);
+    wait.set_action("the trainer restarts from its checkpoint");
+    return answer;
+  }
   // The output since the last call.
   std::string Out() { return std::exchange(out_, ""); }
   void Pass(int seconds) { now_ += absl::Seconds(seconds); }
@@ -169,6 +181,61 @@ TEST_F(WatchViewTest, ARunningJobThatIsSilentSaysWhatItWaitsFor) {
   view.OnEvent(Event("step", 4));
   view.OnExplained(Waits("step 4", "worker actor-0 to finish update", 5));  // asked before
   EXPECT_THAT(Out(), Not(HasSubstr("waits")));
+}
+
+// Ten steps of a minute: each step's line, and between them now and then what the job does.
+TEST_F(WatchViewTest, HealthyUpdatesOfAMinuteAreNoAlarm) {
+  WatchView view = View();
+  int works = 0;
+  for (int step = 1; step <= 10; ++step) {
+    view.OnEvent(Progress("training", 0, 0));
+    for (int seconds = 1; seconds < 60; ++seconds) {
+      Pass(1);
+      view.OnTick();
+      if (view.WantsReason()) view.OnExplained(Updates(step, seconds));
+      const std::string out = Out();
+      EXPECT_THAT(out, Not(HasSubstr("has waited"))) << step;
+      works += HasSubstr("training, ").Matches(out) ? 1 : 0;
+    }
+    Pass(1);
+    view.OnEvent(Event("step", step));
+    EXPECT_THAT(Out(), HasSubstr(absl::StrCat("step ", step, "/100")));
+  }
+  EXPECT_LE(works, 13);  // four in the first minute, then one a minute
+  EXPECT_GE(works, 10);
+}
+
+TEST_F(WatchViewTest, WorkThatTakesLongSaysWhatItWaitsForAndUntilWhen) {
+  WatchView view = View();
+  view.OnEvent(Progress("training", 0, 0));
+  Pass(5);
+  view.OnExplained(Updates(1, 5));
+  EXPECT_EQ(Out(), "step 0/100  training, 5s\n");
+  Pass(1795);  // half of the hour, and no step has been timed
+  view.OnExplained(Updates(1, 1800));
+  EXPECT_EQ(Out(),
+            "step 0/100  step 1 has waited 30m00s for worker actor-0 to finish update; in 30m00s "
+            "the trainer restarts from its checkpoint\n");
+  view.OnPast(Event("step", 1));
+  Pass(20);
+  view.OnPast(Event("step", 2));
+  view.OnEvent(Progress("training", 0, 0));
+  Out();
+  Pass(40);
+  view.OnExplained(Updates(3, 40));
+  EXPECT_THAT(Out(), HasSubstr("training, 40s"));
+  Pass(1);
+  view.OnExplained(Updates(3, 41));  // steps take 20 s
+  EXPECT_THAT(Out(), HasSubstr("step 3 has waited 41s for worker actor-0 to finish update"));
+}
+
+TEST_F(WatchViewTest, ATerminalShowsHowLongTheWorkOfAStepTakes) {
+  WatchView view = View(/*terminal=*/true);
+  view.OnEvent(Progress("training", 0, 0));
+  Out();
+  Pass(30);
+  view.OnExplained(Updates(1, 30));
+  EXPECT_EQ(Out(), "\r\033[K░░░░░░░░░░░░░░░░░░░░░░░░ step 0/100  training, 30s");
 }
 
 // Steps of 2 s each, then ten minutes without the trainer, which goes back from step 10 to step 6.

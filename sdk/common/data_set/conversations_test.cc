@@ -61,6 +61,8 @@ TEST(ConversationsTest, RlPromptsEndWithTheLastUserTurn) {
       R"( "answer": 2})",
       Rl());
   EXPECT_THAT(Turns(answered), ElementsAre("user: 1+1"));
+  EXPECT_TRUE(answered.cut_turns);
+  EXPECT_FALSE(Parse(kTalk, Rl()).cut_turns);
   EXPECT_EQ(answered.response, "");
   EXPECT_EQ(answered.answer, "2");
 }
@@ -202,6 +204,15 @@ TEST(ConversationsTest, AWeightIsZeroOrOne) {
                 HasSubstr("neither 0 (the turn is not trained on) nor 1")));
     }
   }
+}
+
+TEST(ConversationsTest, LinesWhoseConversationGoesOnAfterThePromptAreCounted) {
+  const TestFolder folder;
+  const std::string question = R"({"messages": [{"role": "user", "content": "2+2?"})";
+  folder.Write("some.jsonl", question + "]}\n" + question +
+                                 R"(, {"role": "assistant", "content": "4"}]})" + "\n");
+  EXPECT_EQ(ReadDataSet({folder.path("some.jsonl")}, Rl()).cut_turns, 1u);
+  EXPECT_EQ(ReadDataSet({folder.path("some.jsonl")}, Rl()).examples.size(), 2u);
 }
 
 TEST(ConversationsTest, LinesOfWeightZeroAreLeftOutAndCounted) {

@@ -98,6 +98,7 @@ absl::Status CutToPrompt(Said said, Example* out) {
     return absl::InvalidArgumentError(
         "`messages` has no turn of the user; a prompt ends with the last one");
   }
+  out->cut_turns = last.base() != turns.end();
   turns.erase(last.base(), turns.end());
   out->messages = std::move(turns);
   return absl::OkStatus();
@@ -353,6 +354,7 @@ class Pairs {
 // Adds what a line became, or what becomes of it with an earlier one.
 absl::Status AddExample(Example example, const DataSetOptions& options, Pairs* pairs,
                         DataSet* out) {
+  if (example.cut_turns) ++out->cut_turns;
   if (example.weightless) {
     ++out->weightless;
   } else if (!example.label.has_value()) {

@@ -34,6 +34,8 @@ struct Example {
   std::optional<bool> label;
   /// All that kind sft could train on has `"weight": 0`: there is no response.
   bool weightless = false;
+  /// `messages` has turns after those that are the prompt, and they are not used.
+  bool cut_turns = false;
   std::string source;
   std::string extra_json;  ///< As given; "" when absent.
 
@@ -55,6 +57,7 @@ struct DataSet {
   std::vector<std::string> problems;  ///< As ProblemList has them.
   uint64_t disliked = 0;              ///< Lines of kind sft whose label is false: left out.
   uint64_t weightless = 0;            ///< Example::weightless: left out.
+  uint64_t cut_turns = 0;             ///< Examples with Example::cut_turns.
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
   uint64_t unanswered = 0;
   std::string unanswered_keys;  ///< Keys of the first of the `unanswered` examples: "`a`, `b`".

@@ -18,6 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "relay/weights/safetensors_reader.h"
+#include "sdk/common/base/gguf_file.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/hub_name.h"
 #include "workers/engine/model/file_tensors.h"
@@ -56,7 +57,8 @@ bool Exists(const std::string& path) {
 absl::Status CheckDirectory(const std::string& dir) {
   std::error_code error;
   if (fs::is_directory(dir, error)) return absl::OkStatus();
-  const std::string hint = HubNameHint(dir);
+  std::string hint = GgufHint(dir);
+  if (hint.empty()) hint = HubNameHint(dir);
   return absl::NotFoundError(absl::StrCat(
       "model directory ", dir, Exists(dir) ? " is not a directory" : " does not exist", "; ",
       hint.empty() ? "give a Hugging Face directory with config.json and model.safetensors"
@@ -272,7 +274,11 @@ bool IsNeedlessTensor(absl::string_view name) {
 
 absl::StatusOr<std::string> ReadConfigJson(const std::string& dir) {
   BATON_RETURN_IF_ERROR(CheckDirectory(dir));
-  return relay::ReadFile(Join(dir, "config.json"));
+  const std::string file = Join(dir, "config.json");
+  const std::string hint = Exists(file) ? "" : GgufHint(dir);
+  if (!hint.empty())
+    return absl::NotFoundError(absl::StrCat("no config.json in ", dir, "; ", hint));
+  return relay::ReadFile(file);
 }
 
 absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {

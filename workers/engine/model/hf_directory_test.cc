@@ -242,6 +242,17 @@ TEST(LoadModel, MissingFilesAreNamed) {
   EXPECT_THAT(std::string(LoadError(dir).message()), HasSubstr(dir + "/config.json"));
 }
 
+TEST(LoadModel, AGgufFileIsNoFolder) {
+  const TestFolder folder;
+  const std::string file = folder.path("tiny.gguf");
+  std::ofstream(file) << "GGUF";
+  for (const std::string& path : {file, folder.path()}) {
+    const absl::Status status = LoadError(path);
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << path;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(file + " is a GGUF file")) << path;
+  }
+}
+
 TEST(LoadModel, BadConfigNamesFileAndKey) {
   const TestFolder folder;
   const std::string dir = CopyOfGolden(folder, "llama");
