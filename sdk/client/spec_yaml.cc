@@ -140,19 +140,21 @@ class Walker {
     Problem(node, path, message).unreadable = true;
   }
 
-  // Reports `path`, or what is below it, as settings of other trainers. False: none is one.
-  bool NameOthers(const YAML::Node& key, const YAML::Node& value, const std::string& path) {
+  // Reports `path`, or what is below it, as settings of other trainers. False: none is one. An alias
+  // may lead back to its own section, so it looks only so deep.
+  bool NameOthers(const YAML::Node& key, const YAML::Node& value, const std::string& path,
+                  int deepest = 8) {
     if (const OtherName* other = FindOtherName(path); other != nullptr) {
       OtherKey(key, path, *other);
       return true;
     }
-    if (!value.IsMap()) return false;
+    if (!value.IsMap() || deepest == 0) return false;
     bool found = false;
     int unknown = 0;
     for (const auto& entry : value) {
       const std::string inner =
           absl::StrCat(path, ".", entry.first.IsScalar() ? entry.first.Scalar() : "?");
-      const bool known = NameOthers(entry.first, entry.second, inner);
+      const bool known = NameOthers(entry.first, entry.second, inner, deepest - 1);
       found |= known;
       unknown += known ? 0 : 1;
     }
