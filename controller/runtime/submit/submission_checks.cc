@@ -20,7 +20,9 @@
 #include "controller/spec/job_spec/spec.h"
 #include "controller/spec/settings/check_speculation.h"
 #include "controller/spec/settings/step_size.h"
+#include "controller/spec/settings/training_length.h"
 #include "sdk/common/data_set/answer_use.h"
+#include "sdk/common/messages/violations.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
@@ -209,11 +211,24 @@ void SubmissionChecks::CheckLast(Submission* submission) {
   // A saved job keeps its pools, and waits for workers like those that it had.
   if (submission->from_checkpoint()) return;
   CheckedSpec& checked = submission->checked;
+  if (out.empty()) FillStepsOf(submission);
   AddTo(&out, CheckSeed(*submission));
   AddTo(&out, CheckOffers(*submission));
   if (out.empty()) {
     out = PlanPlacement(submission->request.spec(), checked.dataflow, &checked.effective);
   }
+}
+
+// The steps that trainer.total_epochs makes of the examples that the job uses, now that they are
+// counted and those that are too long are left out.
+void SubmissionChecks::FillStepsOf(Submission* submission) {
+  uint64_t examples = 0;
+  for (const v1::DataFilesSummary& list : submission->data_files) {
+    if (list.list() == "train_files") examples = list.examples();
+  }
+  baton::Violations found;
+  FillSteps(examples, &submission->checked.effective, &found);
+  AddTo(&submission->violations, found.Take());
 }
 
 // The job whose responses the new one begins with. A name has no slash, so it is always looked up
