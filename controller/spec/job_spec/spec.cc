@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "controller/spec/dataflow/check_dataflow.h"
 #include "controller/spec/dataflow/roles.h"
+#include "controller/spec/job_spec/check_paths.h"
 #include "controller/spec/job_spec/check_without_kind.h"
 #include "controller/spec/job_spec/presets.h"
 #include "controller/spec/settings/check_counts.h"
@@ -444,6 +445,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   effective->mutable_trainer();
   CheckSettings(*effective, "", &violations);
   if (!spec.has_priority()) effective->set_priority(WithDefaults(v1::JobSpec()).priority());
+  CheckPaths(spec, &violations);
   CheckModel(effective, violations);
   CheckData(effective, violations);
   CheckGeneration(effective, violations);
