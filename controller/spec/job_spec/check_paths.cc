@@ -1,11 +1,11 @@
 #include "controller/spec/job_spec/check_paths.h"
 
 #include <string>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "controller/spec/job_spec/models.h"
 
 namespace baton::controller {
 namespace {
@@ -26,22 +26,14 @@ void CheckFiles(absl::string_view list, const google::protobuf::RepeatedPtrField
 
 }  // namespace
 
-void CheckPaths(const v1::JobSpec& spec, Violations* out) {
-  const std::pair<absl::string_view, const v1::ModelSpec*> models[] = {
-      {"model", &spec.model()},
-      {"critic.model", &spec.critic().model()},
-      {"cost_critic.model", &spec.cost_critic().model()},
-      {"reference.model", &spec.reference().model()},
-      {"reward_model.model", &spec.reward_model().model()},
-      {"cost_model.model", &spec.cost_model().model()},
-      {"judge.model", &spec.judge().model()}};
-  for (const auto& [section, model] : models) {
+void CheckPaths(v1::JobSpec* effective, Violations* out) {
+  for (const auto& [section, model] : ModelsOf(effective)) {
     CheckPath(absl::StrCat(section, ".path"), model->path(), out);
   }
-  CheckFiles("train_files", spec.data().train_files(), out);
-  CheckFiles("val_files", spec.data().val_files(), out);
-  CheckFiles("pretrain_files", spec.data().pretrain_files(), out);
-  CheckPath("reward.working_dir", spec.reward().working_dir(), out);
+  CheckFiles("train_files", effective->data().train_files(), out);
+  CheckFiles("val_files", effective->data().val_files(), out);
+  CheckFiles("pretrain_files", effective->data().pretrain_files(), out);
+  CheckPath("reward.working_dir", effective->reward().working_dir(), out);
 }
 
 }  // namespace baton::controller

@@ -8,8 +8,9 @@
 namespace baton::controller {
 
 /// Adds the models, data files and working directories that begin with "~". `baton` replaces a
-/// user's own home before it submits; here nobody's home is known.
-void CheckPaths(const v1::JobSpec& spec, Violations* out);
+/// user's own home before it submits; here nobody's home is known. `effective` has no models yet but
+/// those that the user gave.
+void CheckPaths(v1::JobSpec* effective, Violations* out);
 
 }  // namespace baton::controller
 

@@ -445,9 +445,9 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   effective->mutable_trainer();
   CheckSettings(*effective, "", &violations);
   if (!spec.has_priority()) effective->set_priority(WithDefaults(v1::JobSpec()).priority());
-  CheckPaths(spec, &violations);
   CheckModel(effective, violations);
   CheckData(effective, violations);
+  CheckPaths(effective, &violations);
   CheckGeneration(effective, violations);
   CheckAlgorithm(effective, violations);
   FillTraining(effective->mutable_actor());
