@@ -103,6 +103,11 @@ void CheckRollout(v1::JobSpec* spec, Violations& out) {
   if (!val->has_temperature()) val->set_temperature(rollout->temperature());
   if (!val->has_top_p()) val->set_top_p(rollout->top_p());
   if (!val->has_top_k()) val->set_top_k(rollout->top_k());
+  for (int i = 0; i < rollout->stop_size(); ++i) {
+    if (!rollout->stop(i).empty()) continue;
+    out.Add(absl::StrCat("rollout.stop[", i, "]"),
+            "is empty, which every text ends with; remove it, or give a text");
+  }
   if (rollout->temperature() == 0 && rollout->n() > 1) {
     out.Add("rollout.temperature",
             "0 makes all samples of a prompt equal; give a value above 0 or n: 1");

@@ -330,6 +330,14 @@ TEST(SpecTest, ChecksASpecWithoutAKindAsTheKindItSuggests) {
               ::testing::UnorderedElementsAre("spec.kind", "spec.rollout.n", "spec.actor.lr"));
 }
 
+TEST(SpecTest, AnEmptyStopStringIsRefused) {
+  v1::JobSpec spec = Good();
+  spec.mutable_rollout()->add_stop("\n");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+  spec.mutable_rollout()->add_stop("");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.rollout.stop[1]"));
+}
+
 // A client that is not `baton` may send them.
 TEST(SpecTest, PathsOfAHomeAreRefused) {
   v1::JobSpec spec = Good();
