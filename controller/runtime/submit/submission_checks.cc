@@ -15,6 +15,7 @@
 #include "controller/spec/dataflow/check_dataflow.h"
 #include "controller/spec/dataflow/role_needs.h"
 #include "controller/spec/job_spec/check_saved.h"
+#include "controller/spec/job_spec/check_submitted.h"
 #include "controller/spec/job_spec/models.h"
 #include "controller/spec/job_spec/same_prompts.h"
 #include "controller/spec/job_spec/spec.h"
@@ -90,6 +91,11 @@ void SubmissionChecks::CheckAll(const std::shared_ptr<Submission>& submission, b
   }
   Violations& out = submission->violations;
   v1::JobSpec* effective = submission->effective();
+  const v1::CreateJobRequest& request = submission->request;
+  if (!submission->from_checkpoint() || request.has_changes()) {
+    AddTo(&out, CheckSubmitted(submission->from_checkpoint() ? request.changes() : request.spec(),
+                               *effective, submission->dataflow()));
+  }
   AddTo(&out, CheckStepSize(*effective, submission->dataflow(),
                             projects_->StepLimitsOf(submission->request.project())));
   AddTo(&out, projects_->CheckPriority(*effective, submission->request.project()));

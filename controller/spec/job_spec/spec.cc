@@ -11,7 +11,6 @@
 #include "absl/strings/string_view.h"
 #include "controller/spec/dataflow/check_dataflow.h"
 #include "controller/spec/dataflow/roles.h"
-#include "controller/spec/job_spec/check_paths.h"
 #include "controller/spec/job_spec/check_without_kind.h"
 #include "controller/spec/job_spec/presets.h"
 #include "controller/spec/settings/check_counts.h"
@@ -103,11 +102,6 @@ void CheckRollout(v1::JobSpec* spec, Violations& out) {
   if (!val->has_temperature()) val->set_temperature(rollout->temperature());
   if (!val->has_top_p()) val->set_top_p(rollout->top_p());
   if (!val->has_top_k()) val->set_top_k(rollout->top_k());
-  for (int i = 0; i < rollout->stop_size(); ++i) {
-    if (!rollout->stop(i).empty()) continue;
-    out.Add(absl::StrCat("rollout.stop[", i, "]"),
-            "is empty, which every text ends with; remove it, or give a text");
-  }
   if (rollout->temperature() == 0 && rollout->n() > 1) {
     out.Add("rollout.temperature",
             "0 makes all samples of a prompt equal; give a value above 0 or n: 1");
@@ -452,7 +446,6 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   if (!spec.has_priority()) effective->set_priority(WithDefaults(v1::JobSpec()).priority());
   CheckModel(effective, violations);
   CheckData(effective, violations);
-  CheckPaths(effective, &violations);
   CheckGeneration(effective, violations);
   CheckAlgorithm(effective, violations);
   FillTraining(effective->mutable_actor());

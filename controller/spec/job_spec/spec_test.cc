@@ -330,27 +330,6 @@ TEST(SpecTest, ChecksASpecWithoutAKindAsTheKindItSuggests) {
               ::testing::UnorderedElementsAre("spec.kind", "spec.rollout.n", "spec.actor.lr"));
 }
 
-TEST(SpecTest, AnEmptyStopStringIsRefused) {
-  v1::JobSpec spec = Good();
-  spec.mutable_rollout()->add_stop("\n");
-  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
-  spec.mutable_rollout()->add_stop("");
-  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::ElementsAre("spec.rollout.stop[1]"));
-}
-
-// A client that is not `baton` may send them.
-TEST(SpecTest, PathsOfAHomeAreRefused) {
-  v1::JobSpec spec = Good();
-  spec.mutable_model()->clear_init();
-  spec.mutable_model()->set_path("~/model");
-  spec.mutable_data()->add_train_files("~ann/b.jsonl");
-  spec.mutable_data()->add_val_files("data/~/v.jsonl");
-  spec.mutable_reward()->set_working_dir("~");
-  EXPECT_THAT(Fields(CheckSpec(spec)),
-              ::testing::ElementsAre("spec.data.train_files[1]", "spec.model.path",
-                                     "spec.reward.working_dir"));
-}
-
 TEST(SpecTest, ReportsOnlyMistakesOfAnyKindIfTheKindIsUnclear) {
   v1::JobSpec spec = Good();
   spec.clear_kind();
