@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 // True if `path` names a setting, or an option in a struct of options.
 bool IsSetting(const std::string& path) {
   const Descriptor* type = v1::JobSpec::descriptor();
-  for (const std::string part : absl::StrSplit(path, '.')) {
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(path, '.'))) {
     if (type == nullptr) return false;
     if (type->full_name() == "google.protobuf.Struct") {
       return v1::EstimatorOptions::descriptor()->FindFieldByName(part) != nullptr ||
