@@ -317,7 +317,8 @@ std::string MissingIn(const JudgedText& text, const Item& item) {
   if (!there && text.ignore_case) {
     // Beyond ASCII characters have other forms than these two.
     if (!IsAscii(item.character) || !IsAscii(text.characters)) return "";
-    there = absl::StrContainsIgnoreCase(text.characters, item.character);
+    there = absl::StrContains(absl::AsciiStrToLower(text.characters),
+                              absl::AsciiStrToLower(item.character));
   }
   return there ? "" : absl::StrCat("'", item.character, "'");
 }
