@@ -79,8 +79,8 @@ TEST(OtherNamesTest, ASectionOfAnotherTrainerIsRefusedKeyByKey) {
 }
 
 TEST(OtherNamesTest, MinusOneIsTakenAsAllWhereItMeansThat) {
-  const ParsedSpec parsed = ParseSpecYaml(
-      "rollout: {top_k: -1, val: {top_k: -1}}\ndata: {val_max_samples: -1}", {});
+  const ParsedSpec parsed =
+      ParseSpecYaml("rollout: {top_k: -1, val: {top_k: -1}}\ndata: {val_max_samples: -1}", {});
   EXPECT_EQ(FormatProblems("f", parsed.problems), "");
   EXPECT_TRUE(parsed.spec.rollout().has_top_k());
   EXPECT_EQ(parsed.spec.rollout().top_k(), 0);

@@ -140,8 +140,8 @@ class Walker {
     Problem(node, path, message).unreadable = true;
   }
 
-  // Reports `path`, or what is below it, as settings of other trainers. False: none is one. An alias
-  // may lead back to its own section, so it looks only so deep.
+  // Reports `path`, or what is below it, as settings of other trainers. False: none is one. An
+  // alias may lead back to its own section, so it looks only so deep.
   bool NameOthers(const YAML::Node& key, const YAML::Node& value, const std::string& path,
                   int deepest = 8) {
     if (const OtherName* other = FindOtherName(path); other != nullptr) {
@@ -159,9 +159,9 @@ class Walker {
       unknown += known ? 0 : 1;
     }
     if (found && unknown > 0) {
-      Problem(key, path, absl::StrCat("unknown key; ", unknown, " of the keys in it ",
-                                      unknown == 1 ? "has" : "have",
-                                      " no setting here: remove the section"));
+      Problem(key, path,
+              absl::StrCat("unknown key; ", unknown, " of the keys in it ",
+                           unknown == 1 ? "has" : "have", " no setting here: remove the section"));
     }
     return found;
   }
@@ -274,7 +274,8 @@ class Walker {
       value = static_cast<int64_t>(number);
     }
     if (const OtherValue* other = FindOtherValue(path, value); other != nullptr) {
-      if (!other->ours) return Unreadable(node, path, absl::StrCat("is ", value, "; ", other->note));
+      if (!other->ours)
+        return Unreadable(node, path, absl::StrCat("is ", value, "; ", other->note));
       value = *other->ours;
     }
     if (narrow && (value > std::numeric_limits<int32_t>::max() ||

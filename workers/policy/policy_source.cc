@@ -262,8 +262,8 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeReply(
 }
 
 absl::Status PolicySource::CheckIds(absl::Span<const int32_t> ids) const {
-  const auto outside = std::find_if(ids.begin(), ids.end(),
-                                    [this](int32_t id) { return id >= config_.vocab_size; });
+  const auto outside =
+      std::find_if(ids.begin(), ids.end(), [this](int32_t id) { return id >= config_.vocab_size; });
   if (outside == ids.end()) return absl::OkStatus();
   const absl::string_view added = tokenizer_->AddedText(*outside);
   const absl::string_view token = added.empty() ? tokenizer_->TokenBytes(*outside) : added;

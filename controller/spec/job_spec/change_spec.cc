@@ -40,7 +40,8 @@ constexpr char kMixSteps[] =
     "submit "
     "a new job with model.path: job:NAME";
 constexpr char kValOnly[] =
-    "it goes on with training; to evaluate the checkpoint submit a new job with model.path: job:NAME";
+    "it goes on with training; to evaluate the checkpoint submit a new job with model.path: "
+    "job:NAME";
 constexpr char kOther[] = "is not among the settings that may change";
 
 struct ChangeRule {

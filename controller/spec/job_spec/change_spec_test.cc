@@ -230,8 +230,9 @@ TEST(ChangeSpecTest, EpochsAreOfTheDataThatTheJobHas) {
 TEST(ChangeSpecTest, ACheckpointIsNotEvaluatedByGoingOn) {
   v1::JobSpec changes;
   changes.mutable_trainer()->set_val_only(true);
-  EXPECT_THAT(Texts(ChangeSpec(Saved(Submitted(), 5), changes)),
-              ::testing::Contains(::testing::HasSubstr("submit a new job with model.path: job:NAME")));
+  EXPECT_THAT(
+      Texts(ChangeSpec(Saved(Submitted(), 5), changes)),
+      ::testing::Contains(::testing::HasSubstr("submit a new job with model.path: job:NAME")));
 }
 
 TEST(ChangeSpecTest, ValuesAreCheckedAsAtSubmit) {

@@ -19,8 +19,8 @@ void CheckPath(absl::string_view field, absl::string_view path, Violations* out)
                                "absolute path (`baton submit` replaces ~/ by your own home)"));
 }
 
-void CheckFiles(absl::string_view list, const google::protobuf::RepeatedPtrField<std::string>& files,
-                Violations* out) {
+void CheckFiles(absl::string_view list,
+                const google::protobuf::RepeatedPtrField<std::string>& files, Violations* out) {
   for (int i = 0; i < files.size(); ++i) {
     CheckPath(absl::StrCat("data.", list, "[", i, "]"), files.Get(i), out);
   }

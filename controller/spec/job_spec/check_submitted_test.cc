@@ -58,10 +58,9 @@ TEST(CheckSubmittedTest, PathsOfAHomeAreRefused) {
   spec.mutable_data()->add_train_files("~ann/b.jsonl");
   spec.mutable_data()->add_val_files("data/~/v.jsonl");
   spec.mutable_reward()->set_working_dir("~");
-  EXPECT_THAT(ProblemsOf(spec),
-              ElementsAre(HasSubstr("spec.model.path: '~/model' begins with ~"),
-                          HasSubstr("spec.data.train_files[1]: "),
-                          HasSubstr("spec.reward.working_dir: ")));
+  EXPECT_THAT(ProblemsOf(spec), ElementsAre(HasSubstr("spec.model.path: '~/model' begins with ~"),
+                                            HasSubstr("spec.data.train_files[1]: "),
+                                            HasSubstr("spec.reward.working_dir: ")));
 }
 
 TEST(CheckSubmittedTest, APatternThatNeverMatchesIsRefused) {

@@ -53,12 +53,11 @@ std::vector<NamedPattern> PatternsOf(const v1::JobSpec& effective, const v1::Dat
   return out;
 }
 
-// The problem of a pattern that does not compile; "": it does. Any answer may stand for the mark, so
-// it is compiled with a harmless one.
+// The problem of a pattern that does not compile; "": it does. Any answer may stand for the mark,
+// so it is compiled with a harmless one.
 std::string CompileProblem(absl::string_view pattern) {
   if (pattern.empty()) return "";  // there is none
-  const auto regex =
-      Regex::Compile(absl::StrReplaceAll(pattern, {{"{answer}", "\\Qx\\E"}}));
+  const auto regex = Regex::Compile(absl::StrReplaceAll(pattern, {{"{answer}", "\\Qx\\E"}}));
   return std::string(regex.status().message());
 }
 

@@ -20,9 +20,9 @@ constexpr absl::string_view kAnswerMark = "{answer}";
 struct Item {
   enum class Kind { kText, kBegin, kEnd, kVeryEnd, kFail };
   Kind kind = Kind::kText;
-  int64_t least = 0;        // characters that it takes at least
-  std::string character;    // the only one that it takes
-  bool digit = false;       // it takes digits alone
+  int64_t least = 0;           // characters that it takes at least
+  std::string character;       // the only one that it takes
+  bool digit = false;          // it takes digits alone
   bool takes_line_end = true;  // it may take "\n"
 };
 using Sequence = std::vector<Item>;
@@ -275,8 +275,8 @@ std::string WhyNotAnchored(const Sequence& sequence) {
     }
     taken += item.least;
     behind += end == nullptr ? 0 : item.least;
-    const bool line_end = behind == 1 && item.takes_line_end && end != nullptr &&
-                          end->kind == Item::Kind::kEnd;
+    const bool line_end =
+        behind == 1 && item.takes_line_end && end != nullptr && end->kind == Item::Kind::kEnd;
     if (behind > 0 && item.least > 0 && !line_end) {
       return "it wants a character behind the end of the text ($)";
     }
@@ -290,8 +290,8 @@ std::string WhyNotStripped(const Sequence& sequence) {
   for (size_t i = 0; i + 1 < sequence.size(); ++i) {
     const Item &first = sequence[i], &second = sequence[i + 1];
     const bool begins = first.kind == Item::Kind::kBegin && IsWhiteSpace(second);
-    const bool ends = IsWhiteSpace(first) && (second.kind == Item::Kind::kEnd ||
-                                              second.kind == Item::Kind::kVeryEnd);
+    const bool ends = IsWhiteSpace(first) &&
+                      (second.kind == Item::Kind::kEnd || second.kind == Item::Kind::kVeryEnd);
     if (!begins && !ends) continue;
     return absl::StrCat("it wants white space at the ", begins ? "beginning" : "end",
                         " of the text, which is stripped before (`strip: false` leaves it)");
@@ -300,8 +300,8 @@ std::string WhyNotStripped(const Sequence& sequence) {
 }
 
 bool IsAscii(absl::string_view text) {
-  return absl::c_all_of(
-      text, [](char c) { return absl::ascii_isascii(static_cast<unsigned char>(c)); });
+  return absl::c_all_of(text,
+                        [](char c) { return absl::ascii_isascii(static_cast<unsigned char>(c)); });
 }
 
 // What `item` takes and the texts do not have; "": nothing that is certain.

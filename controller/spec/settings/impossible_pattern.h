@@ -12,14 +12,15 @@ namespace baton::controller {
 
 /// What is known of the texts that a pattern is matched against.
 struct JudgedText {
-  bool stripped = false;      ///< They have no ASCII white space at their ends.
-  std::string characters;     ///< They have only these; empty: any.
+  bool stripped = false;        ///< They have no ASCII white space at their ends.
+  std::string characters;       ///< They have only these; empty: any.
   int64_t most_characters = 0;  ///< They have at most so many; 0: any number.
-  bool ignore_case = false;   ///< Of the match.
+  bool ignore_case = false;     ///< Of the match.
 };
 
 /// Why `pattern`, which compiles as PCRE2 (sdk/common/base/regex.h), matches none of these texts;
-/// "": it may match one. It looks for mistakes that are certain and cheap to see, outside of groups:
+/// "": it may match one. It looks for mistakes that are certain and cheap to see, outside of
+/// groups:
 ///   - "^" or \A behind something that takes a character: "a^b"
 ///   - "$", \Z or \z in front of something that takes more than the last line's end: "$#(\d+)"
 ///   - (?!) and (*FAIL), which fail everywhere

@@ -38,11 +38,38 @@ TEST(ImpossiblePatternTest, AnchorsThatContradictTheRestAreFound) {
 }
 
 TEST(ImpossiblePatternTest, PatternsThatMayMatchAreLeftAlone) {
-  for (const char* pattern :
-       {"^a$", "a|b^", "^^a", "a*^b", "(a?)^", "(?=a)^b", "$\\n", "$\\s", "$$", "a$|b", "\\$5", "[$]5",
-        "[^a]", "a\\^b", "(?m)a\\n^b", "(?i)$a", "$(a)?", "$a?", "^{answer}$", "{answer}^",
-        "$(?:)", "(?!a)b", "(?<=a)^", "\\bx", "a{0}^", "x{,2}^", "#### (-?[0-9.,]+)", "(\\d+)\\1",
-        "\\x41^", "(?#note)a^", "a\\E*^", "\\boxed{(\\d+)}$"}) {
+  for (const char* pattern : {"^a$",
+                              "a|b^",
+                              "^^a",
+                              "a*^b",
+                              "(a?)^",
+                              "(?=a)^b",
+                              "$\\n",
+                              "$\\s",
+                              "$$",
+                              "a$|b",
+                              "\\$5",
+                              "[$]5",
+                              "[^a]",
+                              "a\\^b",
+                              "(?m)a\\n^b",
+                              "(?i)$a",
+                              "$(a)?",
+                              "$a?",
+                              "^{answer}$",
+                              "{answer}^",
+                              "$(?:)",
+                              "(?!a)b",
+                              "(?<=a)^",
+                              "\\bx",
+                              "a{0}^",
+                              "x{,2}^",
+                              "#### (-?[0-9.,]+)",
+                              "(\\d+)\\1",
+                              "\\x41^",
+                              "(?#note)a^",
+                              "a\\E*^",
+                              "\\boxed{(\\d+)}$"}) {
     EXPECT_EQ(Why(pattern), "") << pattern;
   }
 }
@@ -89,9 +116,9 @@ TEST(ImpossiblePatternTest, MoreCharactersThanTheTextsHaveAreFound) {
 // A random pattern of anchors, characters, classes, groups and quantifiers.
 std::string RandomPattern(std::mt19937& random, int depth) {
   static const std::vector<std::string> atoms = {
-      "a", "b", " ", "\\n", "^",  "$",   "\\A", "\\z",  "\\Z",  ".",    "\\d", "\\s",
-      "1", "[a1]", "[^a]", "\\W", "(?!)", "\\b", "\\Qa1\\E", "(?=a)", "(?<!b)"};
-  static const std::vector<std::string> quantifiers = {"",  "", "", "", "*", "+",
+      "a",   "b", " ",    "\\n",  "^",   "$",    "\\A", "\\z",      "\\Z",   ".",     "\\d",
+      "\\s", "1", "[a1]", "[^a]", "\\W", "(?!)", "\\b", "\\Qa1\\E", "(?=a)", "(?<!b)"};
+  static const std::vector<std::string> quantifiers = {"",  "",    "",      "",     "*",  "+",
                                                        "?", "{2}", "{0,1}", "{1,}", "*?", "++"};
   const auto below = [&random](size_t n) { return static_cast<size_t>(random() % n); };
   std::string out;

@@ -13,8 +13,8 @@ constexpr char kSteps[] = "trainer.total_training_steps";
 constexpr char kEpochs[] = "trainer.total_epochs";
 constexpr char kValOnly[] = "trainer.val_only";
 
-// A spec that is complete but for val_only may be evaluated with --set trainer.val_only=true, so what
-// it says about training is no mistake.
+// A spec of a training may be evaluated with --set trainer.val_only=true, so what it says about
+// training is no mistake.
 void ClearTraining(v1::TrainerSpec* trainer) {
   trainer->clear_total_training_steps();
   trainer->clear_total_epochs();
@@ -77,8 +77,7 @@ void CheckWarmup(const v1::JobSpec& effective, Violations* out) {
   const v1::ActorSpec& actor = effective.actor();
   if (actor.lr_schedule() == "constant" || actor.lr_warmup_steps() < learns) return;
   out->Add("actor.lr_warmup_steps",
-           absl::StrCat(actor.lr_warmup_steps(),
-                        " is not below trainer.total_training_steps (",
+           absl::StrCat(actor.lr_warmup_steps(), " is not below trainer.total_training_steps (",
                         trainer.total_training_steps(), ")",
                         warms_critics ? " less algorithm.critic_warmup" : "", ", which the ",
                         actor.lr_schedule(), " schedule needs to fall after it"));
@@ -93,10 +92,10 @@ void FillSteps(uint64_t examples, v1::JobSpec* effective, Violations* out) {
   const auto most = static_cast<uint64_t>(
       SettingOf<v1::TrainerSpec>(v1::TrainerSpec::kTotalTrainingStepsFieldNumber).max());
   if (steps < 1 || steps > most) {
-    return out->Add(kEpochs, absl::StrCat(trainer->total_epochs(), " epochs of ", examples,
-                                          " examples are ", steps,
-                                          " steps of data.train_batch_size ", batch,
-                                          ", which is not in [1, ", most, "]"));
+    return out->Add(kEpochs,
+                    absl::StrCat(trainer->total_epochs(), " epochs of ", examples, " examples are ",
+                                 steps, " steps of data.train_batch_size ", batch,
+                                 ", which is not in [1, ", most, "]"));
   }
   trainer->set_total_training_steps(static_cast<int64_t>(steps));
   trainer->clear_total_epochs();

@@ -70,9 +70,8 @@ TEST(TrainingLengthTest, StepsAndEpochsDoNotGoTogether) {
   spec.mutable_trainer()->set_total_training_steps(3);
   EXPECT_THAT(ProblemsOf(spec), IsEmpty());
   spec.mutable_trainer()->set_total_epochs(2);
-  EXPECT_THAT(ProblemsOf(spec),
-              ElementsAre("spec.trainer.total_epochs: is given beside "
-                          "trainer.total_training_steps; give one of them"));
+  EXPECT_THAT(ProblemsOf(spec), ElementsAre("spec.trainer.total_epochs: is given beside "
+                                            "trainer.total_training_steps; give one of them"));
 }
 
 TEST(TrainingLengthTest, EpochsNeedOneListOfFilesAndStepsOfOneSize) {
