@@ -1,6 +1,7 @@
 // Every command against a service made up for it: what is asked, printed and answered to the shell.
 #include "sdk/cli/command_line.h"
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "absl/time/clock.h"
@@ -467,6 +468,22 @@ TEST_F(CommandLineTest, ASpecOfTheWorkingDirectoryNeedsNoFolder) {
   std::filesystem::current_path(before);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(service_.submitted.reward().working_dir(), folder);
+}
+
+// YAML is no shell, and the controller has another home.
+TEST_F(CommandLineTest, ATildeInASpecIsTheUsersHome) {
+  Write("train.jsonl", "{\"prompt\": \"1+1=\"}\n");
+  const std::string spec = Write("specs/job.yaml",
+                                 "kind: rl\nmodel: {path: ~/models/small}\n"
+                                 "data: {train_files: [~/train.jsonl]}\n");
+  const char* home = std::getenv("HOME");
+  const std::string before = home == nullptr ? "" : home;
+  ::setenv("HOME", folder_.path().c_str(), 1);
+  const Outcome outcome = Run({"submit", spec});
+  ::setenv("HOME", before.c_str(), 1);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(service_.uploaded, "{\"prompt\": \"1+1=\"}\n");
+  EXPECT_EQ(service_.submitted.model().path(), folder_.path("models/small"));
 }
 
 TEST_F(CommandLineTest, TellsAllProblemsOfASpecAtOnce) {

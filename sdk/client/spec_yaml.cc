@@ -18,6 +18,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/struct.pb.h"
+#include "sdk/client/other_names.h"
 #include "sdk/client/yaml_document.h"
 #include "sdk/common/base/nearest.h"
 #include "sdk/common/base/utf8.h"
@@ -103,7 +104,9 @@ class Walker {
       }
       const FieldDescriptor* field = type->FindFieldByName(key);
       if (field == nullptr) {
-        UnknownKey(entry.first, path, FieldNames(type));
+        if (!NameOthers(entry.first, entry.second, inner)) {
+          UnknownKey(entry.first, path, FieldNames(type));
+        }
         continue;
       }
       Place(inner, entry.first);
@@ -135,6 +138,39 @@ class Walker {
 
   void Unreadable(const YAML::Node& node, const std::string& path, const std::string& message) {
     Problem(node, path, message).unreadable = true;
+  }
+
+  // Reports `path`, or what is below it, as settings of other trainers. False: none is one. An
+  // alias may lead back to its own section, so it looks only so deep.
+  bool NameOthers(const YAML::Node& key, const YAML::Node& value, const std::string& path,
+                  int deepest = 8) {
+    if (const OtherName* other = FindOtherName(path); other != nullptr) {
+      OtherKey(key, path, *other);
+      return true;
+    }
+    if (!value.IsMap() || deepest == 0) return false;
+    bool found = false;
+    int unknown = 0;
+    for (const auto& entry : value) {
+      const std::string inner =
+          absl::StrCat(path, ".", entry.first.IsScalar() ? entry.first.Scalar() : "?");
+      const bool known = NameOthers(entry.first, entry.second, inner, deepest - 1);
+      found |= known;
+      unknown += known ? 0 : 1;
+    }
+    if (found && unknown > 0) {
+      Problem(key, path,
+              absl::StrCat("unknown key; ", unknown, " of the keys in it ",
+                           unknown == 1 ? "has" : "have", " no setting here: remove the section"));
+    }
+    return found;
+  }
+
+  void OtherKey(const YAML::Node& key, const std::string& path, const OtherName& other) {
+    std::string message = "unknown key; ";
+    if (!other.ours.empty()) absl::StrAppend(&message, "here it is ", other.ours);
+    absl::StrAppend(&message, other.ours.empty() || other.note.empty() ? "" : ": ", other.note);
+    Problem(key, path, message).meant = std::string(other.ours);
   }
 
   void UnknownKey(const YAML::Node& key, const std::string& parent,
@@ -236,6 +272,11 @@ class Walker {
         return Wrong(node, path, field);
       }
       value = static_cast<int64_t>(number);
+    }
+    if (const OtherValue* other = FindOtherValue(path, value); other != nullptr) {
+      if (!other->ours)
+        return Unreadable(node, path, absl::StrCat("is ", value, "; ", other->note));
+      value = *other->ours;
     }
     if (narrow && (value > std::numeric_limits<int32_t>::max() ||
                    value < std::numeric_limits<int32_t>::min())) {

@@ -51,6 +51,34 @@ TEST(JobTest, AJobRunsToItsEndWhateverTheOrder) {
 
 TEST(JobTest, SupervisedFineTuningRunsToItsEnd) { EXPECT_EQ(Undisturbed(true, 7).size(), 7u); }
 
+// Whatever dies and whoever pauses it, it measures the model that it begins with, and nothing else.
+TEST(JobTest, AnEvaluationAloneTrainsAndSavesNothing) {
+  for (uint64_t seed = 0; seed < 150; seed += kStride) {
+    SimulatedJob::Options options;
+    options.seed = seed;
+    options.edit = [seed](v1::JobSpec* spec) {
+      spec->mutable_trainer()->clear_total_training_steps();
+      spec->mutable_trainer()->set_val_only(true);
+      if (seed % 2 == 1) spec->mutable_algorithm()->set_mode("async");
+    };
+    SimulatedJob world(options);
+    std::mt19937 random(static_cast<unsigned>(seed));
+    for (int i = 0; !world.ended() && i < 20000; ++i) {
+      if (i < 200 && random() % 40 == 0) world.LoseSomeWorker();
+      if (i < 200 && random() % 60 == 0) world.Restart(50);
+      if (i < 200 && random() % 80 == 0) world.Send(PauseRequested{});
+      if (world.core().state() == Job::STATE_PAUSED) world.Send(ResumeRequested{});
+      if (!world.Step()) world.Wait(absl::Seconds(1));
+    }
+    ASSERT_EQ(world.core().state(), Job::STATE_SUCCEEDED) << "seed " << seed;
+    EXPECT_EQ(world.core().step(), 0);
+    EXPECT_EQ(world.core().Describe().total_steps(), 0);
+    EXPECT_EQ(world.core().Describe().metrics().count("val/accuracy"), 1u) << "seed " << seed;
+    EXPECT_TRUE(world.trained().empty());
+    EXPECT_TRUE(world.disk().empty());
+  }
+}
+
 // No turn makes all trajectories of a large step, and what is trained is the same.
 TEST(JobTest, AStepIsDrawnAsRolloutsTakeIt) {
   const auto expected = Undisturbed(false, 5);

@@ -30,10 +30,20 @@ std::string JobEndedWell(const store::v1::JobRow& row, const JobHistory& history
   }
 }
 
+std::string AnEvaluationAloneMeasuresAndSavesNothing(const store::v1::JobRow& row,
+                                                     const JobFolder& folder) {
+  if (!row.job().effective_spec().trainer().val_only()) return "";
+  if (row.job().step() != 0) return "a job that only evaluates did a step";
+  if (!folder.complete.empty()) return "a job that only evaluates saved a checkpoint";
+  if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
+  return row.evaluated_step() == 0 ? "" : "a job that only evaluates ended without its evaluation";
+}
+
 std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
                                               const JobHistory& history, const JobFolder& folder) {
   const v1::JobSpec& spec = row.job().effective_spec();
   if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
+  if (spec.trainer().val_only()) return "";
   const bool in_order = spec.schedule().sampler() == "in_order" || row.incarnation() <= 1;
   if (IsAsync(spec) && (spec.schedule().max_staleness() > 0 || !in_order)) return "";
   // The late responses, and the prompts with long responses, depend on the pace.
@@ -65,6 +75,7 @@ std::string WeightsAreThoseOfTheRecordedBatches(const store::v1::JobRow& row,
   const v1::Job& job = row.job();
   if (job.state() != v1::Job::STATE_SUCCEEDED) return "";
   if (job.effective_spec().kind() != v1::JOB_KIND_RL) return "";
+  if (job.effective_spec().trainer().val_only()) return "";
   const auto last = folder.complete.find(job.step());
   if (last == folder.complete.end()) {
     return absl::StrCat("there is no checkpoint of step ", job.step());
@@ -100,6 +111,7 @@ std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHist
                                      const JobFolder& folder) {
   const v1::JobSpec& spec = row.job().effective_spec();
   if (row.job().state() != v1::Job::STATE_SUCCEEDED) return "";
+  if (spec.trainer().val_only()) return "";
   if (history.scored_by_error && !IsAsync(spec)) return "";
   const int64_t steps = EndOf(spec, history, row.job().step()).steps;
   const auto last = folder.complete.find(steps);

@@ -131,6 +131,12 @@ void DrawMixes(Scenario& scenario) {
 }
 
 // From numbers of their own, too.
+void DrawEvaluations(Scenario& scenario) {
+  Random random(Mix(scenario.seed, 0x76616c));
+  for (JobPlan& plan : scenario.jobs) plan.val_only = random.Percent(6) && !plan.sft;
+}
+
+// From numbers of their own, too.
 void DrawProjects(Scenario& scenario) {
   Random random(Mix(scenario.seed, 0x70726f6a));
   scenario.two_projects = random.Percent(25);
@@ -259,6 +265,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawSchedules(out);
   DrawAhead(out);
   DrawMixes(out);
+  DrawEvaluations(out);
   DrawProjects(out);
   out.lossy_calls = random.Percent(50);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);

@@ -140,6 +140,9 @@ std::string WeightsAreThoseOfAnUndisturbedRun(const store::v1::JobRow& row,
 /// A trainer that trains on the recorded batches, one after the other, gets them.
 std::string WeightsAreThoseOfTheRecordedBatches(const store::v1::JobRow& row,
                                                 const JobHistory& history, const JobFolder& folder);
+/// A job with trainer.val_only trains and saves nothing, and ends with its evaluation.
+std::string AnEvaluationAloneMeasuresAndSavesNothing(const store::v1::JobRow& row,
+                                                     const JobFolder& folder);
 std::string TheBestCheckpointIsKept(const store::v1::JobRow& row, const JobHistory& history);
 /// `batches`: what the store has of the job at its end, in the order of steps.
 std::string BatchesAreWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,

@@ -88,6 +88,10 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_trainer()->set_val_before_train(plan.test_freq > 0);
   spec.mutable_trainer()->set_val_after_train(plan.test_freq > 0);
   spec.mutable_trainer()->set_test_freq(plan.test_freq);
+  if (plan.val_only) {
+    spec.mutable_trainer()->set_val_only(true);
+    spec.mutable_trainer()->set_val_before_train(true);
+  }
   spec.mutable_rollout()->set_n(plan.samples);
   spec.mutable_algorithm()->set_filter_groups(plan.filter);
   spec.mutable_reward()->add_rules()->set_type("numeric");

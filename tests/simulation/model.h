@@ -55,6 +55,7 @@ struct JobPlan {
   bool longest_first = false;  ///< Prompts with long responses are begun first.
   bool run_ahead = false;      ///< Idle rollouts sample what is drawn next.
   std::vector<v1::FileMixSpec> mix;  ///< Mix of its files of prompts; empty: it has one file.
+  bool val_only = false;             ///< It evaluates the model that it begins with, and ends.
   bool revived = false;              ///< Once it has failed or was cancelled, its user resumes it.
   uint64_t seed = 1;
 };

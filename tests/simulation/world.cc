@@ -155,6 +155,8 @@ void World::CheckEnd() {
           WeightsAreThoseOfTheRecordedBatches(row, history, folder));
     check("WeightsAreThoseOfAnUndisturbedRun",
           WeightsAreThoseOfAnUndisturbedRun(row, history, folder));
+    check("AnEvaluationAloneMeasuresAndSavesNothing",
+          AnEvaluationAloneMeasuresAndSavesNothing(row, folder));
     check("TheBestCheckpointIsKept", TheBestCheckpointIsKept(row, history));
     check("EveryBatchIsAccountedFor", EveryBatchIsAccountedFor(row, history, folder));
   }

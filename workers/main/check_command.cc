@@ -20,6 +20,7 @@
 #include "workers/engine/scalar/check_weights.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/policy_source.h"
+#include "workers/reward/verdict.h"
 
 namespace baton {
 namespace {
@@ -73,6 +74,7 @@ class Checking {
   absl::StatusOr<v1::ValidateJobResponse> Run() {
     CheckModels();
     if (policy_ == nullptr) return std::move(out_);  // nothing can be encoded
+    CheckStopStrings();
     begin_ = BootNow();
     auto* data = out_.mutable_effective_spec()->mutable_data();
     BATON_RETURN_IF_ERROR(CheckList("train_files", OptionsOf(spec_.kind(), spec_.data()),
@@ -120,9 +122,55 @@ class Checking {
       } else if (named.model == &spec_.model()) {
         policy_ = *source;
       }
+      if (named.model == &spec_.judge().model()) CheckQuestion(named, **source);
       if (model.path().empty()) continue;
       const absl::Status weights = engine::CheckWeights((*source)->directory(), named.head);
       if (!weights.ok()) FailModel(named, "path", weights);
+    }
+  }
+
+  // What the judge is asked, without the texts that its marks stand for.
+  void CheckQuestion(const NamedModel& named, const PolicySource& judge) {
+    const auto verdict = reward::Verdict::Create(
+        {spec_.judge().template_(), spec_.judge().verdict(), {}, spec_.judge().neutral()});
+    if (!verdict.ok()) return;  // the core says so
+    tokenizer::RenderedText text;
+    for (const auto& part : (*verdict)->Question("", "", "")) {
+      if (part.is_template) text.AddTemplate(part.text);
+    }
+    const auto question = judge.RenderQuestion(text);
+    absl::Status status = question.status();
+    if (status.ok()) status = judge.EncodePrompt(*question, 0).status();
+    if (!status.ok()) FailModel(named, "chat_template", status);
+  }
+
+  // Stop strings that no response can contain.
+  void CheckStopStrings() {
+    if (spec_.kind() != v1::JOB_KIND_RL || spec_.rollout().stop().empty()) return;
+    std::set<char> written;  // bytes of tokens
+    size_t longest = 0;      // token, in bytes
+    const tokenizer::Tokenizer& tokenizer = policy_->tokenizer();
+    const int64_t ids = std::min(tokenizer.vocab_size(), policy_->config().vocab_size);
+    for (int32_t id = 0; id < ids; ++id) {
+      for (const absl::string_view token : {tokenizer.TokenBytes(id), tokenizer.AddedText(id)}) {
+        written.insert(token.begin(), token.end());
+        longest = std::max(longest, token.size());
+      }
+    }
+    const auto tokens = static_cast<size_t>(std::max(1, spec_.data().max_response_length()));
+    for (int i = 0; i < spec_.rollout().stop_size(); ++i) {
+      const std::string& stop = spec_.rollout().stop(i);
+      const std::string field = absl::StrCat("spec.rollout.stop[", i, "]");
+      if (stop.size() > tokens * longest) {
+        Fail(field, absl::StrCat("has ", stop.size(), " bytes, and data.max_response_length = ",
+                                 tokens, " tokens of at most ", longest,
+                                 " bytes cannot contain it; shorten or remove it"));
+      } else if (std::any_of(stop.begin(), stop.end(),
+                             [&](char c) { return written.count(c) == 0; })) {
+        Fail(field, absl::StrCat("'", stop,
+                                 "' has a character that no token of the model writes, so no "
+                                 "response can contain it; remove it"));
+      }
     }
   }
 

@@ -15,9 +15,10 @@
 namespace baton {
 
 /// Checks the models of `spec` (an effective spec, its paths absolute): configuration and family,
-/// tokenizer, chat template, headers of the weights; and each line of its data as the job's workers
-/// will encode it: prompts that are too long, characters without a token, messages that the
-/// template cannot render, pairs that are equal once they are cut.
+/// tokenizer, chat template, headers of the weights; stop strings that no response can contain; and
+/// each line of its data as the job's workers will encode it: prompts that are too long, characters
+/// without a token, tokens without an embedding, messages that the template cannot render, pairs
+/// that are equal once they are cut.
 ///
 /// The answer has the violations, each with its field and a line of data as FILE:LINE. With
 /// data.filter_overlong_prompts files that have prompts too long are written anew without those

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "sdk/common/base/test_folder.h"
 #include "tests/support/workers/policy.h"
 #include "workers/engine/model/hf_directory.h"
@@ -298,6 +299,57 @@ TEST_F(CheckCommandTest, AFamilyThatTheEngineDoesNotKnowIsNamed) {
 TEST_F(CheckCommandTest, ATemplateThatTheTokenizerHasNoTokensForIsNamed) {
   spec_.mutable_model()->set_chat_template("chatml");
   EXPECT_THAT(Problems(), ElementsAre(Pair("spec.model.chat_template", HasSubstr("<|im_start|>"))));
+}
+
+// Tokens were added to the tokenizer, and the model was not given rows for them.
+TEST_F(CheckCommandTest, ATokenWithoutAnEmbeddingIsNamed) {
+  spec_.mutable_model()->Clear();
+  spec_.mutable_model()->set_path(SaveModel("model"));
+  auto tokenizer = nlohmann::json::parse(folder_.Read("model/tokenizer.json"));
+  const auto config = nlohmann::json::parse(folder_.Read("model/config.json"));
+  const int64_t rows = config["vocab_size"].get<int64_t>();
+  tokenizer["added_tokens"].push_back({{"id", rows},
+                                       {"content", "<|tool|>"},
+                                       {"single_word", false},
+                                       {"lstrip", false},
+                                       {"rstrip", false},
+                                       {"normalized", false},
+                                       {"special", true}});
+  folder_.Write("model/tokenizer.json", tokenizer.dump());
+  folder_.Write("model/chat_template.jinja",
+                "{% for m in messages %}{{ m.content }}<|tool|>{% endfor %}");
+  const std::string file =
+      Add("a.jsonl", "{\"messages\": [{\"role\": \"user\", \"content\": \"1+2\"}]}\n");
+  EXPECT_THAT(Problems(),
+              ElementsAre(Pair("spec.data.train_files",
+                               AllOf(HasSubstr(file + ":1: "),
+                                     HasSubstr(absl::StrCat("token ", rows, " ('<|tool|>')")),
+                                     HasSubstr(absl::StrCat("embeddings of ", rows, " tokens"))))));
+}
+
+TEST_F(CheckCommandTest, AStopStringThatNoResponseCanContainIsNamed) {
+  spec_.mutable_rollout()->add_stop("=1");     // of the model's characters "0123456789+=: "
+  spec_.mutable_rollout()->add_stop("1\n");    // no token writes a line's end
+  spec_.mutable_rollout()->add_stop("11111");  // five characters, and responses have four tokens
+  spec_.mutable_data()->set_max_response_length(4);
+  *spec_.mutable_model() = policy::TinySpec().model();
+  // The longest token is a special one, so the bound on bytes is generous.
+  EXPECT_THAT(Problems(),
+              ElementsAre(Pair("spec.rollout.stop[1]", HasSubstr("no token of the model writes"))));
+  spec_.mutable_rollout()->set_stop(1, std::string(1000, '1'));
+  EXPECT_THAT(Problems(),
+              ElementsAre(Pair("spec.rollout.stop[1]",
+                               AllOf(HasSubstr("has 1000 bytes"),
+                                     HasSubstr("data.max_response_length = 4 tokens")))));
+}
+
+TEST_F(CheckCommandTest, AQuestionThatTheJudgeCannotReadIsNamed) {
+  spec_.mutable_judge()->set_template_("1+{prompt}=");
+  spec_.mutable_judge()->set_verdict("(\\d)");
+  *spec_.mutable_judge()->mutable_model() = spec_.model();
+  EXPECT_THAT(Problems(), IsEmpty());
+  spec_.mutable_judge()->set_template_("Is {response} right?");
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.judge.model.chat_template", HasSubstr("'I'"))));
 }
 
 TEST_F(CheckCommandTest, ChecksEachModelOfASpecAndReportsAProblemOnce) {

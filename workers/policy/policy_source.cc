@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
 #include "sdk/common/schema_spec/model_init.h"
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/weights_io.h"
@@ -194,6 +195,7 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(const Prompt& pr
   options.control_ids = control_ids_;
   BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(prompt.text, options));
   if (ids.empty()) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
+  BATON_RETURN_IF_ERROR(CheckIds(ids));
   if (max_tokens > 0 && static_cast<int64_t>(ids.size()) > max_tokens) {
     return absl::InvalidArgumentError(absl::StrCat("the prompt has ", ids.size(),
                                                    " tokens; data.max_prompt_length allows ",
@@ -256,7 +258,21 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeReply(
     }
     ids.push_back(*end_id_);
   }
+  BATON_RETURN_IF_ERROR(CheckIds(ids));
   return ids;
+}
+
+absl::Status PolicySource::CheckIds(absl::Span<const int32_t> ids) const {
+  const auto outside =
+      std::find_if(ids.begin(), ids.end(), [this](int32_t id) { return id >= config_.vocab_size; });
+  if (outside == ids.end()) return absl::OkStatus();
+  const absl::string_view added = tokenizer_->AddedText(*outside);
+  const absl::string_view token = added.empty() ? tokenizer_->TokenBytes(*outside) : added;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "token ", *outside, " ('", ReplaceInvalidUtf8(token),
+      "') is in the text, and the model has embeddings of ", config_.vocab_size,
+      " tokens (config.json: vocab_size): add rows to the model for the tokens that were added to "
+      "its tokenizer (resize_token_embeddings), or leave the token out of chat template and data"));
 }
 
 }  // namespace baton::policy

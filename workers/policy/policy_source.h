@@ -94,8 +94,8 @@ class PolicySource {
   absl::StatusOr<Prompt> RenderQuestion(const tokenizer::RenderedText& text) const;
   /// Token ids of a rendered prompt: content makes no special token, no mark of the chat template
   /// and nothing that ends a response; what the vocabulary does not cover is still its unk, and a
-  /// special token of one symbol still that symbol's. INVALID_ARGUMENT when it has no tokens, or
-  /// more than `max_tokens` (0: no limit).
+  /// special token of one symbol still that symbol's. INVALID_ARGUMENT when it has no tokens, more
+  /// than `max_tokens` (0: no limit), or one that the model has no embedding of.
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Prompt& prompt, int64_t max_tokens) const;
   /// `prompt` as EncodePrompt, and a response to it as the template writes it: its text, which is
   /// content, then, where it `ends`, what ends a response; cut to `max_response` (0: no limit).
@@ -115,6 +115,8 @@ class PolicySource {
   absl::StatusOr<std::vector<int32_t>> EncodeReply(const Prompt& prompt,
                                                    const tokenizer::TemplateReply& reply,
                                                    bool ends) const;
+  /// INVALID_ARGUMENT names the first token that the model has no embedding of.
+  absl::Status CheckIds(absl::Span<const int32_t> ids) const;
   absl::Status FindTemplate(const std::string& name);
   absl::Status OpenDirectory(const std::string& directory);
   absl::Status OpenInit(const v1::ModelInitSpec& init);

@@ -50,7 +50,7 @@ bool Milestones::AtEnd(int64_t step) const {
 }
 
 bool Milestones::SaveDue(int64_t step, bool pausing) const {
-  if (saved_step_ == step) return false;
+  if (saved_step_ == step || spec().trainer().val_only()) return false;  // nothing was learned
   // A job that pauses or ends gives its workers away, and the weights with them.
   if (pausing || AtEnd(step)) return true;
   // The best step so far is worth a checkpoint even if its number is not due for one.

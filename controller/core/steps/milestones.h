@@ -44,6 +44,7 @@ class Milestones {
   bool EvaluationDue(int64_t step, bool validates) const;
   /// True if an evaluation follows the step `after`, which may not be done yet.
   bool EvaluatesAfter(int64_t after, int64_t step, bool validates) const;
+  /// Never with trainer.val_only.
   bool SaveDue(int64_t step, bool pausing) const;
   /// True if no step follows.
   bool AtEnd(int64_t step) const;

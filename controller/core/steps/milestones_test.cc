@@ -47,6 +47,18 @@ TEST(MilestonesTest, EvaluationsAndCheckpointsAreDueWhereTheSpecSays) {
   EXPECT_TRUE(milestones.SaveDue(1, /*pausing=*/true)) << "a resting job keeps nothing else";
 }
 
+TEST(MilestonesTest, AJobThatOnlyEvaluatesIsAtItsEndAndSavesNothing) {
+  Milestones milestones(SubmittedJob("kind: JOB_KIND_RL trainer { val_only: true save_freq: 1 "
+                                     "val_before_train: true }"),
+                        /*total_steps=*/0);
+  EXPECT_TRUE(milestones.AtEnd(0));
+  EXPECT_TRUE(milestones.EvaluationDue(0, /*validates=*/true));
+  EXPECT_FALSE(milestones.SaveDue(0, /*pausing=*/false));
+  EXPECT_FALSE(milestones.SaveDue(0, /*pausing=*/true)) << "it has learned nothing";
+  milestones.Evaluated(0);
+  EXPECT_FALSE(milestones.EvaluationDue(0, /*validates=*/true));
+}
+
 TEST(MilestonesTest, CompletedMilestonesAreNotDueAgain) {
   EffectSink out = SinkAt(kStart, 6);
   Milestones milestones = EveryTwoSteps();

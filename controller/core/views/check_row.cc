@@ -69,7 +69,8 @@ absl::Status CheckStates(const store::v1::JobRow& row) {
 // step done would make `Advance` skip steps.
 absl::Status CheckSteps(const store::v1::JobRow& row) {
   const Job& job = row.job();
-  BATON_RETURN_IF_ERROR(InRange<int64_t>("total_steps", job.total_steps(), 1, kMostSteps));
+  const int64_t least = job.effective_spec().trainer().val_only() ? 0 : 1;
+  BATON_RETURN_IF_ERROR(InRange<int64_t>("total_steps", job.total_steps(), least, kMostSteps));
   BATON_RETURN_IF_ERROR(InRange<int64_t>("step", job.step(), 0, job.total_steps()));
   BATON_RETURN_IF_ERROR(InRange<int64_t>("saved_step", row.saved_step(), -1, job.step()));
   BATON_RETURN_IF_ERROR(InRange<int64_t>("evaluated_step", row.evaluated_step(), -1, job.step()));

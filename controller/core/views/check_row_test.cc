@@ -69,6 +69,16 @@ TEST(CheckRowTest, AcceptsARowWrittenByAJobCore) {
   EXPECT_TRUE(CheckRow(JobCore(RunningRow(), {}, 2, {}).Row()).ok());
 }
 
+TEST(CheckRowTest, OnlyAJobThatOnlyEvaluatesHasNoSteps) {
+  store::v1::JobRow row = RunningRow();
+  row.mutable_job()->set_total_steps(0);
+  EXPECT_THAT(std::string(CheckRow(row).message()), HasSubstr("total_steps"));
+  v1::TrainerSpec* trainer = row.mutable_job()->mutable_effective_spec()->mutable_trainer();
+  trainer->clear_total_training_steps();
+  trainer->set_val_only(true);
+  EXPECT_TRUE(CheckRow(row).ok()) << CheckRow(row);
+}
+
 TEST(CheckRowTest, ARoleThatScoresOnSeveralRanksHasAGroupWithoutCommands) {
   v1::JobSpec spec = RunningRow().job().effective_spec();
   spec.mutable_algorithm()->set_use_kl_loss(true);

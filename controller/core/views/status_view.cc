@@ -65,8 +65,11 @@ std::string StatusSummary(const JobParts& job) {
   const std::string id = JobIdOf(job);
   std::string summary = absl::StrCat("job ", id, " is ", StateName(state));
   if (IsActive(state)) {
-    absl::StrAppend(&summary, ", ", PhaseOf(job), ", step ", StepInProgress(job), " of ",
-                    job.life.job().total_steps());
+    absl::StrAppend(&summary, ", ", PhaseOf(job));
+    if (!job.spec().trainer().val_only()) {  // which has no steps
+      absl::StrAppend(&summary, ", step ", StepInProgress(job), " of ",
+                      job.life.job().total_steps());
+    }
   }
   if (!IsTerminal(state)) return summary;
   const std::string& error = job.life.job().error().message();

@@ -25,6 +25,9 @@ absl::Status CheckResume(const JobCore& core) {
   const std::string id = core.name().substr(core.name().rfind('/') + 1);
   const std::string what =
       stops ? "; resume it when it has stopped"
+      : core.effective_spec().trainer().val_only()
+          ? "; it only evaluates (trainer.val_only), so there is nothing to go on from; submit it "
+            "again"
       : succeeded
           ? absl::StrCat("; all its steps are done. To train further, `baton submit --from ", id,
                          " --set trainer.total_training_steps=", core.step() * 2, "`")

@@ -88,6 +88,57 @@ TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
   EXPECT_EQ(taken.data_files(0).unanswered_keys(), "`prompt`, `solution`");
 }
 
+// What the checking program leaves out is not counted.
+TEST_F(ControllerCheckTest, EpochsBecomeStepsOfTheLinesThatAreUsed) {
+  std::string lines;
+  for (int i = 0; i < 9; ++i) {
+    absl::StrAppend(&lines, "{\"prompt\": \"1+1=\", \"answer\": \"2\"}\n");
+  }
+  folder_.Write("nine.jsonl", lines);
+  checker_ = "";
+  Start();
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->set_train_files(0, folder_.path("nine.jsonl"));
+  spec.mutable_data()->set_train_batch_size(4);
+  spec.mutable_trainer()->clear_total_training_steps();
+  spec.mutable_trainer()->set_total_epochs(2);
+  const v1::ValidateJobResponse checked = Validate(spec);
+  ASSERT_THAT(checked.violations(), IsEmpty());
+  EXPECT_EQ(checked.effective_spec().trainer().total_training_steps(), 5) << "18 of 4 a step";
+  EXPECT_FALSE(checked.effective_spec().trainer().has_total_epochs());
+  const auto job = Create(spec, "job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->total_steps(), 5);
+  EXPECT_EQ(job->spec().trainer().total_epochs(), 2) << "as it was given";
+}
+
+TEST_F(ControllerCheckTest, AnEvaluationAloneNeedsNoTrainingData) {
+  checker_ = "";
+  Start();
+  v1::JobSpec spec = Spec();
+  *spec.mutable_data()->mutable_val_files() = spec.data().train_files();
+  spec.mutable_data()->clear_train_files();
+  spec.mutable_trainer()->set_val_only(true);
+  EXPECT_THAT(Validate(spec).violations(), IsEmpty());
+  const auto job = Create(spec, "job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->total_steps(), 0);
+}
+
+// Each would fail once it runs, or teach nothing.
+TEST_F(ControllerCheckTest, RefusesWhatAJobWouldFindOutLate) {
+  checker_ = "";
+  Start();
+  v1::JobSpec spec = Spec();
+  spec.mutable_rollout()->add_stop("");
+  spec.mutable_reward()->mutable_rules(0)->set_extract("$x");
+  const v1::ValidateJobResponse checked = Validate(spec);
+  ASSERT_THAT(checked.violations(), SizeIs(2));
+  EXPECT_EQ(checked.violations(0).field(), "spec.rollout.stop[0]");
+  EXPECT_EQ(checked.violations(1).field(), "spec.reward.rules[0].extract");
+  EXPECT_FALSE(Create(spec, "job").ok());
+}
+
 TEST_F(ControllerCheckTest, RefusesAJobWithTheCheckersViolations) {
   CheckerSays(Violating());
   const auto refused = Create(Spec(), "job");

@@ -15,12 +15,15 @@
 #include "controller/spec/dataflow/check_dataflow.h"
 #include "controller/spec/dataflow/role_needs.h"
 #include "controller/spec/job_spec/check_saved.h"
+#include "controller/spec/job_spec/check_submitted.h"
 #include "controller/spec/job_spec/models.h"
 #include "controller/spec/job_spec/same_prompts.h"
 #include "controller/spec/job_spec/spec.h"
 #include "controller/spec/settings/check_speculation.h"
 #include "controller/spec/settings/step_size.h"
+#include "controller/spec/settings/training_length.h"
 #include "sdk/common/data_set/answer_use.h"
+#include "sdk/common/messages/violations.h"
 #include "sdk/common/rpc/error.h"
 
 namespace baton::controller {
@@ -88,6 +91,11 @@ void SubmissionChecks::CheckAll(const std::shared_ptr<Submission>& submission, b
   }
   Violations& out = submission->violations;
   v1::JobSpec* effective = submission->effective();
+  const v1::CreateJobRequest& request = submission->request;
+  if (!submission->from_checkpoint() || request.has_changes()) {
+    AddTo(&out, CheckSubmitted(submission->from_checkpoint() ? request.changes() : request.spec(),
+                               *effective, submission->dataflow()));
+  }
   AddTo(&out, CheckStepSize(*effective, submission->dataflow(),
                             projects_->StepLimitsOf(submission->request.project())));
   AddTo(&out, projects_->CheckPriority(*effective, submission->request.project()));
@@ -209,11 +217,24 @@ void SubmissionChecks::CheckLast(Submission* submission) {
   // A saved job keeps its pools, and waits for workers like those that it had.
   if (submission->from_checkpoint()) return;
   CheckedSpec& checked = submission->checked;
+  if (out.empty()) FillStepsOf(submission);
   AddTo(&out, CheckSeed(*submission));
   AddTo(&out, CheckOffers(*submission));
   if (out.empty()) {
     out = PlanPlacement(submission->request.spec(), checked.dataflow, &checked.effective);
   }
+}
+
+// The steps that trainer.total_epochs makes of the examples that the job uses, now that they are
+// counted and those that are too long are left out.
+void SubmissionChecks::FillStepsOf(Submission* submission) {
+  uint64_t examples = 0;
+  for (const v1::DataFilesSummary& list : submission->data_files) {
+    if (list.list() == "train_files") examples = list.examples();
+  }
+  baton::Violations found;
+  FillSteps(examples, &submission->checked.effective, &found);
+  AddTo(&submission->violations, found.Take());
 }
 
 // The job whose responses the new one begins with. A name has no slash, so it is always looked up

@@ -48,6 +48,7 @@ class SubmissionChecks {
   Violations CheckFiles(Submission* submission);
   Violations CheckModels(Submission* submission);
   Violations CheckData(Submission* submission);
+  void FillStepsOf(Submission* submission);
   Violations CheckSeed(const Submission& submission) const;
   Violations CheckOffers(const Submission& submission) const;
 

@@ -12,6 +12,7 @@
 #include "controller/spec/dataflow/dataflow_shape.h"
 #include "controller/spec/job_spec/spec.h"
 #include "controller/spec/settings/train_mix.h"
+#include "controller/spec/settings/training_length.h"
 #include "google/protobuf/message.h"
 #include "sdk/common/messages/violations.h"
 
@@ -38,6 +39,9 @@ constexpr char kMixSteps[] =
     "data.train_mix counts its steps in prompts of the checkpoint's batch size; for another one "
     "submit "
     "a new job with model.path: job:NAME";
+constexpr char kValOnly[] =
+    "it goes on with training; to evaluate the checkpoint submit a new job with model.path: "
+    "job:NAME";
 constexpr char kOther[] = "is not among the settings that may change";
 
 struct ChangeRule {
@@ -76,6 +80,7 @@ constexpr ChangeRule kChangeRules[] = {
     {"judge", ""},
     {"judge.model", kGraph},
     {"trainer", ""},
+    {"trainer.val_only", kValOnly},
     {"resources", kGroups},
     {"priority", ""},
     {"labels", ""},
@@ -115,6 +120,9 @@ void DropMeanings(const v1::JobSpec& changes, v1::JobSpec* spec) {
   if (!spec->has_trainer()) return;
   const v1::TrainerSpec& changed = changes.trainer();
   v1::TrainerSpec* trainer = spec->mutable_trainer();
+  // The length of the training is given in one of two ways.
+  if (changed.has_total_training_steps()) trainer->clear_total_epochs();
+  if (changed.has_total_epochs()) trainer->clear_total_training_steps();
   if (changed.has_keep_best() && changed.keep_best() != trainer->keep_best()) {
     trainer->clear_keep_best_mode();
   }
@@ -172,6 +180,14 @@ void ListPaths(const Message& message, const std::string& prefix, std::vector<st
   }
 }
 
+// Of data.train_files, which do not change.
+uint64_t TrainExamples(const v1::Job& saved) {
+  for (const v1::DataFilesSummary& list : saved.data_files()) {
+    if (list.list() == "train_files") return list.examples();
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string WhyFixed(const std::string& path) {
@@ -221,8 +237,9 @@ ChangedJob ChangeSpec(const v1::Job& saved, const v1::JobSpec& changes) {
   if (ShapeText(out.dataflow) != ShapeText(saved.dataflow())) {
     refused.Add("algorithm", absl::StrCat("these changes would change the dataflow: ", kGraph));
   }
+  FillSteps(TrainExamples(saved), &out.effective_spec, &refused);
   const int64_t steps = out.effective_spec.trainer().total_training_steps();
-  if (steps <= saved.step()) {
+  if (steps <= saved.step() && steps > 0) {
     refused.Add("trainer.total_training_steps",
                 absl::StrCat("is ", steps, ", and the checkpoint is of step ", saved.step(),
                              ": there is nothing left to do; set it to more, with --set "

@@ -197,6 +197,44 @@ TEST(ChangeSpecTest, AJobWithNothingLeftToDoIsRefused) {
                   "trainer.total_training_steps=200"));
 }
 
+TEST(ChangeSpecTest, EpochsAreOfTheDataThatTheJobHas) {
+  v1::JobSpec spec = Submitted();
+  spec.mutable_data()->set_train_batch_size(8);
+  v1::Job saved = Saved(spec, 50);
+  v1::DataFilesSummary* list = saved.add_data_files();
+  list->set_list("train_files");
+  list->set_examples(100);
+  v1::JobSpec changes;
+  changes.mutable_trainer()->set_total_epochs(20);
+  const ChangedJob changed = ChangeSpec(saved, changes);
+  EXPECT_THAT(Texts(changed), IsEmpty());
+  EXPECT_EQ(changed.effective_spec.trainer().total_training_steps(), 250);  // 20 * 100 / 8
+  EXPECT_FALSE(changed.effective_spec.trainer().has_total_epochs());
+  EXPECT_EQ(changed.spec.trainer().total_epochs(), 20);
+  EXPECT_FALSE(changed.spec.trainer().has_total_training_steps()) << "one of the two says it";
+  // 4 epochs are 50 steps, which are done.
+  changes.mutable_trainer()->set_total_epochs(4);
+  EXPECT_THAT(Texts(ChangeSpec(saved, changes)),
+              ElementsAre(::testing::HasSubstr("spec.trainer.total_training_steps: is 50")));
+  // Back to steps.
+  saved.mutable_spec()->mutable_trainer()->clear_total_training_steps();
+  saved.mutable_spec()->mutable_trainer()->set_total_epochs(20);
+  changes.mutable_trainer()->clear_total_epochs();
+  changes.mutable_trainer()->set_total_training_steps(300);
+  const ChangedJob steps = ChangeSpec(saved, changes);
+  EXPECT_THAT(Texts(steps), IsEmpty());
+  EXPECT_FALSE(steps.spec.trainer().has_total_epochs());
+  EXPECT_EQ(steps.effective_spec.trainer().total_training_steps(), 300);
+}
+
+TEST(ChangeSpecTest, ACheckpointIsNotEvaluatedByGoingOn) {
+  v1::JobSpec changes;
+  changes.mutable_trainer()->set_val_only(true);
+  EXPECT_THAT(
+      Texts(ChangeSpec(Saved(Submitted(), 5), changes)),
+      ::testing::Contains(::testing::HasSubstr("submit a new job with model.path: job:NAME")));
+}
+
 TEST(ChangeSpecTest, ValuesAreCheckedAsAtSubmit) {
   v1::JobSpec changes;
   changes.mutable_actor()->set_lr(-1);

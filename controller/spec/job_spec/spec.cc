@@ -21,6 +21,7 @@
 #include "controller/spec/settings/fill_pools.h"
 #include "controller/spec/settings/schedule.h"
 #include "controller/spec/settings/train_mix.h"
+#include "controller/spec/settings/training_length.h"
 #include "sdk/common/messages/settings.h"
 #include "sdk/common/messages/violations.h"
 #include "sdk/common/schema_spec/model_init.h"
@@ -69,6 +70,9 @@ void CheckKeys(const v1::DataSpec& data, Violations& out) {
 
 void CheckData(v1::JobSpec* spec, Violations& out) {
   v1::DataSpec* data = spec->mutable_data();
+  if (data->train_files().empty() && !spec->trainer().val_only()) {
+    out.Add("data.train_files", "is missing; give at least one JSONL file");
+  }
   FillDefaults(data);
   if (!data->has_gen_batch_size()) data->set_gen_batch_size(data->train_batch_size());
   if (data->pretrain_files().empty()) {
@@ -340,24 +344,12 @@ void CheckGroups(const v1::Dataflow& dataflow, const v1::JobSpec& given, const v
 }
 
 void CheckTrainer(v1::JobSpec* spec, Violations& out) {
+  CheckTrainingLength(spec, &out);
   v1::TrainerSpec* trainer = spec->mutable_trainer();
   const bool evaluates = !spec->data().val_files().empty();
   const bool learns_first = spec->kind() != v1::JOB_KIND_RL;  // evaluates with a step's update
   FillDefaults(trainer);
-  const bool warms_critics =
-      spec->kind() == v1::JOB_KIND_RL && spec->algorithm().critic_warmup() > 0;
-  const int64_t learns = trainer->total_training_steps() -
-                         (warms_critics ? spec->algorithm().critic_warmup() : 0);  // the actor
-  if (spec->actor().lr_schedule() != "constant" && trainer->total_training_steps() > 0 &&
-      spec->actor().lr_warmup_steps() >= learns) {
-    out.Add("actor.lr_warmup_steps",
-            absl::StrCat(spec->actor().lr_warmup_steps(),
-                         " is not below trainer.total_training_steps (",
-                         trainer->total_training_steps(), ")",
-                         warms_critics ? " less algorithm.critic_warmup" : "", ", which the ",
-                         spec->actor().lr_schedule(), " schedule needs to fall after it"));
-  }
-  if (!evaluates &&
+  if (!evaluates && !trainer->val_only() &&
       (trainer->test_freq() > 0 || trainer->val_before_train() || trainer->val_after_train())) {
     out.Add("trainer.test_freq", "evaluation needs data.val_files");
   }
@@ -459,6 +451,7 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   FillTraining(effective->mutable_actor());
   CheckTrainer(effective, violations);
   CheckTrainMix(*effective, &violations);
+  CheckWarmup(*effective, &violations);
   CheckEnding(effective, &violations);
   out.dataflow = spec.has_dataflow() ? spec.dataflow() : MakeDataflow(*effective);
   const bool known = spec.has_dataflow() || out.dataflow.update_size() > 0;  // the preset

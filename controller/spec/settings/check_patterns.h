@@ -12,6 +12,9 @@ namespace baton::controller {
 /// dataflow's nodes of role judge. Pure.
 void CheckPatterns(const v1::JobSpec& effective, const v1::Dataflow& dataflow, Violations* out);
 
+/// Adds those patterns that compile and can never match.
+void CheckMatches(const v1::JobSpec& effective, const v1::Dataflow& dataflow, Violations* out);
+
 }  // namespace baton::controller
 
 #endif  // BATON_CONTROLLER_SPEC_SETTINGS_CHECK_PATTERNS_H_

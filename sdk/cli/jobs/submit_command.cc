@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "sdk/cli/jobs/commands.h"
+#include "sdk/cli/shared/home_paths.h"
 #include "sdk/cli/shared/options.h"
 #include "sdk/cli/shared/table.h"
 #include "sdk/cli/spec/spec_paths.h"
@@ -80,10 +81,11 @@ absl::Status Upload(Client& client, const fs::path& folder, const std::string& f
   return absl::OkStatus();
 }
 
-// Paths relative to the spec's folder are made absolute, or the files are uploaded. Only a
-// controller on this machine sees the folder.
+// Paths relative to the spec's folder, or to the user's home (~), are made absolute, or the files
+// are uploaded. Only a controller on this machine sees the folder.
 absl::Status Localise(const GlobalOptions& options, Client& client, const fs::path& folder,
                       v1::JobSpec* spec, LocalNames* names, LocalProblems* problems) {
+  ExpandHomes(spec);
   if (spec->has_data()) {
     v1::DataSpec* data = spec->mutable_data();
     for (const auto& [field, files] :
@@ -286,7 +288,7 @@ int Submitted(const GlobalOptions& options, Client& client, const SubmitFlags& f
 // The controller's name of the checkpoint that the user names: a folder, which the controller may
 // see where this machine does not, or "job:NAME".
 std::string CheckpointOf(const SubmitFlags& flags) {
-  const std::string& given = flags.checkpoint;
+  const std::string given = ExpandHome(flags.checkpoint);
   std::error_code code;
   if (fs::is_directory(given, code)) return fs::absolute(given).lexically_normal().string();
   const bool full_name = absl::StartsWith(given, "projects/");

@@ -22,6 +22,7 @@
 #include "sdk/cli/plan/plan_print.h"
 #include "sdk/cli/plan/plan_problem.h"
 #include "sdk/cli/plan/plan_timings.h"
+#include "sdk/cli/shared/home_paths.h"
 #include "sdk/cli/shared/options.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/common/base/nearest.h"
@@ -283,13 +284,14 @@ int RunPlan(const GlobalOptions& options, const PlanFlags& flags) {
   const absl::StatusOr<std::string> text =
       flags.file.empty() ? absl::StatusOr<std::string>(kDefaultPlanSpec) : ReadText(flags.file);
   if (!text.ok()) return Fail(options, text.status());
-  const ParsedSpec parsed = ParseSpecYaml(*text, flags.sets);
+  ParsedSpec parsed = ParseSpecYaml(*text, flags.sets);
   if (!parsed.problems.empty()) {
     std::fprintf(stderr, "baton: the spec has %zu problem%s\n%s", parsed.problems.size(),
                  parsed.problems.size() == 1 ? "" : "s",
                  FormatProblems(flags.file, parsed.problems).c_str());
     return kUsage;
   }
+  ExpandHomes(&parsed.spec);
   const PlanInput input{parsed.spec, std::filesystem::path(flags.file).parent_path().string(),
                         flags.models};
   auto made = MakePlanProblem(input);

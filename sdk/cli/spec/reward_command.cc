@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "sdk/cli/shared/home_paths.h"
 #include "sdk/cli/shared/options.h"
 #include "sdk/cli/shared/sibling_program.h"
 #include "sdk/cli/spec/commands.h"
@@ -109,6 +110,7 @@ int TestReward(const GlobalOptions& options, RewardTestFlags flags) {
       return kUsage;
     }
     spec = std::move(parsed.spec);
+    ExpandHomes(&spec);
     if (flags.data.empty() && spec.data().train_files_size() > 0) {
       flags.data = (target.parent_path() / spec.data().train_files(0)).string();
     }

@@ -19,7 +19,9 @@ TEST(SpecReferenceTest, TellsDefaultAndBoundsAsPeopleWriteThem) {
   expect("actor.eps", "1e-8", "1e-20 to 1");
   expect("actor.lr_schedule", "`constant`", "one of `constant`, `cosine`, `linear`");
   expect("data.shuffle", "true", "");
-  expect("trainer.total_training_steps", "required", "1 to 10000000");
+  expect("trainer.total_training_steps",
+         "required, unless `total_epochs` is given or `val_only` is true", "1 to 10000000");
+  expect("data.train_files", "required, unless `trainer.val_only` is true", "");
   expect("rollout.val.temperature", "`rollout.temperature`", "0 to 10");
   expect("algorithm.clip_ratio_low", "the preset's, mostly 0.2", "0 to 1");
   expect("trainer.early_stop.min_delta", "0", "at least 0");

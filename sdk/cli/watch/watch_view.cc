@@ -61,8 +61,11 @@ WatchView::WatchView(const v1::Job& job, WatchViewOptions options)
 
 void WatchView::Header(const v1::Job& job) {
   Say(absl::StrCat(ShortJobName(job.name()), " is ", StateWord(job.state()),
-                   job.phase().empty() ? "" : ", ", job.phase(), ", step ", job.step(), " of ",
-                   job.total_steps()));
+                   job.phase().empty() ? "" : ", ", job.phase(),
+                   // A job that only evaluates has no steps.
+                   job.total_steps() == 0
+                       ? ""
+                       : absl::StrCat(", step ", job.step(), " of ", job.total_steps())));
 }
 
 void WatchView::OnPast(const v1::JobEvent& event) {

@@ -196,14 +196,12 @@ TEST(SettingsTest, SaysWhichNamesThereAre) {
 TEST(SettingsTest, SaysWhatIsMissingInTheSectionsThereAre) {
   v1::JobSpec spec = Good();
   spec.clear_model();
-  spec.mutable_data();
   spec.mutable_reward()->add_rules();
   spec.mutable_dataflow()->add_score()->set_node("a");
   EXPECT_THAT(
       Problems(spec),
       ElementsAre("spec.model: is missing; give `path` (a Hugging Face directory, or job:NAME) or "
                   "`init`",
-                  "spec.data.train_files: is missing; give at least one JSONL file",
                   "spec.reward.rules[0].type: is missing; one of: exact_match, numeric, regex",
                   "spec.dataflow.score[0].role: is missing; name the role that serves the node",
                   "spec.dataflow.score[0].method: is missing; name the method of the role",
