@@ -40,27 +40,34 @@ size_t PlaceIn(absl::string_view whole, absl::string_view part) {
 Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& dir) {
-  BATON_ASSIGN_OR_RETURN(const std::string json,
+absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& dir) {
+  TokenizerFiles out;
+  BATON_ASSIGN_OR_RETURN(out.tokenizer_json,
                          relay::ReadFile(absl::StrCat(dir, "/tokenizer.json"), kMaxFileBytes));
-  TokenizerSideFiles side;
   const std::pair<const char*, std::string*> files[] = {
-      {"tokenizer_config.json", &side.tokenizer_config_json},
-      {"generation_config.json", &side.generation_config_json},
-      {"config.json", &side.config_json}};
+      {"tokenizer_config.json", &out.side.tokenizer_config_json},
+      {"special_tokens_map.json", &out.side.special_tokens_map_json},
+      {"added_tokens.json", &out.side.added_tokens_json},
+      {"generation_config.json", &out.side.generation_config_json},
+      {"config.json", &out.side.config_json}};
   for (const auto& [name, text] : files) {
     auto read = relay::ReadFile(absl::StrCat(dir, "/", name), kMaxFileBytes);
     if (absl::IsNotFound(read.status())) continue;
     BATON_ASSIGN_OR_RETURN(*text, std::move(read));
   }
-  auto tokenizer = FromJson(json, side);
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& dir) {
+  BATON_ASSIGN_OR_RETURN(const TokenizerFiles files, ReadTokenizerFiles(dir));
+  auto tokenizer = FromJson(files.tokenizer_json, files.side);
   if (!tokenizer.ok()) return Annotate(tokenizer.status(), dir);
   return tokenizer;
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(
     absl::string_view tokenizer_json, const TokenizerSideFiles& side_files) {
-  BATON_ASSIGN_OR_RETURN(auto parts, ParseTokenizerJson(tokenizer_json));
+  BATON_ASSIGN_OR_RETURN(auto parts, ParseTokenizerJson(tokenizer_json, side_files));
   BATON_RETURN_IF_ERROR(ParseSideFiles(side_files, parts.get()));
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts)));
 }

@@ -48,17 +48,27 @@ struct EncodeOptions {
   Follows follows = Follows::kNothing;
 };
 
-/// The other files of a directory that name special tokens; each may be empty (absent).
+/// The other files of a directory that name tokens (named_tokens.h); each may be empty (absent).
 struct TokenizerSideFiles {
   std::string tokenizer_config_json;
+  std::string special_tokens_map_json;
+  std::string added_tokens_json;
   std::string generation_config_json;
   std::string config_json;
 };
 
+/// The files of a directory that decide ids and texts.
+struct TokenizerFiles {
+  std::string tokenizer_json;
+  TokenizerSideFiles side;
+};
+/// Reads them from `dir`. NOT_FOUND without tokenizer.json.
+[[nodiscard]] absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& dir);
+
 class Tokenizer {
  public:
-  /// Reads `dir`/tokenizer.json and, where they exist, tokenizer_config.json,
-  /// generation_config.json and config.json. NOT_FOUND without tokenizer.json.
+  /// Reads `dir`/tokenizer.json and, where they exist, the files of TokenizerSideFiles. NOT_FOUND
+  /// without tokenizer.json.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& dir);
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(
       absl::string_view tokenizer_json, const TokenizerSideFiles& side_files = {});

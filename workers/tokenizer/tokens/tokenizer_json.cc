@@ -1,4 +1,4 @@
-// Reads tokenizer.json into TokenizerParts.
+// Reads tokenizer.json, and the tokens that the files beside it name, into TokenizerParts.
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
@@ -8,6 +8,7 @@
 #include "sdk/common/base/status_macros.h"
 #include "workers/tokenizer/steps/json_components.h"
 #include "workers/tokenizer/tokens/model_json.h"
+#include "workers/tokenizer/tokens/named_tokens.h"
 #include "workers/tokenizer/tokens/tokenizer_parts.h"
 
 namespace baton::tokenizer {
@@ -24,33 +25,18 @@ Json FieldOrNull(const Json& object, const char* key) {
   return field == nullptr ? Json() : *field;
 }
 
-absl::StatusOr<AddedToken> ParseAddedToken(const Json& json, const std::string& where) {
-  if (!json.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(where, ": expected an object, found ", json.type_name()));
-  }
-  AddedToken token;
-  if (!json.contains("id")) return absl::InvalidArgumentError(absl::StrCat(where, ".id: missing"));
-  BATON_ASSIGN_OR_RETURN(const int64_t id,
-                         IntegerValue(json["id"], 0, kMaxId, absl::StrCat(where, ".id")));
-  token.id = static_cast<int32_t>(id);
-  BATON_ASSIGN_OR_RETURN(token.content, StringField(json, "content", where));
-  BATON_ASSIGN_OR_RETURN(token.special, BoolField(json, "special", false, where));
-  BATON_ASSIGN_OR_RETURN(token.lstrip, BoolField(json, "lstrip", false, where));
-  BATON_ASSIGN_OR_RETURN(token.rstrip, BoolField(json, "rstrip", false, where));
-  BATON_ASSIGN_OR_RETURN(token.normalized, BoolField(json, "normalized", !token.special, where));
-  BATON_ASSIGN_OR_RETURN(token.single_word, BoolField(json, "single_word", false, where));
-  return token;
-}
-
 absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const Json& root) {
   std::vector<AddedToken> tokens;
   const Json* json = FindField(root, "added_tokens");
   if (json == nullptr) return tokens;
   if (!json->is_array()) return WrongType(kFile, "added_tokens", "a list", *json);
   for (size_t i = 0; i < json->size(); ++i) {
-    BATON_ASSIGN_OR_RETURN(AddedToken token,
-                           ParseAddedToken((*json)[i], absl::StrCat("added_tokens[", i, "]")));
+    const std::string where = absl::StrCat("added_tokens[", i, "]");
+    BATON_ASSIGN_OR_RETURN(AddedToken token, ParseAddedToken((*json)[i], where));
+    const std::string at = absl::StrCat(where, ".id");
+    if (!(*json)[i].contains("id")) return absl::InvalidArgumentError(absl::StrCat(at, ": missing"));
+    BATON_ASSIGN_OR_RETURN(const int64_t id, IntegerValue((*json)[i]["id"], 0, kMaxId, at));
+    token.id = static_cast<int32_t>(id);
     tokens.push_back(std::move(token));
   }
   return tokens;
@@ -228,7 +214,27 @@ absl::Status ParsePostProcessor(const Json& root, TokenizerParts* parts) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root) {
+// The vocabulary of the model, of any kind, before it is checked.
+ModelVocabulary VocabularyOf(const Json& model) {
+  const Json* vocab = FindField(model, "vocab");
+  if (vocab == nullptr) vocab = &model;
+  const auto find = [vocab](const std::string& text) -> std::optional<int32_t> {
+    if (vocab->is_object()) {
+      const Json* id = FindField(*vocab, text.c_str());
+      if (id == nullptr || !id->is_number_integer()) return std::nullopt;
+      return id->get<int32_t>();
+    }
+    for (size_t i = vocab->size(); i > 0 && vocab->is_array(); --i) {  // Unigram: [text, score]
+      const Json& piece = (*vocab)[i - 1];
+      if (piece.is_array() && !piece.empty() && piece[0] == text) return static_cast<int32_t>(i) - 1;
+    }
+    return std::nullopt;
+  };
+  return {find, static_cast<int32_t>(vocab->size())};
+}
+
+absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root,
+                                                          const std::vector<NamedToken>& named) {
   const Json* model_json = FindField(root, "model");
   if (model_json == nullptr || !model_json->is_object()) {
     return absl::InvalidArgumentError("model: expected an object");
@@ -239,6 +245,7 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root) {
   BATON_ASSIGN_OR_RETURN(parts->decoder, TokenDecoder::FromJson(FieldOrNull(root, "decoder")));
   BATON_ASSIGN_OR_RETURN(parts->normalizer, Normalizer::FromJson(FieldOrNull(root, "normalizer")));
   BATON_ASSIGN_OR_RETURN(std::vector<AddedToken> added, ParseAddedTokens(root));
+  BATON_RETURN_IF_ERROR(MergeNamedTokens(named, VocabularyOf(*model_json), &added));
   std::unordered_set<int32_t> special;
   for (const AddedToken& token : added) {
     if (token.special) special.insert(token.id);
@@ -255,9 +262,11 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(absl::string_view text) {
+absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(absl::string_view text,
+                                                                   const TokenizerSideFiles& files) {
   BATON_ASSIGN_OR_RETURN(const Json root, ParseJsonObject(text, kFile));
-  auto parts = ParseRoot(root);
+  BATON_ASSIGN_OR_RETURN(const std::vector<NamedToken> named, ReadNamedTokens(files));
+  auto parts = ParseRoot(root, named);
   if (!parts.ok() && !absl::StartsWith(parts.status().message(), kFile)) {
     return Annotate(parts.status(), kFile);
   }

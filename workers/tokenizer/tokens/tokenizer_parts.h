@@ -46,9 +46,9 @@ struct TokenizerParts {
   std::optional<int32_t> bos_id, pad_id, unk_id;
 };
 
-/// Everything but the special ids that the side files name.
+/// Everything but the special ids that the side files name; their added tokens are there.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(
-    absl::string_view text);
+    absl::string_view text, const TokenizerSideFiles& files);
 
 /// Fills eos_ids, bos_id, pad_id, unk_id.
 [[nodiscard]] absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* parts);
