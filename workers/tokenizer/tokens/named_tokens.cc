@@ -18,6 +18,9 @@ namespace {
 constexpr char kTokenizerConfig[] = "tokenizer_config.json";
 constexpr char kAddedTokensFile[] = "added_tokens.json";
 constexpr char kDecoder[] = "added_tokens_decoder";
+// Version 5's name for a list of special tokens beats the older one.
+constexpr char kOlderList[] = "additional_special_tokens";
+constexpr char kNewerList[] = "extra_special_tokens";
 constexpr const char* kAttributes[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                        "pad_token", "cls_token", "mask_token"};
 // Responses end and begin with these: without a token of the model they would never be found.
@@ -79,29 +82,26 @@ absl::Status AddAddedTokens(const std::string& text, const std::set<std::string>
 // bos_token and its kin, keys of the model's own ("image_token"), extra_special_tokens.
 absl::StatusOr<std::vector<NamedToken>> SpecialTokensOf(const Json& config) {
   std::vector<NamedToken> out;
-  const auto add = [&](const Json& value, const std::string& key) -> absl::Status {
+  const auto add = [&](const Json& value, const std::string& key, bool by_key) -> absl::Status {
     const std::string where = absl::StrCat(kTokenizerConfig, ".", key);
     BATON_ASSIGN_OR_RETURN(auto token, ParseSpecial(value, where));
-    if (token.has_value()) out.push_back({*std::move(token), /*keeps_known=*/true, where});
+    if (token.has_value()) out.push_back({*std::move(token), /*keeps_known=*/true, where, by_key});
     return absl::OkStatus();
   };
   for (const char* key : kAttributes) {
-    if (const Json* value = FindField(config, key)) BATON_RETURN_IF_ERROR(add(*value, key));
+    if (const Json* value = FindField(config, key)) BATON_RETURN_IF_ERROR(add(*value, key, false));
   }
   for (const auto& [key, value] : config.items()) {
     const bool known = std::find(std::begin(kAttributes), std::end(kAttributes), key) !=
                        std::end(kAttributes);
-    if (!known && absl::EndsWith(key, "_token")) BATON_RETURN_IF_ERROR(add(value, key));
+    if (!known && absl::EndsWith(key, "_token")) BATON_RETURN_IF_ERROR(add(value, key, true));
   }
-  const char* extra_key = "extra_special_tokens";
-  const Json* extra = FindField(config, extra_key);
-  if (extra == nullptr || extra->empty()) {
-    extra_key = "additional_special_tokens";
-    extra = FindField(config, extra_key);
-  }
+  const Json* extra = FindField(config, kNewerList);
+  if (extra == nullptr || extra->empty()) extra = FindField(config, kOlderList);
   if (extra == nullptr) return out;
   for (const auto& [key, value] : extra->items()) {
-    BATON_RETURN_IF_ERROR(add(value, absl::StrCat(extra_key, "[", key, "]")));
+    const std::string at = absl::StrCat(kNewerList, "[", key, "]");
+    BATON_RETURN_IF_ERROR(add(value, at, extra->is_object()));
   }
   return out;
 }
@@ -142,16 +142,16 @@ absl::StatusOr<Json> EffectiveTokenizerConfig(const std::string& tokenizer_confi
   if (!tokenizer_config_json.empty()) {
     BATON_ASSIGN_OR_RETURN(config, ParseJsonObject(tokenizer_config_json, kTokenizerConfig));
   }
-  // Version 5's name for a list beats the older one.
-  constexpr char kOlder[] = "additional_special_tokens", kNewer[] = "extra_special_tokens";
-  const Json* newer = FindField(config, kNewer);
-  if (config.contains(kOlder) && (newer == nullptr || newer->empty())) config[kNewer] = config[kOlder];
+  const Json* newer = FindField(config, kNewerList);
+  if (config.contains(kOlderList) && (newer == nullptr || newer->empty())) {
+    config[kNewerList] = Json(config[kOlderList]);
+  }
   if (config.contains(kDecoder) || special_tokens_map_json.empty()) return config;
   BATON_ASSIGN_OR_RETURN(const Json map,
                          ParseJsonObject(special_tokens_map_json, "special_tokens_map.json"));
   for (const auto& [key, value] : map.items()) {
     Json& merged = config[key];
-    if (key == kNewer && value.is_array() && merged.is_array()) {
+    if (key == kNewerList && value.is_array() && merged.is_array()) {
       for (const Json& token : value) {
         if (std::find(merged.begin(), merged.end(), token) == merged.end()) merged.push_back(token);
       }
@@ -192,6 +192,7 @@ absl::StatusOr<std::vector<NamedToken>> ReadNamedTokens(const TokenizerSideFiles
 
 absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
                               const ModelVocabulary& vocabulary, std::vector<AddedToken>* added) {
+  bool one_by_key = false;
   for (const NamedToken& item : named) {
     const std::string& text = item.token.content;
     if (text.empty()) continue;
@@ -209,6 +210,12 @@ absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
           item.where, ": '", text, "' would have id ", item.token.id, ", but tokenizer.json and ",
           "what is added to it make it ", token.id,
           " (new tokens are numbered without gaps, as in `tokenizers`); save the tokenizer anew"));
+    }
+    const bool is_new = known == added->end() && !in_model.has_value();
+    if (is_new && item.by_key && std::exchange(one_by_key, true)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          item.where, ": the id of the new token '", text,
+          "' depends on the order of the file's keys; name it in added_tokens_decoder"));
     }
     if (known == added->end()) {
       added->push_back(std::move(token));
