@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/json_fields.h"
+#include "workers/tokenizer/tokens/named_tokens.h"
 
 namespace baton::tokenizer {
 namespace {
@@ -96,16 +97,10 @@ absl::StatusOr<jinja::Variables> MakeVariables(const Chat& chat, bool add_genera
 absl::StatusOr<std::unique_ptr<const ModelTemplate>> ModelTemplate::FromFiles(
     const TemplateFiles& files) {
   auto made = std::unique_ptr<ModelTemplate>(new ModelTemplate());
-  Json config = Json::object();
-  if (!files.tokenizer_config_json.empty()) {
-    BATON_ASSIGN_OR_RETURN(config, ParseJsonObject(files.tokenizer_config_json, kConfigFile));
-  }
+  BATON_ASSIGN_OR_RETURN(
+      const Json config,
+      EffectiveTokenizerConfig(files.tokenizer_config_json, files.special_tokens_map_json));
   AddSpecialTokens(config, &made->special_tokens_);
-  if (!files.special_tokens_map_json.empty()) {
-    BATON_ASSIGN_OR_RETURN(
-        const Json map, ParseJsonObject(files.special_tokens_map_json, "special_tokens_map.json"));
-    AddSpecialTokens(map, &made->special_tokens_);
-  }
   const std::string where = absl::StrCat(kConfigFile, ".chat_template");
   const Json* field = FindField(config, "chat_template");
   if (!files.chat_template_jinja.empty()) {

@@ -5,18 +5,14 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "sdk/common/base/regex.h"
 #include "sdk/common/base/utf8.h"
+#include "workers/tokenizer/steps/text_pattern.h"
+#include "workers/tokenizer/steps/unicode_text.h"
 
 namespace baton::tokenizer {
 namespace {
-
-// Unicode's White_Space property.
-bool IsWhiteSpace(char32_t c) {
-  return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
 
 // The begin of the white space that ends at `end`, not before `low`.
 size_t WhiteSpaceBegin(absl::string_view text, size_t low, size_t end) {
@@ -43,7 +39,7 @@ size_t WhiteSpaceEnd(absl::string_view text, size_t begin) {
 // A character of a word, as `\w` of Rust's regular expressions.
 bool IsWordCharacter(absl::string_view character) {
   static const auto* const kWord = [] {
-    auto word = Regex::Compile("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]");
+    auto word = Regex::Compile(absl::StrCat("[", kWordCharacters, "]"));
     return word.ok() ? new Regex(*std::move(word)) : nullptr;
   }();
   if (kWord == nullptr) return false;

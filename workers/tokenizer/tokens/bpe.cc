@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "sdk/common/base/utf8.h"
-#include "workers/tokenizer/tokens/byte_level.h"
+#include "workers/tokenizer/steps/byte_level.h"
 
 namespace baton::tokenizer {
 namespace {
@@ -57,10 +57,12 @@ absl::StatusOr<Bpe> Bpe::Create(const Vocab& vocab, const std::vector<Merge>& me
       bpe.character_id_.emplace(first.code_point, id);
     }
   }
+  if (!options.continuing_prefix.empty() || !options.word_suffix.empty()) bpe.affixed_id_ = vocab;
   bpe.merges_.reserve(merges.size());
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const auto& [left, right] = merges[rank];
-    const std::string joined = left + right;
+    const size_t prefix = std::min(options.continuing_prefix.size(), right.size());
+    const std::string joined = left + right.substr(prefix);
     int32_t ids[3];
     const std::string* const texts[3] = {&left, &right, &joined};
     for (int i = 0; i < 3; ++i) {
@@ -85,8 +87,13 @@ absl::StatusOr<Bpe> Bpe::Create(const Vocab& vocab, const std::vector<Merge>& me
   return bpe;
 }
 
-std::optional<size_t> Bpe::Encode(absl::string_view word, std::vector<int32_t>* ids,
-                                  int64_t* pairs_tried) const {
+std::optional<size_t> Bpe::Encode(absl::string_view word, std::vector<int32_t>* ids) const {
+  int64_t pairs_tried = 0;
+  return EncodeCounting(word, ids, &pairs_tried);
+}
+
+std::optional<size_t> Bpe::EncodeCounting(absl::string_view word, std::vector<int32_t>* ids,
+                                          int64_t* pairs_tried) const {
   if (word.empty()) return std::nullopt;
   if (options_.ignore_merges) {
     const auto it = word_to_id_.find(std::string(word));
@@ -104,19 +111,24 @@ std::optional<size_t> Bpe::Encode(absl::string_view word, std::vector<int32_t>* 
     symbols.push_back({id, at - 1, at + 1});
   }
   symbols.back().next = -1;
-  int64_t tried = 0;
-  if (!merges_.empty()) JoinPairs(&symbols, &tried);
-  if (pairs_tried != nullptr) *pairs_tried += tried;
+  if (!merges_.empty()) JoinPairs(&symbols, pairs_tried);
   for (const Symbol& symbol : symbols) {
     if (symbol.id >= 0) ids->push_back(symbol.id);
   }
   return std::nullopt;
 }
 
-std::pair<int32_t, size_t> Bpe::ReadSymbol(absl::string_view text) const {
-  if (options_.byte_level) return {byte_id_[static_cast<unsigned char>(text[0])], 1};
-  const Utf8Char c = ReadUtf8(text);
+std::pair<int32_t, size_t> Bpe::ReadSymbol(absl::string_view word, size_t at) const {
+  if (options_.byte_level) return {byte_id_[static_cast<unsigned char>(word[at])], 1};
+  const Utf8Char c = ReadUtf8(word.substr(at));
   if (c.kind != Utf8Char::Kind::kValid) return {-1, 1};
+  if (!affixed_id_.empty()) {
+    const bool is_last = at + c.length == word.size();
+    const auto affixed = affixed_id_.find(
+        absl::StrCat(at > 0 ? options_.continuing_prefix : "", word.substr(at, c.length),
+                     is_last ? options_.word_suffix : ""));
+    return {affixed == affixed_id_.end() ? -1 : affixed->second, c.length};
+  }
   const auto it = character_id_.find(c.code_point);
   return {it == character_id_.end() ? -1 : it->second, c.length};
 }
@@ -127,7 +139,7 @@ std::optional<size_t> Bpe::SplitSymbols(absl::string_view word, std::vector<int3
   // An unk waits for the next symbol with a token of its own, past bytes too, as in the reference.
   bool unk_waits = false;
   for (size_t i = 0; i < word.size();) {
-    const auto [id, length] = ReadSymbol(word.substr(i));
+    const auto [id, length] = ReadSymbol(word, i);
     const absl::string_view symbol = word.substr(i, length);
     i += length;
     if (id >= 0) {

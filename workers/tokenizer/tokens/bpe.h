@@ -21,6 +21,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "workers/tokenizer/tokens/token_model.h"
 
 namespace baton::tokenizer {
 
@@ -33,15 +34,19 @@ struct BpeOptions {
   bool byte_fallback = false;
   bool ignore_merges = false;     ///< A word that is itself a token becomes that token at once.
   std::optional<int32_t> unk_id;  ///< For symbols without a token; none: such a symbol is an error.
+  /// Not with byte_level. Symbols but a word's first have this before them in the vocabulary; a
+  /// merge joins them without it.
+  std::string continuing_prefix;
+  /// Not with byte_level. A word's last symbol has this behind it in the vocabulary.
+  std::string word_suffix;
   bool fuse_unk = false;          ///< A run of such symbols becomes one unk, not one each.
   /// Ids that no two symbols are joined to and no word becomes at once: special tokens, which plain
   /// text must not spell. One of a single symbol still is that symbol's token: it has no other.
   std::unordered_set<int32_t> never_joined;
 };
 
-class Bpe {
+class Bpe : public TokenModel {
  public:
-  using Vocab = std::unordered_map<std::string, int32_t>;
   using Merge = std::pair<std::string, std::string>;
 
   /// `vocab` maps token text to ids; the merges are in rank order. INVALID_ARGUMENT when a merge
@@ -50,11 +55,12 @@ class Bpe {
                                                   const std::vector<Merge>& merges,
                                                   const BpeOptions& options);
 
-  /// Appends the ids of `word` (raw bytes; what is not UTF-8 is taken byte by byte). Returns the
-  /// index of the first byte that has no token when there is no unk either (then nothing is
-  /// appended), else nullopt. `pairs_tried`, if given, grows by the pairs that were looked at.
-  [[nodiscard]] std::optional<size_t> Encode(absl::string_view word, std::vector<int32_t>* ids,
-                                             int64_t* pairs_tried = nullptr) const;
+  [[nodiscard]] std::optional<size_t> Encode(absl::string_view word,
+                                             std::vector<int32_t>* ids) const override;
+  /// As Encode; `pairs_tried` grows by the pairs that were looked at.
+  [[nodiscard]] std::optional<size_t> EncodeCounting(absl::string_view word,
+                                                     std::vector<int32_t>* ids,
+                                                     int64_t* pairs_tried) const;
 
  private:
   struct RankedMerge {
@@ -67,14 +73,15 @@ class Bpe {
   const RankedMerge* FindMerge(int32_t left, int32_t right) const;
   /// The tokens of the word's symbols, unks fused if wished; or the index of an uncovered byte.
   std::optional<size_t> SplitSymbols(absl::string_view word, std::vector<int32_t>* ids) const;
-  /// The token of the symbol that `text` begins with and its length in bytes; -1: no token.
-  std::pair<int32_t, size_t> ReadSymbol(absl::string_view text) const;
+  /// The token of the symbol at `at` and its length in bytes; -1: no token.
+  std::pair<int32_t, size_t> ReadSymbol(absl::string_view word, size_t at) const;
   void JoinPairs(std::vector<Symbol>* symbols, int64_t* pairs_tried) const;
 
   // Constant after Create.
   BpeOptions options_;
   std::array<int32_t, 256> byte_id_;  // -1: no token; of byte_level, or of byte_fallback
   std::unordered_map<char32_t, int32_t> character_id_;   // not with byte_level
+  Vocab affixed_id_;  // only with continuing_prefix or word_suffix: the symbols
   std::unordered_map<uint64_t, RankedMerge> merges_;     // (left id, right id)
   std::unordered_map<std::string, int32_t> word_to_id_;  // only with ignore_merges
 };

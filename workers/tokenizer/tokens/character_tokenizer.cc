@@ -6,7 +6,7 @@
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 #include "sdk/common/schema/json_fields.h"
-#include "workers/tokenizer/tokens/byte_level.h"
+#include "workers/tokenizer/steps/byte_level.h"
 
 namespace baton::tokenizer {
 namespace {

@@ -8,6 +8,7 @@
 #include "relay/weights/file_io.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
+#include "workers/tokenizer/steps/byte_level.h"
 #include "workers/tokenizer/tokens/tokenizer_parts.h"
 
 namespace baton::tokenizer {
@@ -39,27 +40,34 @@ size_t PlaceIn(absl::string_view whole, absl::string_view part) {
 Tokenizer::Tokenizer(std::unique_ptr<const TokenizerParts> parts) : parts_(std::move(parts)) {}
 Tokenizer::~Tokenizer() = default;
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& dir) {
-  BATON_ASSIGN_OR_RETURN(const std::string json,
+absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& dir) {
+  TokenizerFiles out;
+  BATON_ASSIGN_OR_RETURN(out.tokenizer_json,
                          relay::ReadFile(absl::StrCat(dir, "/tokenizer.json"), kMaxFileBytes));
-  TokenizerSideFiles side;
   const std::pair<const char*, std::string*> files[] = {
-      {"tokenizer_config.json", &side.tokenizer_config_json},
-      {"generation_config.json", &side.generation_config_json},
-      {"config.json", &side.config_json}};
+      {"tokenizer_config.json", &out.side.tokenizer_config_json},
+      {"special_tokens_map.json", &out.side.special_tokens_map_json},
+      {"added_tokens.json", &out.side.added_tokens_json},
+      {"generation_config.json", &out.side.generation_config_json},
+      {"config.json", &out.side.config_json}};
   for (const auto& [name, text] : files) {
     auto read = relay::ReadFile(absl::StrCat(dir, "/", name), kMaxFileBytes);
     if (absl::IsNotFound(read.status())) continue;
     BATON_ASSIGN_OR_RETURN(*text, std::move(read));
   }
-  auto tokenizer = FromJson(json, side);
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& dir) {
+  BATON_ASSIGN_OR_RETURN(const TokenizerFiles files, ReadTokenizerFiles(dir));
+  auto tokenizer = FromJson(files.tokenizer_json, files.side);
   if (!tokenizer.ok()) return Annotate(tokenizer.status(), dir);
   return tokenizer;
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::FromJson(
     absl::string_view tokenizer_json, const TokenizerSideFiles& side_files) {
-  BATON_ASSIGN_OR_RETURN(auto parts, ParseTokenizerJson(tokenizer_json));
+  BATON_ASSIGN_OR_RETURN(auto parts, ParseTokenizerJson(tokenizer_json, side_files));
   BATON_RETURN_IF_ERROR(ParseSideFiles(side_files, parts.get()));
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(parts)));
 }
@@ -114,7 +122,7 @@ absl::Status Tokenizer::EncodePlain(absl::string_view text, TextPlace place,
     const size_t valid = ValidUtf8Prefix(text);
     if (valid == 0) {
       const absl::string_view bad = text.substr(0, ReadUtf8(text).length);
-      if (const auto uncovered = parts_->bpe.Encode(bad, ids)) {
+      if (const auto uncovered = EncodeWord(bad, ids)) {
         return absl::InvalidArgumentError(absl::StrCat(
             Describe(bad, *uncovered), " has no token and the tokenizer has no unk_token"));
       }
@@ -126,8 +134,9 @@ absl::Status Tokenizer::EncodePlain(absl::string_view text, TextPlace place,
     text.remove_prefix(valid);
     const size_t begin = PlaceIn(whole, good);
     std::vector<TextRange> ranges = Clip(control.ranges, begin, begin + good.size());
-    const std::string normalized =
-        parts_->normalizer.Normalize(good, place != TextPlace::kInside, &ranges);
+    BATON_ASSIGN_OR_RETURN(
+        const std::string normalized,
+        parts_->normalizer.Normalize(good, place != TextPlace::kInside, &ranges));
     std::vector<AddedTokenFinder::Piece> pieces;
     parts_->normalized_added.Split(normalized, {ranges, control.ids}, &pieces);
     for (const auto& piece : pieces) {
@@ -143,12 +152,20 @@ absl::Status Tokenizer::EncodePlain(absl::string_view text, TextPlace place,
   return absl::OkStatus();
 }
 
+std::optional<size_t> Tokenizer::EncodeWord(absl::string_view word,
+                                            std::vector<int32_t>* ids) const {
+  if (!parts_->spells_bytes) return parts_->model->Encode(word, ids);
+  // A word that cannot be encoded is named from its start.
+  if (parts_->model->Encode(BytesToTokenText(word), ids).has_value()) return 0;
+  return std::nullopt;
+}
+
 absl::Status Tokenizer::EncodeWords(absl::string_view text, TextPlace place,
                                     std::vector<int32_t>* ids) const {
   std::vector<std::string> words;
   BATON_RETURN_IF_ERROR(parts_->pre_tokenizer.Split(text, place, &words));
   for (const std::string& word : words) {
-    if (const auto uncovered = parts_->bpe.Encode(word, ids)) {
+    if (const auto uncovered = EncodeWord(word, ids)) {
       return absl::InvalidArgumentError(
           absl::StrCat(Describe(word, *uncovered),
                        " is not in the tokenizer's vocabulary and there is no unk_token (in \"",
@@ -169,9 +186,10 @@ Follows Tokenizer::FollowsAfter(const RenderedText& text, const EncodeOptions& o
   if (!IsValidUtf8(last)) return Follows::kText;
   std::vector<TextRange> ranges =
       Clip(control.ranges, PlaceIn(text.text(), last), text.text().size());
-  const std::string normalized = parts_->normalizer.Normalize(last, /*prepends=*/true, &ranges);
+  const auto normalized = parts_->normalizer.Normalize(last, /*prepends=*/true, &ranges);
+  if (!normalized.ok()) return Follows::kText;
   pieces.clear();
-  parts_->normalized_added.Split(normalized, {ranges, control.ids}, &pieces);
+  parts_->normalized_added.Split(*normalized, {ranges, control.ids}, &pieces);
   return !pieces.empty() && pieces.back().id >= 0 ? Follows::kAddedToken : Follows::kText;
 }
 
@@ -199,7 +217,9 @@ void Tokenizer::Join(absl::Span<const int32_t> ids, bool skip_special_tokens, Te
     if (id < 0 || static_cast<size_t>(id) >= parts_->tokens.size()) continue;
     const TokenizerParts::Token& token = parts_->tokens[id];
     if (!token.exists || (skip_special_tokens && token.special)) continue;
-    joiner->Push(token.decoded.bytes, token.decoded.is_byte, out);
+    const bool is_first = joiner->empty() && !parts_->first_tokens.empty();
+    const TokenDecoder::Token& decoded = is_first ? parts_->first_tokens[id] : token.decoded;
+    joiner->Push(decoded.bytes, decoded.is_byte, out);
   }
 }
 

@@ -1,11 +1,12 @@
 // A tokenizer, from text to token ids and back, by a Hugging Face directory's tokenizer.json.
 //
-// Supported: model BPE, byte-level (GPT-2, Llama-3, Qwen2 and their kin) or SentencePiece-style
-// with byte_fallback (Llama-2, Mistral and their kin): normalizer, pre_tokenizer and decoder as in
-// normalizer.h, pre_tokenizer.h and token_decoder.h, post_processor none, ByteLevel or
-// TemplateProcessing, added tokens with all their flags. Anything else is UNIMPLEMENTED with its
-// place in the file. `truncation` and `padding` are ignored: nothing is ever cut or padded. Ids and
-// texts are equal to those of Python's `tokenizers` (testdata/make_tokenizer_golden.py).
+// Supported: model BPE (byte-level as GPT-2, Llama-3 and Qwen2 have it, or SentencePiece-style with
+// byte_fallback as Llama-2 and Mistral), Unigram (T5, XLM-R), WordPiece (BERT) and WordLevel;
+// normalizer, pre_tokenizer and decoder as in normalizer.h, pre_tokenizer.h and token_decoder.h;
+// post_processor none, ByteLevel, TemplateProcessing, BertProcessing or RobertaProcessing; added
+// tokens with all their flags. Anything else is UNIMPLEMENTED with its place in the file.
+// `truncation` and `padding` are ignored: nothing is ever cut or padded. Ids and texts are equal to
+// those of Python's `tokenizers` (testdata/make_tokenizer_golden.py, compare_tokenizers.py).
 //
 // A Tokenizer is immutable: any number of threads may share one.
 #ifndef BATON_WORKERS_TOKENIZER_TOKENS_TOKENIZER_H_
@@ -47,17 +48,27 @@ struct EncodeOptions {
   Follows follows = Follows::kNothing;
 };
 
-/// The other files of a directory that name special tokens; each may be empty (absent).
+/// The other files of a directory that name tokens (named_tokens.h); each may be empty (absent).
 struct TokenizerSideFiles {
   std::string tokenizer_config_json;
+  std::string special_tokens_map_json;
+  std::string added_tokens_json;
   std::string generation_config_json;
   std::string config_json;
 };
 
+/// The files of a directory that decide ids and texts.
+struct TokenizerFiles {
+  std::string tokenizer_json;
+  TokenizerSideFiles side;
+};
+/// Reads them from `dir`. NOT_FOUND without tokenizer.json.
+[[nodiscard]] absl::StatusOr<TokenizerFiles> ReadTokenizerFiles(const std::string& dir);
+
 class Tokenizer {
  public:
-  /// Reads `dir`/tokenizer.json and, where they exist, tokenizer_config.json,
-  /// generation_config.json and config.json. NOT_FOUND without tokenizer.json.
+  /// Reads `dir`/tokenizer.json and, where they exist, the files of TokenizerSideFiles. NOT_FOUND
+  /// without tokenizer.json.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(const std::string& dir);
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<Tokenizer>> FromJson(
       absl::string_view tokenizer_json, const TokenizerSideFiles& side_files = {});
@@ -117,6 +128,8 @@ class Tokenizer {
                                                     const EncodeOptions& options) const;
   absl::Status EncodePlain(absl::string_view text, TextPlace place, const ControlScope& control,
                            std::vector<int32_t>* ids) const;
+  /// TokenModel::Encode of a word of the pre-tokenizer.
+  std::optional<size_t> EncodeWord(absl::string_view word, std::vector<int32_t>* ids) const;
   absl::Status EncodeWords(absl::string_view text, TextPlace place,
                            std::vector<int32_t>* ids) const;
 

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,18 +13,15 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "workers/tokenizer/tokens/added_tokens.h"
-#include "workers/tokenizer/tokens/bpe.h"
-#include "workers/tokenizer/tokens/normalizer.h"
-#include "workers/tokenizer/tokens/pre_tokenizer.h"
-#include "workers/tokenizer/tokens/token_decoder.h"
+#include "workers/tokenizer/steps/normalizer.h"
+#include "workers/tokenizer/steps/pre_tokenizer.h"
+#include "workers/tokenizer/steps/token_decoder.h"
+#include "workers/tokenizer/tokens/token_model.h"
 #include "workers/tokenizer/tokens/tokenizer.h"
 
 namespace baton::tokenizer {
 
 struct TokenizerParts {
-  TokenizerParts(PreTokenizer pre_tokenizer, Bpe bpe)
-      : pre_tokenizer(std::move(pre_tokenizer)), bpe(std::move(bpe)) {}
-
   struct Token {
     TokenDecoder::Token decoded;
     std::string added_text;  // as the file has it; of added tokens alone
@@ -35,21 +31,24 @@ struct TokenizerParts {
 
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  Bpe bpe;
+  std::unique_ptr<const TokenModel> model;
+  bool spells_bytes = false;  // the model is given words in the byte alphabet
   TokenDecoder decoder;
   AddedTokenFinder raw_added;         // looked for first, in the text as given
   AddedTokenFinder normalized_added;  // looked for in what raw_added left, normalized
   std::vector<int32_t> prefix_ids;    // of the post_processor's template
   std::vector<int32_t> suffix_ids;
   std::vector<Token> tokens;  // by id
-  std::unordered_map<std::string, int32_t> token_to_id;
+  /// By id, what a token stands for at the start of a text; empty where it makes no difference.
+  std::vector<TokenDecoder::Token> first_tokens;
+  Vocab token_to_id;
   std::vector<int32_t> eos_ids;
   std::optional<int32_t> bos_id, pad_id, unk_id;
 };
 
-/// Everything but the special ids that the side files name.
+/// Everything but the special ids that the side files name; their added tokens are there.
 [[nodiscard]] absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(
-    absl::string_view text);
+    absl::string_view text, const TokenizerSideFiles& files);
 
 /// Fills eos_ids, bos_id, pad_id, unk_id.
 [[nodiscard]] absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* parts);

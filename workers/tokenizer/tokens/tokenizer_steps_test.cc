@@ -57,18 +57,54 @@ TEST(TokenizerStepsTest, StepsThatGrowATextWithoutBoundAreRefused) {
     ExpectRefused(load("normalizer", "normalizers", steps), text);
   };
   const json doubles = replace("a", "aa");
-  const auto five =
-      Tokenizer::FromJson(load("normalizer", "normalizers", std::vector<json>(5, doubles)).dump());
-  ASSERT_TRUE(five.ok()) << five.status();
-  EXPECT_EQ((*five)->Decode(*(*five)->Encode("a")), std::string(32, 'a'));
-  refused(std::vector<json>(6, doubles), "normalizer.normalizers[5]: with the steps before it");
-  refused({replace("a", std::string(33, 'b'))}, "more than 32 times as long");
-  refused({doubles, {{"type", "NFC"}}, {{"type", "NFC"}}, {{"type", "NFC"}}},
+  const auto eight =
+      Tokenizer::FromJson(load("normalizer", "normalizers", std::vector<json>(8, doubles)).dump());
+  ASSERT_TRUE(eight.ok()) << eight.status();
+  EXPECT_EQ((*eight)->Decode(*(*eight)->Encode("a")), std::string(256, 'a'));
+  refused(std::vector<json>(9, doubles), "normalizer.normalizers[8]: with the steps before it");
+  refused({replace("a", std::string(257, 'b'))}, "more than 256 times as long");
+  refused({doubles, {{"type", "NFKD"}}, {{"type", "NFKC"}}, {{"type", "NFC"}}},
           "normalizer.normalizers[3]: with the steps before it");
   refused(std::vector<json>(65, replace("a", "b")), "normalizer.normalizers[64]: there may be 64");
   refused({{{"type", "Prepend"}, {"prepend", std::string(1025, 'a')}}}, "more than 1024 bytes");
-  ExpectRefused(load("decoder", "decoders", std::vector<json>(6, doubles)),
-                "decoder.decoders[5]: with the steps before it");
+  ExpectRefused(load("decoder", "decoders", std::vector<json>(9, doubles)),
+                "decoder.decoders[8]: with the steps before it");
+}
+
+// A range that a match reaches into loses the match's part: a template's mark does not begin in
+// text that was not the template's.
+TEST(TokenizerStepsTest, AReplacementAcrossTheBorderOfATemplateIsNotTheTemplates) {
+  json source = WithoutSteps();
+  source["normalizer"] = {
+      {"type", "Replace"}, {"pattern", {{"String", "xy"}}}, {"content", "<end>"}};
+  source["added_tokens"] = json::parse(
+      R"([{"id": 3, "content": "<end>", "special": true, "normalized": true}])");
+  source["model"]["unk_token"] = "_";
+  const auto tokenizer = *Tokenizer::FromJson(source.dump());
+  RenderedText whole;
+  whole.AddTemplate("axyb");
+  EXPECT_THAT(*tokenizer->Encode(whole), ElementsAre(0, 3, 1));
+  RenderedText across;
+  across.AddTemplate("ax");
+  across.AddContent("yb");
+  EXPECT_THAT(*tokenizer->Encode(across), ElementsAre(0, 2, 2, 2, 2, 2, 1));
+}
+
+// `tokenizers` cannot be asked: it panics where Strip meets a text that is too short.
+TEST(TokenizerStepsTest, StripLeavesOutTheEndOfATextHoweverItComes) {
+  json source = WithoutSteps();
+  source["decoder"] = json::parse(R"({"type": "Sequence", "decoders": [
+      {"type": "Fuse"}, {"type": "Strip", "content": "_", "start": 1, "stop": 2}]})");
+  const auto tokenizer = *Tokenizer::FromJson(source.dump());
+  const std::pair<std::vector<int32_t>, std::string> cases[] = {
+      {{2, 2, 0, 2, 1, 2, 2, 2}, "_a_b_"}, {{2, 2}, ""}, {{0, 2}, "a"}, {{}, ""}, {{2, 2, 2}, ""}};
+  for (const auto& [ids, text] : cases) {
+    EXPECT_EQ(tokenizer->Decode(ids), text);
+    StreamDecoder stream(tokenizer.get());
+    std::string streamed;
+    for (const int32_t id : ids) streamed += stream.Push({id});
+    EXPECT_EQ(streamed + stream.Finish(), text);
+  }
 }
 
 }  // namespace

@@ -115,7 +115,10 @@ TEST_P(GoldenTest, SameTextAsPythonTokenizersForAnyIds) {
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest,
                          testing::Values("llama3", "qwen2", "gpt2", "digits", "mistral",
-                                         "mistral_v3", "llama2", "gemma", "metaspace"));
+                                         "mistral_v3", "llama2", "gemma", "metaspace", "falcon",
+                                         "clip", "bloom", "gpt4", "byte_normalizer", "t5", "albert",
+                                         "unigram_bytes", "bert", "bert_cased", "word_level",
+                                         "cuts"));
 
 TEST(AddedTokensGoldenTest, SameIdsAsPythonTokenizersForRandomSets) {
   const json golden = json::parse(ReadTestFile("added_tokens_golden.json"));
@@ -476,31 +479,31 @@ TEST(TokenizerLoadTest, UnsupportedKindsSayWhatAndWhere) {
     source[json::json_pointer(pointer)] = std::move(value);
     ExpectLoadError(source, absl::StatusCode::kUnimplemented, text);
   };
-  unsupported("/model/type", "Unigram", "model.type: 'Unigram'");
-  unsupported("/model/type", "WordPiece", "model.type: 'WordPiece'");
+  unsupported("/model/type", "Char", "model.type: 'Char'");
   unsupported("/model/byte_fallback", true, "model.byte_fallback: true with a ByteLevel");
   unsupported("/model/dropout", 0.1, "model.dropout");
-  unsupported("/model/end_of_word_suffix", "</w>", "model.end_of_word_suffix");
-  unsupported("/normalizer", {{"type", "Lowercase"}}, "normalizer.type: 'Lowercase'");
-  unsupported("/normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "a"}}}, {"content", "b"}},
-              "normalizer.pattern: a Regex");
-  unsupported("/pre_tokenizer", nullptr, "decoder: a byte-level one for other words");
-  unsupported("/pre_tokenizer", {{"type", "Whitespace"}}, "pre_tokenizer.type: 'Whitespace'");
+  unsupported("/normalizer", {{"type", "Shout"}}, "normalizer.type: 'Shout'");
+  unsupported("/normalizer",
+              {{"type", "Replace"}, {"pattern", {{"Regex", "[a&&b]"}}}, {"content", "b"}},
+              "normalizer.pattern: the regular expression: '[…&&…]'");
+  unsupported("/pre_tokenizer", {{"type", "UnicodeScripts"}}, "pre_tokenizer.type: 'UnicodeScripts'");
+  const json metaspace = {{"type", "Metaspace"}, {"replacement", "_"}};
   unsupported("/pre_tokenizer",
-              {{"type", "Sequence"}, {"pretokenizers", json::array({{{"type", "Digits"}}})}},
-              "decoder: a byte-level one for other words");
-  unsupported("/decoder", nullptr, "decoder: null");
-  unsupported("/decoder", {{"type", "Metaspace"}}, "decoder.type: 'Metaspace'");
-  unsupported("/decoder", {{"type", "Fuse"}}, "decoder: a byte-level one for other words");
+              {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, metaspace}}},
+              "pre_tokenizer.pretokenizers[1]: 'Metaspace' after ByteLevel");
+  const auto decoders = [&](const std::vector<json>& parts, const std::string& text) {
+    unsupported("/decoder", {{"type", "Sequence"}, {"decoders", parts}}, text);
+  };
+  const json fuse = {{"type", "Fuse"}};
   const json strip = {{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}};
-  unsupported("/decoder", strip, "decoder: a Strip that is not");
-  unsupported("/decoder", {{"type", "Sequence"}, {"decoders", {strip, {{"type", "Fuse"}}}}},
-              "decoder.decoders[0]: a Strip that is not");
-  unsupported(
-      "/decoder",
-      {{"type", "Sequence"}, {"decoders", {{{"type", "Fuse"}}, {{"type", "ByteFallback"}}}}},
-      "decoder.decoders[1].type: 'ByteFallback' after what is before it");
-  unsupported("/post_processor", {{"type", "RobertaProcessing"}}, "'RobertaProcessing'");
+  const json replace = {{"type", "Replace"}, {"pattern", {{"String", "ab"}}}, {"content", "b"}};
+  unsupported("/decoder", {{"type", "CTC"}}, "decoder.type: 'CTC'");
+  decoders({fuse, {{"type", "ByteFallback"}}},
+           "decoder.decoders[1].type: 'ByteFallback' after what is before it");
+  decoders({{{"type", "ByteLevel"}}, metaspace}, "decoder.decoders[1].type: 'Metaspace' after");
+  decoders({fuse, strip, strip}, "decoder.decoders[2]: a second Strip after Fuse");
+  decoders({fuse, replace}, "decoder.decoders[1]: a Replace of more than one character");
+  unsupported("/post_processor", {{"type", "Wrapping"}}, "'Wrapping'");
 }
 
 TEST(TokenizerLoadTest, BrokenFilesSayWhatAndWhere) {
@@ -525,6 +528,12 @@ TEST(TokenizerLoadTest, BrokenFilesSayWhatAndWhere) {
   broken("/model/unk_token", "<unk>", "model.unk_token: '<unk>'");
   broken("/model/unk_token", 7, "model.unk_token");
   broken("/model/ignore_merges", "yes", "model.ignore_merges");
+  broken("/model/end_of_word_suffix", 3, "model.end_of_word_suffix: expected a string");
+  broken("/model/type", "Unigram", "model.vocab: expected a list of [token, score]");
+  broken("/post_processor", {{"type", "RobertaProcessing"}}, "post_processor.cls: expected [token");
+  broken("/normalizer", {{"type", "Precompiled"}, {"precompiled_charsmap", "AAAA"}},
+         "normalizer.precompiled_charsmap: expected base64");
+  broken("/decoder", {{"type", "Strip"}, {"content", "ab"}}, "decoder.content: expected one");
   broken("/normalizer", 1, "normalizer: expected an object");
   broken("/normalizer", {{"type", "Prepend"}}, "normalizer.prepend: missing");
   broken("/normalizer", {{"type", "Replace"}, {"pattern", {{"String", ""}}}, {"content", "b"}},

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "workers/tokenizer/tokens/byte_level.h"
+#include "workers/tokenizer/steps/byte_level.h"
 #include "workers/tokenizer/tokens/tokenizer.h"
 
 namespace baton::tokenizer {

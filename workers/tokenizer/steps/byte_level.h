@@ -2,8 +2,8 @@
 // strings can be written as text. Printable bytes of Latin-1 stand for themselves; the other 68
 // are U+0100, U+0101, … in byte order (a space is U+0120 "Ġ").
 // Source: Radford et al. 2019, `bytes_to_unicode` in openai/gpt-2 encoder.py.
-#ifndef BATON_WORKERS_TOKENIZER_TOKENS_BYTE_LEVEL_H_
-#define BATON_WORKERS_TOKENIZER_TOKENS_BYTE_LEVEL_H_
+#ifndef BATON_WORKERS_TOKENIZER_STEPS_BYTE_LEVEL_H_
+#define BATON_WORKERS_TOKENIZER_STEPS_BYTE_LEVEL_H_
 
 #include <optional>
 #include <string>
@@ -20,4 +20,4 @@ namespace baton::tokenizer {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_TOKENIZER_TOKENS_BYTE_LEVEL_H_
+#endif  // BATON_WORKERS_TOKENIZER_STEPS_BYTE_LEVEL_H_

@@ -1,14 +1,15 @@
-#include "workers/tokenizer/tokens/json_components.h"
+#include "workers/tokenizer/steps/json_components.h"
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
 
 namespace baton::tokenizer {
 namespace {
 
 constexpr int kMaxDepth = 8;
 constexpr int kMaxTextSteps = 64;
-constexpr double kMaxGrowth = 32;
+constexpr double kMaxGrowth = 256;
 constexpr size_t kMaxPrependedBytes = 1024;
 
 absl::Status FlattenInto(const Json& json, const char* list, const std::string& where, int depth,
@@ -44,17 +45,30 @@ absl::StatusOr<std::vector<JsonComponent>> FlattenSequence(const Json& json, con
   return out;
 }
 
-absl::StatusOr<std::string> LiteralPattern(const Json& component, const std::string& where) {
-  const Json* pattern = FindField(component, "pattern");
-  if (pattern != nullptr && pattern->is_object() && pattern->contains("Regex")) {
-    return Unsupported(absl::StrCat(where, ".pattern"), "a Regex", "{\"String\": string}");
-  }
-  if (pattern == nullptr || !pattern->is_object() || !pattern->contains("String") ||
-      !(*pattern)["String"].is_string() || (*pattern)["String"] == "") {
+absl::StatusOr<MetaspaceOptions> ParseMetaspaceOptions(const Json& json,
+                                                       const std::string& where) {
+  MetaspaceOptions out;
+  BATON_ASSIGN_OR_RETURN(out.replacement, StringField(json, "replacement", where));
+  if (out.replacement.empty() || ReadUtf8(out.replacement).length != out.replacement.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(where, ".pattern: expected {\"String\": string}, not empty"));
+        absl::StrCat(where, ".replacement: expected one character, found '", out.replacement, "'"));
   }
-  return (*pattern)["String"].get<std::string>();
+  // Older files have add_prefix_space alone.
+  BATON_ASSIGN_OR_RETURN(const bool adds, BoolField(json, "add_prefix_space", true, where));
+  std::string scheme = adds ? "always" : "never";
+  if (FindField(json, "prepend_scheme") != nullptr) {
+    BATON_ASSIGN_OR_RETURN(scheme, StringField(json, "prepend_scheme", where));
+  }
+  if (scheme == "first") {
+    out.scheme = MetaspaceOptions::Scheme::kFirst;
+  } else if (scheme == "never") {
+    out.scheme = MetaspaceOptions::Scheme::kNever;
+  } else if (scheme != "always") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ".prepend_scheme: '", scheme, "' is not one of first, always, never"));
+  }
+  BATON_ASSIGN_OR_RETURN(out.split, BoolField(json, "split", true, where));
+  return out;
 }
 
 absl::Status GrowthLimit::AddStep(absl::string_view where) {

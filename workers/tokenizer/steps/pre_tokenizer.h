@@ -1,14 +1,14 @@
 // The pre-tokenizer, which cuts a text into words. Byte-pair encoding joins nothing across words.
 //
-// Understands the `pre_tokenizer` of a Hugging Face tokenizer.json: null (one word), ByteLevel,
-// Metaspace, Split (Regex or String), Digits, or a Sequence of these where nothing follows
-// ByteLevel, as GPT-2, Llama-3, Qwen2, Llama-2 and Mistral have it.
-// Patterns run through PCRE2 with Unicode properties; `\s` and `\S` are rewritten to Unicode's
-// White_Space, as the reference implementation has it (PCRE2 adds U+180E). PCRE2's Unicode tables
-// decide what a letter is, so characters newer than its version may be cut differently.
+// Understands the `pre_tokenizer` of a Hugging Face tokenizer.json: null (one word),
+// BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation,
+// Split (text_pattern.h), Whitespace, WhitespaceSplit, or a Sequence of these, where no Metaspace
+// follows ByteLevel. What else follows ByteLevel cuts the words in the byte alphabet
+// (byte_level.h), as Falcon has it. Unicode's classes are those of PCRE2's tables, so characters
+// newer than its version may be cut differently.
 // Immutable after construction; any thread.
-#ifndef BATON_WORKERS_TOKENIZER_TOKENS_PRE_TOKENIZER_H_
-#define BATON_WORKERS_TOKENIZER_TOKENS_PRE_TOKENIZER_H_
+#ifndef BATON_WORKERS_TOKENIZER_STEPS_PRE_TOKENIZER_H_
+#define BATON_WORKERS_TOKENIZER_STEPS_PRE_TOKENIZER_H_
 
 #include <optional>
 #include <string>
@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "sdk/common/base/regex.h"
+#include "workers/tokenizer/steps/text_pattern.h"
 
 namespace baton::tokenizer {
 
@@ -50,14 +50,14 @@ class PreTokenizer {
   [[nodiscard]] absl::Status Split(absl::string_view text, TextPlace place,
                                    std::vector<std::string>* words) const;
 
-  /// The last step is ByteLevel: words are encoded byte by byte, in the byte alphabet
-  /// (byte_level.h).
+  /// A step is ByteLevel: the model sees words in the byte alphabet (byte_level.h). Split gives
+  /// them as the bytes that they stand for.
   bool byte_level() const { return byte_level_; }
 
  private:
   enum class Prefixed { kNone, kFirst, kEach };  // which words: none, the text's first, each
   struct Step {
-    std::optional<Regex> pattern;  // none: no cutting
+    std::optional<TextPattern> pattern;  // none: no cutting
     SplitBehavior behavior = SplitBehavior::kIsolated;
     bool invert = false;  // what the pattern does NOT match counts as the match
     std::string space;    // replaces each space, before the rest; empty: spaces stay
@@ -66,18 +66,28 @@ class PreTokenizer {
   };
   static absl::Status ParseStep(const nlohmann::json& json, const std::string& where,
                                 PreTokenizer* out);
+  static absl::Status ParseNamed(const std::string& type, const nlohmann::json& json,
+                                 const std::string& where, PreTokenizer* out);
+  static absl::Status ParseByteLevel(const nlohmann::json& json, const std::string& where,
+                                     PreTokenizer* out);
+  static absl::Status ParseDelimiter(const nlohmann::json& json, const std::string& where,
+                                     PreTokenizer* out);
   static absl::Status ParseSplit(const nlohmann::json& json, const std::string& where,
                                  PreTokenizer* out);
   static absl::Status ParseMetaspace(const nlohmann::json& json, const std::string& where,
                                      PreTokenizer* out);
+  /// Appends a step that cuts by `pattern`, in PCRE2's syntax.
+  absl::Status AddPattern(absl::string_view pattern, SplitBehavior behavior);
   /// True when the words begin where `word` does, false when it begins with text that was removed.
   static absl::StatusOr<bool> Apply(const Step& step, const std::string& word, TextPlace place,
                                     std::vector<std::string>* words);
 
   std::vector<Step> steps_;
   bool byte_level_ = false;
+  size_t byte_level_steps_ = 0;  // the steps up to ByteLevel
+  bool cuts_alphabet_ = false;   // there are steps after it
 };
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_TOKENIZER_TOKENS_PRE_TOKENIZER_H_
+#endif  // BATON_WORKERS_TOKENIZER_STEPS_PRE_TOKENIZER_H_

@@ -1,7 +1,7 @@
 // The components of a tokenizer.json (normalizer, pre_tokenizer, decoder, post_processor): objects
 // with a `type`, which may be a Sequence of others.
-#ifndef BATON_WORKERS_TOKENIZER_TOKENS_JSON_COMPONENTS_H_
-#define BATON_WORKERS_TOKENIZER_TOKENS_JSON_COMPONENTS_H_
+#ifndef BATON_WORKERS_TOKENIZER_STEPS_JSON_COMPONENTS_H_
+#define BATON_WORKERS_TOKENIZER_STEPS_JSON_COMPONENTS_H_
 
 #include <cstddef>
 #include <string>
@@ -24,13 +24,19 @@ using JsonComponent = std::pair<std::string, const Json*>;
                                                                          const char* list,
                                                                          const std::string& where);
 
-/// The text of `component`.pattern, {"String": text}: never empty. UNIMPLEMENTED for a Regex.
-[[nodiscard]] absl::StatusOr<std::string> LiteralPattern(const Json& component,
-                                                         const std::string& where);
+/// Metaspace, of a pre-tokenizer or a decoder: a sign ("▁") stands for each space.
+struct MetaspaceOptions {
+  enum class Scheme { kAlways, kFirst, kNever };
+  std::string replacement;          ///< One character.
+  Scheme scheme = Scheme::kAlways;  ///< Which words it is prepended to.
+  bool split = true;                ///< Words are cut before it.
+};
+[[nodiscard]] absl::StatusOr<MetaspaceOptions> ParseMetaspaceOptions(const Json& json,
+                                                                     const std::string& where);
 
 /// Keeps the steps of one component from growing a text without bound: each may make a text longer,
 /// so that their growth multiplies. All return INVALID_ARGUMENT, at `where`, when the steps so far
-/// are more than 64, may make a text more than 32 times as long or prepend more than 1 KiB to it.
+/// are more than 64, may make a text more than 256 times as long or prepend more than 1 KiB to it.
 class GrowthLimit {
  public:
   /// A step that writes at most `to` bytes for each `from` bytes that it reads (`from` > 0).
@@ -52,4 +58,4 @@ class GrowthLimit {
 
 }  // namespace baton::tokenizer
 
-#endif  // BATON_WORKERS_TOKENIZER_TOKENS_JSON_COMPONENTS_H_
+#endif  // BATON_WORKERS_TOKENIZER_STEPS_JSON_COMPONENTS_H_

@@ -1,4 +1,4 @@
-#include "workers/tokenizer/tokens/byte_level.h"
+#include "workers/tokenizer/steps/byte_level.h"
 
 #include <array>
 

@@ -1,4 +1,4 @@
-#include "workers/tokenizer/tokens/nfc.h"
+#include "workers/tokenizer/steps/unicode_text.h"
 
 #include <ctime>
 #include <string>
@@ -8,7 +8,11 @@
 namespace baton::tokenizer {
 namespace {
 
-TEST(NfcTest, ComposesDecomposesAndOrders) {
+std::string NormalizeNfc(absl::string_view text) {
+  return NormalizeUnicode(text, NormalForm::kC);
+}
+
+TEST(UnicodeTextTest, NfcComposesDecomposesAndOrders) {
   const struct {
     const char* text;
     const char* expected;
@@ -44,7 +48,7 @@ TEST(NfcTest, ComposesDecomposesAndOrders) {
 }
 
 // A policy may write anything: 160 KB of marks would take minutes by insertion.
-TEST(NfcTest, ALongRunOfMarksIsOrderedFast) {
+TEST(UnicodeTextTest, ALongRunOfMarksIsOrderedFast) {
   constexpr int kEach = 40000;
   std::string above, below;
   for (int i = 0; i < kEach; ++i) {
@@ -56,7 +60,7 @@ TEST(NfcTest, ALongRunOfMarksIsOrderedFast) {
   EXPECT_LT(static_cast<double>(clock() - begin) / CLOCKS_PER_SEC, 5);
 }
 
-TEST(NfcTest, KeepsNulAndNothing) {
+TEST(UnicodeTextTest, KeepsNulAndNothing) {
   const std::string text("e\u0301\0e\u0301", 7);
   EXPECT_EQ(NormalizeNfc(text), std::string("\u00e9\0\u00e9", 5));
   EXPECT_EQ(NormalizeNfc(""), "");

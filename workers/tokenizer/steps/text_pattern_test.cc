@@ -1,0 +1,83 @@
+// Patterns against what tokenizers 0.23.3 (Oniguruma) makes of them.
+#include "workers/tokenizer/steps/text_pattern.h"
+
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace baton::tokenizer {
+namespace {
+
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+// As Split with the behavior Isolated.
+Words Cut(const std::string& pattern, const std::string& text) {
+  const auto parsed =
+      TextPattern::FromJson(nlohmann::json{{"pattern", {{"Regex", pattern}}}}, "step");
+  if (!parsed.ok()) return {parsed.status().ToString()};
+  Words out;
+  for (const PatternPiece& piece : *parsed->Find(text)) {
+    if (piece.begin < piece.end) out.push_back(text.substr(piece.begin, piece.end - piece.begin));
+  }
+  return out;
+}
+
+TEST(TextPatternTest, CutsAsOnigurumaDoes) {
+  const struct {
+    std::string pattern, text;
+    Words words;
+  } cases[] = {
+      {"^a", "a\nab", {"a", "\n", "a", "b"}},
+      {"a$", "a\na", {"a", "\n", "a"}},
+      {"\\s+$", "a \n b \n", {"a", " ", "\n b", " \n"}},
+      {"\\p{N}{1,3}", "1234567", {"123", "456", "7"}},
+      {"\\p{N}{1,3}+", "1234567", {"1234567"}},
+      {"a{2}+", "aaaa", {"aaaa"}},
+      {"a{,2}", "aaab", {"aa", "a", "b"}},
+      {"(?m:.+)", "a\nb", {"a\nb"}},
+      {".", "a\nb", {"a", "\n", "b"}},
+      {" ?[^(\\s|[.,!?…。，、।۔،])]+", "Hello, world! (x)", {"Hello", ",", " world", "! (", "x", ")"}},
+      {"\\h+", "xabc0 z", {"x", "abc0", " z"}},
+      {"[\\h]", "ag", {"a", "g"}},
+      {"\\w+", "हिन्दी abc_1 ๆ", {"हिन्दी", " ", "abc_1", " ", "ๆ"}},
+      {"\\W+", "हिन्दी, b", {"हिन्दी", ", ", "b"}},
+      {"[\\w-]+", "हिन्दी-b c", {"हिन्दी-b", " c"}},
+      {"[\\w-.]+", "a-.b c", {"a-.b", " c"}},
+      {"\\bab", "ab xab", {"ab", " xab"}},
+      {"[[:alpha:]]+", "abc1", {"abc", "1"}},
+      {"[[:punct:]]+", "a$+!b", {"a", "$+!", "b"}},
+      {"\\uFF5C", "｜a", {"｜", "a"}},
+      {"(?i)s", "Sſ", {"S", "ſ"}},
+      {"a++b", "aab", {"aab"}},
+      {"\\R", "a\r\nb", {"a", "\r\n", "b"}},
+      {"x*", "axxb", {"a", "xx", "b"}},
+  };
+  for (const auto& c : cases) EXPECT_EQ(Cut(c.pattern, c.text), c.words) << c.pattern;
+}
+
+TEST(TextPatternTest, WhatHasNoTranslationIsRefusedByName) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"[a&&b]", "'[…&&…]'"}, {"[a[^b]]", "'[…[^…]…]'"}, {"(?s:.)", "'(?s'"},
+      {"(*FAIL)", "'(*'"},    {"a\\y", "'\\y'"},         {"[\\W]", "'[…\\W…]'"},
+      {"[[:print:]]", "'[:print:]'"}};
+  for (const auto& [pattern, named] : cases) {
+    const auto refused = TranslatePattern(pattern);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnimplemented) << pattern;
+    EXPECT_THAT(std::string(refused.status().message()), HasSubstr(named));
+  }
+}
+
+TEST(TextPatternTest, UnfinishedPatternsAreErrorsNotCrashes) {
+  for (const char* pattern : {"\\", "[", "[^", "[[", "[[:", "[\\", "(?", "(", "a{", "a{1", "\\p{",
+                              "\\u12", "(?#", "[]", ")", "\\x{"}) {
+    const auto translated = TranslatePattern(pattern);
+    if (translated.ok()) (void)TextPattern::FromPcre2(*translated);
+  }
+}
+
+}  // namespace
+}  // namespace baton::tokenizer
