@@ -50,6 +50,7 @@ v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data) {
   out.set_weightless(data.weightless);
   out.set_unanswered(data.unanswered);
   out.set_unanswered_keys(data.unanswered_keys);
+  out.set_nulls_in_tools(data.nulls_in_tools);
   return out;
 }
 

@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -48,7 +49,10 @@ class Template {
 
   /// INVALID_ARGUMENT with the template's own words when it raises an exception, or when a value
   /// does not fit an operation; UNIMPLEMENTED; RESOURCE_EXHAUSTED beyond the bounds.
-  [[nodiscard]] absl::StatusOr<RenderedText> Render(const Variables& variables) const;
+  /// `generated` (may be null) gets the bytes that {% generation %} blocks outside macros and set
+  /// blocks wrote, in order.
+  [[nodiscard]] absl::StatusOr<RenderedText> Render(
+      const Variables& variables, std::vector<TextRange>* generated = nullptr) const;
 
   /// Whether the template reads the variable `name` anywhere.
   [[nodiscard]] bool Mentions(absl::string_view name) const;
