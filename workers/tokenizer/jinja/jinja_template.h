@@ -13,8 +13,8 @@
 // Has not: {% call, filter, include, import, extends, block, with, do %}, recursive loops, * and **
 // in arguments, methods that change a list or a dict (transformers forbids these too), string
 // formatting by %, keys of dicts that are no strings. Changes of case touch ASCII letters alone.
-// strftime_now is undefined: a prompt is a function of the job, not of the day (templates that ask
-// for it have a date for its absence). An unsupported construct is an error that names it and its
+// strftime_now is what the variables say it is: a prompt is a function of the job, not of the day.
+// An unsupported construct is an error that names it and its
 // line, mostly when the template is parsed.
 //
 // Bounds, since a template comes from outside (jinja_budget.h): 1 MiB of source, 200 levels of
