@@ -151,10 +151,10 @@ class Checking {
                                      : "path",
                   status);
         if (!source.ok()) continue;
-      } else if (named.field == "spec.model") {
-        policy_ = *source;
+      } else {
+        if (named.field == "spec.model") policy_ = *source;
+        CheckTemplateSettings(named, **source);
       }
-      CheckTemplateSettings(named, **source);
       if (model.path().empty()) continue;
       const absl::Status weights = engine::CheckWeights((*source)->directory(), named.head);
       if (!weights.ok()) FailModel(named, "path", weights);

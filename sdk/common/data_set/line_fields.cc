@@ -283,7 +283,8 @@ absl::StatusOr<std::string> ReadTools(const Json& object) {
 
 absl::StatusOr<std::string> ReadTemplateKwargs(const Json& object) {
   Json out = Json::object();
-  if (const Json* given = FindKey(object, "chat_template_kwargs"); given != nullptr) {
+  if (const Json* given = FindKey(object, "chat_template_kwargs");
+      given != nullptr && *given != "") {
     const Json kwargs = given->is_string() ? ParseInner(given->get<std::string>()) : *given;
     if (!kwargs.is_object()) {
       return absl::InvalidArgumentError(

@@ -104,7 +104,8 @@ void AliasReasoning(jinja::Entries* entries) {
   const auto thinking = find("thinking");
   const jinja::Value thought = thinking == entries->end() ? reasoning : thinking->second;
   if (thinking != entries->end()) entries->erase(thinking);
-  entries->insert(entries->begin(), {OwnText("thinking"), thought});
+  entries->insert(entries->begin(),
+                  std::pair<RenderedText, jinja::Value>(OwnText("thinking"), thought));
   const auto content = find("reasoning_content");
   if (content == entries->end()) {
     entries->emplace_back(OwnText("reasoning_content"), reasoning);
