@@ -21,7 +21,7 @@ ALLOWED = {
     "sdk/common/parallel": "sdk/common/base",
     "sdk/common/messages": "sdk/common/base sdk/common/contracts proto",
     "sdk/common/schema_spec": "sdk/common/base sdk/common/schema sdk/common/messages proto",
-    "sdk/common/data_set": "sdk/common/base proto",
+    "sdk/common/data_set": "sdk/common/base sdk/common/schema proto",
     "sdk/common/rpc": "sdk/common/base proto grpc",
     "sdk/planner/placement": "sdk/common/base sdk/common/schema sdk/common/parallel",
     "sdk/planner/placement_spec": "sdk/common/base sdk/common/schema sdk/common/messages sdk/common/schema_spec"

@@ -49,15 +49,23 @@ class MemoryFile {
   const int fd_;
 };
 
-bool Same(const Example& a, const Example& b) {
-  bool same = a.prompt == b.prompt && a.answer == b.answer && a.response == b.response &&
-              a.rejected == b.rejected && a.label == b.label && a.tools_json == b.tools_json &&
-              a.source == b.source && a.extra_json == b.extra_json &&
-              a.messages.size() == b.messages.size();
-  for (size_t i = 0; same && i < a.messages.size(); ++i) {
-    same = a.messages[i].SerializeAsString() == b.messages[i].SerializeAsString();
+bool SameTurns(const std::vector<v1::ChatMessage>& a, const std::vector<v1::ChatMessage>& b) {
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i) {
+    same = a[i].SerializeAsString() == b[i].SerializeAsString();
   }
   return same;
+}
+
+bool Same(const Example& a, const Example& b) {
+  const bool same = a.prompt == b.prompt && a.answer == b.answer && a.response == b.response &&
+              a.rejected == b.rejected && a.label == b.label && a.tools_json == b.tools_json &&
+              a.chat_template_kwargs_json == b.chat_template_kwargs_json && a.source == b.source &&
+              a.extra_json == b.extra_json && SameTurns(a.messages, b.messages) &&
+              SameTurns(a.response_messages, b.response_messages) &&
+              a.rejected_message.has_value() == b.rejected_message.has_value();
+  return same && (!a.rejected_message.has_value() ||
+                  SameTurns({*a.rejected_message}, {*b.rejected_message}));
 }
 
 Json TurnOf(const v1::ChatMessage& message) {
@@ -68,7 +76,16 @@ Json TurnOf(const v1::ChatMessage& message) {
   }
   if (message.has_name()) turn["name"] = message.name();
   if (message.has_tool_call_id()) turn["tool_call_id"] = message.tool_call_id();
+  if (!message.other_fields_json().empty()) turn.update(Json::parse(message.other_fields_json()));
   return turn;
+}
+
+// A response: the turn that it is, where a text does not say all of it.
+Json ResponseOf(const std::string& text, const std::vector<v1::ChatMessage>& turns) {
+  if (turns.empty()) return text;
+  Json list = Json::array();
+  for (const v1::ChatMessage& turn : turns) list.push_back(TurnOf(turn));
+  return list;
 }
 
 // The line that a program would write for it.
@@ -79,11 +96,16 @@ std::string LineOf(const Example& example, const DataSetOptions& options) {
   for (const auto& message : example.messages) line[prompt].push_back(TurnOf(message));
   line["answer"] = example.answer;
   line["source"] = example.source;
-  if (!example.rejected.empty()) {
-    line["chosen"] = example.response;
-    line["rejected"] = example.rejected;
+  if (example.has_rejected()) {
+    std::vector<v1::ChatMessage> rejected;
+    if (example.rejected_message.has_value()) rejected.push_back(*example.rejected_message);
+    line["chosen"] = ResponseOf(example.response, example.response_messages);
+    line["rejected"] = ResponseOf(example.rejected, rejected);
   } else {
-    line["response"] = example.response;
+    line["response"] = ResponseOf(example.response, example.response_messages);
+  }
+  if (!example.chat_template_kwargs_json.empty()) {
+    line["chat_template_kwargs"] = Json::parse(example.chat_template_kwargs_json);
   }
   if (example.label.has_value()) line["label"] = *example.label;
   if (!example.tools_json.empty()) line["tools"] = Json::parse(example.tools_json);
@@ -93,22 +115,23 @@ std::string LineOf(const Example& example, const DataSetOptions& options) {
 
 void CheckExample(const Example& example, const DataSetOptions& options) {
   Require(example.prompt.empty() != example.messages.empty(), "a prompt or messages");
-  Require(!options.needs_response || !example.response.empty(), "sft has something to train on");
-  Require(!options.needs_pair || example.label.has_value() || !example.rejected.empty(),
+  Require(!options.needs_response || example.has_response(), "sft has something to train on");
+  Require(!options.needs_pair || example.label.has_value() || example.has_rejected(),
           "a reward model has two responses, or one with a label");
-  Require(example.rejected.empty() || example.response != example.rejected, "a pair differs");
   for (const std::string* text :
        {&example.prompt, &example.answer, &example.response, &example.rejected, &example.source,
-        &example.extra_json, &example.tools_json}) {
+        &example.extra_json, &example.tools_json, &example.chat_template_kwargs_json}) {
     Require(baton::IsValidUtf8(*text), "texts are UTF-8, as the API's messages need it");
   }
   for (const auto& message : example.messages) {
-    Require(message.role() == "system" || message.role() == "user" ||
-                message.role() == "assistant" || message.role() == "tool",
+    Require(message.role() == "system" || message.role() == "developer" ||
+                message.role() == "user" || message.role() == "assistant" ||
+                message.role() == "tool",
             "a role that chat templates know");
     Require(baton::IsValidUtf8(message.content()) &&
                 baton::IsValidUtf8(message.tool_calls_json()) &&
-                baton::IsValidUtf8(message.name()) && baton::IsValidUtf8(message.tool_call_id()),
+                baton::IsValidUtf8(message.name()) && baton::IsValidUtf8(message.tool_call_id()) &&
+                baton::IsValidUtf8(message.other_fields_json()),
             "what a turn says is UTF-8");
   }
   Require(baton::IsValidUtf8(example.PromptText()), "people can read it");

@@ -25,7 +25,8 @@ absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& sour
   BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, keys));
   BATON_ASSIGN_OR_RETURN(
       const policy::Prompt prompt,
-      policy::RenderPromptOf(source, example.messages, example.prompt, example.tools_json));
+      policy::RenderPromptOf(source, example.messages, example.prompt, example.tools_json,
+                             example.chat_template_kwargs_json));
   BATON_ASSIGN_OR_RETURN(std::vector<int32_t> tokens, source.EncodePrompt(prompt, 0));
   const int64_t positions = source.config().positions();
   if (static_cast<int64_t>(tokens.size()) >= positions) {

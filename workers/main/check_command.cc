@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,10 +13,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "nlohmann/json.hpp"
 #include "sdk/common/base/clock.h"
+#include "sdk/common/base/cut_text.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/data_set/data_set.h"
+#include "sdk/common/schema/template_kwargs.h"
 #include "workers/engine/kernels/kv_cache.h"
 #include "workers/engine/scalar/check_weights.h"
 #include "workers/policy/chat_messages.h"
@@ -31,33 +37,58 @@ using policy::PolicySource;
 /// A model of a spec, and what is asked of it.
 struct NamedModel {
   std::string field;  ///< "spec.model", "spec.critic.model", …
-  const v1::ModelSpec* model;
+  v1::ModelSpec* model;
   ScalarHead head;
 };
 
-std::vector<NamedModel> ModelsToCheck(const v1::JobSpec& spec) {
-  const bool scores = spec.kind() == v1::JOB_KIND_REWARD_MODEL;
+std::vector<NamedModel> ModelsToCheck(v1::JobSpec* spec) {
+  const bool scores = spec->kind() == v1::JOB_KIND_REWARD_MODEL;
   std::vector<NamedModel> out = {
-      {"spec.model", &spec.model(), scores ? ScalarHead::kOptional : ScalarHead::kNone}};
-  if (spec.has_critic()) {
-    out.push_back({"spec.critic.model", &spec.critic().model(), ScalarHead::kOptional});
+      {"spec.model", spec->mutable_model(), scores ? ScalarHead::kOptional : ScalarHead::kNone}};
+  const auto add = [&out](const char* field, auto* section, ScalarHead head) {
+    out.push_back({field, section->mutable_model(), head});
+  };
+  if (spec->has_critic()) add("spec.critic.model", spec->mutable_critic(), ScalarHead::kOptional);
+  if (spec->has_cost_critic()) {
+    add("spec.cost_critic.model", spec->mutable_cost_critic(), ScalarHead::kOptional);
   }
-  if (spec.has_cost_critic()) {
-    out.push_back({"spec.cost_critic.model", &spec.cost_critic().model(), ScalarHead::kOptional});
+  if (spec->has_reference()) {
+    add("spec.reference.model", spec->mutable_reference(), ScalarHead::kNone);
   }
-  if (spec.has_reference()) {
-    out.push_back({"spec.reference.model", &spec.reference().model(), ScalarHead::kNone});
+  if (spec->has_reward_model()) {
+    add("spec.reward_model.model", spec->mutable_reward_model(), ScalarHead::kRequired);
   }
-  if (spec.has_reward_model()) {
-    out.push_back({"spec.reward_model.model", &spec.reward_model().model(), ScalarHead::kRequired});
+  if (spec->has_cost_model()) {
+    add("spec.cost_model.model", spec->mutable_cost_model(), ScalarHead::kRequired);
   }
-  if (spec.has_cost_model()) {
-    out.push_back({"spec.cost_model.model", &spec.cost_model().model(), ScalarHead::kRequired});
-  }
-  if (spec.has_judge()) {
-    out.push_back({"spec.judge.model", &spec.judge().model(), ScalarHead::kNone});
-  }
+  if (spec->has_judge()) add("spec.judge.model", spec->mutable_judge(), ScalarHead::kNone);
   return out;
+}
+
+std::string Today() {
+  return absl::FormatTime("%Y-%m-%d", absl::FromUnixSeconds(std::time(nullptr)),
+                          absl::UTCTimeZone());
+}
+
+/// Keys of a line that have an effect through the chat template alone: variables for it, and
+/// reasoning in turns.
+std::set<std::string> KeysForTemplate(const Example& example) {
+  std::set<std::string> keys;
+  const auto add = [&keys](const std::string& json, bool reasoning_alone) {
+    const auto object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+    for (const auto& [key, value] : object.items()) {
+      const bool reasoning = std::find(std::begin(kReasoningFields), std::end(kReasoningFields),
+                                       key) != std::end(kReasoningFields);
+      if (!reasoning_alone || (reasoning && value != "")) keys.insert(key);
+    }
+  };
+  if (!example.chat_template_kwargs_json.empty()) add(example.chat_template_kwargs_json, false);
+  for (const auto* turns : {&example.messages, &example.response_messages}) {
+    for (const v1::ChatMessage& turn : *turns) {
+      if (!turn.other_fields_json().empty()) add(turn.other_fields_json(), true);
+    }
+  }
+  return keys;
 }
 
 class Checking {
@@ -69,6 +100,8 @@ class Checking {
         time_(spec.data().filter_overlong_prompts() ? absl::InfiniteDuration() : time),
         room_(filtered_bytes) {
     *out_.mutable_effective_spec() = spec;
+    response_limits_.set_max_response_length(spec.data().max_response_length());
+    response_limits_.set_loss_on(spec.data().loss_on());
   }
 
   absl::StatusOr<v1::ValidateJobResponse> Run() {
@@ -104,9 +137,10 @@ class Checking {
   }
 
   void CheckModels() {
-    for (const NamedModel& named : ModelsToCheck(spec_)) {
-      const v1::ModelSpec& model = *named.model;
+    for (const NamedModel& named : ModelsToCheck(out_.mutable_effective_spec())) {
+      v1::ModelSpec model = *named.model;
       if (model.path().empty() && !model.has_init()) continue;  // the core says so
+      if (!model.has_chat_template_date()) model.set_chat_template_date(today_);
       absl::StatusOr<std::shared_ptr<PolicySource>> source = PolicySource::Open(model, "");
       if (!source.ok()) {
         const absl::Status status = source.status();
@@ -119,8 +153,9 @@ class Checking {
                                      : "path",
                   status);
         if (!source.ok()) continue;
-      } else if (named.model == &spec_.model()) {
-        policy_ = *source;
+      } else {
+        if (named.field == "spec.model") policy_ = *source;
+        CheckTemplateSettings(named, **source);
       }
       if (named.model == &spec_.judge().model()) CheckQuestion(named, **source);
       if (model.path().empty()) continue;
@@ -174,7 +209,22 @@ class Checking {
     }
   }
 
+  // A setting that nothing reads would be dropped in silence. The day of a template that asks for it
+  // goes into the spec, so that the job's prompts stay the same.
+  void CheckTemplateSettings(const NamedModel& named, const PolicySource& source) {
+    for (const auto& [key, value] : named.model->chat_template_kwargs().fields()) {
+      if (source.TemplateReads(key)) continue;
+      Fail(named.field + ".chat_template_kwargs",
+           absl::StrCat("`", key, "` is nowhere in the model's chat template, so it has no effect; "
+                        "correct the name, or remove it"));
+    }
+    if (!named.model->has_chat_template_date() && source.TemplateReads("strftime_now")) {
+      named.model->set_chat_template_date(today_);
+    }
+  }
+
   static constexpr uint64_t kNamedOverlong = 3;
+  static constexpr size_t kUnreadNamed = 8;
 
   struct Counts {
     uint64_t prompts = 0;
@@ -182,6 +232,8 @@ class Checking {
     size_t longest = 0;      // tokens
     uint64_t named = 0;      // of those too long, with file and line
     uint64_t cut_back = 0;   // Demonstration::cut_back
+    uint64_t unread = 0;     // lines with a key that the template does not read
+    std::set<std::string> unread_keys;
     uint64_t unchecked = 0;  // lines
   };
 
@@ -232,13 +284,16 @@ class Checking {
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
-    if (counts.overlong == 0 && counts.cut_back == 0 && counts.unchecked == 0) {
+    if (counts.overlong == 0 && counts.cut_back == 0 && counts.unchecked == 0 &&
+        counts.unread == 0) {
       return absl::OkStatus();
     }
     v1::DataFilesSummary* summary = out_.add_data_files();
     summary->set_list(list);
     summary->set_overlong_prompts(counts.overlong);
     summary->set_prompts_cut_back(counts.cut_back);
+    summary->set_lines_with_unread_keys(counts.unread);
+    summary->set_unread_keys(Quoted(counts.unread_keys));
     summary->set_unchecked_lines(counts.unchecked);
     unchecked_ += counts.unchecked;
     if (counts.overlong > 0) files->Assign(kept.begin(), kept.end());
@@ -292,6 +347,7 @@ class Checking {
       if (example->weightless) continue;                                // it is left out
       if (options.needs_response && example->label == false) continue;  // it is left out
       ++counts->prompts;
+      CountUnread(*example, counts);
       const auto tokens = PromptTokens(*example);
       absl::Status status = tokens.status();
       if (tokens.ok() && *tokens > limit) {
@@ -312,10 +368,36 @@ class Checking {
     return overlong;
   }
 
+  void CountUnread(const Example& example, Counts* counts) const {
+    bool unread = false;
+    const bool rendered = !example.messages.empty();
+    for (const std::string& key : KeysForTemplate(example)) {
+      if (rendered && ReadsKey(key)) continue;
+      unread = true;
+      if (counts->unread_keys.size() < kUnreadNamed) counts->unread_keys.insert(CutText(key, 64));
+    }
+    counts->unread += unread ? 1 : 0;
+  }
+
+  // The template may read a turn's reasoning by another of its names.
+  bool ReadsKey(const std::string& key) const {
+    const auto reads = [this](const char* field) { return policy_->TemplateReads(field); };
+    const auto begin = std::begin(kReasoningFields), end = std::end(kReasoningFields);
+    if (std::find(begin, end, key) == end) return policy_->TemplateReads(key);
+    return std::any_of(begin, end, reads);
+  }
+
+  static std::string Quoted(const std::set<std::string>& keys) {
+    return absl::StrJoin(keys, ", ", [](std::string* out, const std::string& key) {
+      absl::StrAppend(out, "`", key, "`");
+    });
+  }
+
   absl::StatusOr<policy::Prompt> Render(const Example& example) {
     const absl::Time begin = BootNow();
     auto prompt =
-        policy::RenderPromptOf(*policy_, example.messages, example.prompt, example.tools_json);
+        policy::RenderPromptOf(*policy_, example.messages, example.prompt, example.tools_json,
+                               example.chat_template_kwargs_json);
     rendering_ += BootNow() - begin;
     ++rendered_;
     return prompt;
@@ -331,14 +413,18 @@ class Checking {
   absl::Status CheckResponses(const Example& example, const DataSetOptions& options,
                               Counts* counts) {
     if (!options.needs_response && !options.needs_pair) return absl::OkStatus();
-    const int limit = spec_.data().max_response_length();
+    const int limit = response_limits_.max_response_length();
     BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, Render(example));
     BATON_ASSIGN_OR_RETURN(const auto whole,
-                           policy_->EncodeDemonstration(prompt, example.response, 0, limit));
+                           policy::EncodeResponse(*policy_, prompt, example.response,
+                                                  example.response_messages, response_limits_));
     counts->cut_back += whole.cut_back ? 1 : 0;
-    if (example.rejected.empty()) return absl::OkStatus();
-    BATON_ASSIGN_OR_RETURN(const auto rejected,
-                           policy_->EncodeDemonstration(prompt, example.rejected, 0, limit));
+    if (!example.has_rejected()) return absl::OkStatus();
+    std::vector<v1::ChatMessage> turns;
+    if (example.rejected_message.has_value()) turns.push_back(*example.rejected_message);
+    BATON_ASSIGN_OR_RETURN(
+        const auto rejected,
+        policy::EncodeResponse(*policy_, prompt, example.rejected, turns, response_limits_));
     if (whole.prompt != rejected.prompt || whole.response != rejected.response) {
       return absl::OkStatus();
     }
@@ -389,6 +475,8 @@ class Checking {
 
   const v1::JobSpec& spec_;
   const std::string filtered_folder_;
+  const std::string today_ = Today();
+  v1::DataSpec response_limits_;  // prompts are counted apart
   const absl::Duration time_;  // for reading data
   absl::Time begin_;           // of that
   absl::Duration rendering_;

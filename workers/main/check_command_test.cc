@@ -234,6 +234,39 @@ TEST_F(CheckCommandTest, PromptsThatAreCutBackAreCounted) {
   EXPECT_THAT(checked.effective_spec().data().train_files(), ElementsAre(file));
 }
 
+TEST_F(CheckCommandTest, TheTemplatesSettingsAreCheckedAndItsDayIsWrittenDown) {
+  spec_.mutable_model()->clear_init();
+  spec_.mutable_model()->set_path(SaveModel("settings"));
+  folder_.Write("settings/chat_template.jinja",
+                "{% for m in messages %}{{ m.content }}{% endfor %}"
+                "{% if enable_thinking is false %}=={% endif %}{{ strftime_now('%d') }}");
+  Add("a.jsonl",
+      R"({"prompt": [{"role": "user", "content": "1"}], "documents": [{"text": "x"}]})"
+      "\n"
+      R"({"prompt": [{"role": "user", "content": "1", "reasoning": "2"}], "chat_template_kwargs":)"
+      R"( {"enable_thinking": false}})"
+      "\n"
+      R"({"prompt": "1", "chat_template_kwargs": {"enable_thinking": false}})"
+      "\n");
+  spec_.mutable_data()->set_max_prompt_length(8);
+  const v1::ValidateJobResponse checked = Check();
+  EXPECT_THAT(checked.violations(), IsEmpty());
+  EXPECT_THAT(checked.effective_spec().model().chat_template_date(),
+              ::testing::MatchesRegex("20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]"));
+  ASSERT_THAT(checked.data_files(), SizeIs(1));
+  EXPECT_EQ(checked.data_files(0).lines_with_unread_keys(), 3u);
+  EXPECT_EQ(checked.data_files(0).unread_keys(), "`documents`, `enable_thinking`, `reasoning`");
+  // A day that is given stays, and a setting that nothing reads is refused.
+  spec_.mutable_model()->set_chat_template_date("2026-02-03");
+  EXPECT_EQ(Check().effective_spec().model().chat_template_date(), "2026-02-03");
+  auto& kwargs = *spec_.mutable_model()->mutable_chat_template_kwargs()->mutable_fields();
+  kwargs["enable_thinking"].set_bool_value(false);
+  EXPECT_THAT(Problems(), IsEmpty());
+  kwargs["enable_thinkin_"].set_bool_value(false);
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.model.chat_template_kwargs",
+                                           HasSubstr("`enable_thinkin_` is nowhere in"))));
+}
+
 TEST_F(CheckCommandTest, PairsThatAreEqualOnceTheyAreCutAreNamed) {
   spec_.set_kind(v1::JOB_KIND_REWARD_MODEL);
   const std::string file =

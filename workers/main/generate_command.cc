@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -11,6 +12,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "sdk/common/base/status_macros.h"
@@ -25,6 +27,8 @@ absl::StatusOr<std::unique_ptr<policy::PolicySource>> OpenSource(const GenerateO
   v1::ModelSpec spec;
   spec.set_chat_template(options.chat_template);
   spec.set_dtype(options.dtype);
+  spec.set_chat_template_date(
+      absl::FormatTime("%Y-%m-%d", absl::FromUnixSeconds(std::time(nullptr)), absl::UTCTimeZone()));
   return policy::PolicySource::Open(spec, options.model);
 }
 

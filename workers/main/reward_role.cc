@@ -122,7 +122,9 @@ absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score,
   for (const v1::ChatMessage& message : trajectory.messages()) {
     input.messages.push_back({message.role(), message.content()});
   }
-  input.response = trajectory.response_text();
+  input.prompt_suffix = trajectory.prompt_suffix();
+  if (spec_.with_prompt_suffix()) input.response = input.prompt_suffix;
+  input.response += trajectory.response_text();
   input.answer = trajectory.answer();
   input.source = trajectory.source();
   input.extra = score.extra_json();

@@ -60,6 +60,24 @@ TEST_F(RewardRoleTest, AddsUpWeightedRules) {
   EXPECT_EQ(wrong.metrics().at("accuracy"), 0);
 }
 
+// A thought that the chat template opened ends in the response.
+TEST_F(RewardRoleTest, AResponseIsJudgedWithWhatThePromptBeganOfItIfAsked) {
+  v1::RewardSpec reward;
+  v1::RewardRule* regex = reward.add_rules();
+  regex->set_type("regex");
+  regex->set_pattern("^<think>[^<]*</think>4$");
+  v1::Task task = MakeTask("", "reward", "compute_reward");
+  task.mutable_score()->mutable_trajectory()->set_response_text("2 and 2</think>4");
+  task.mutable_score()->mutable_trajectory()->set_prompt_suffix("<think>");
+  for (const bool asked : {false, true}) {
+    reward.set_with_prompt_suffix(asked);
+    ASSERT_EQ(Assign(reward).status().code(), 0);
+    task.set_task_token(std::to_string(++tokens_));
+    const v1::TaskResult result = controller_.RunTask(task).value_or(v1::TaskResult());
+    EXPECT_EQ(result.metrics().at("reward"), asked ? 1 : 0);
+  }
+}
+
 TEST_F(RewardRoleTest, NamesTheRewardAfterTheNodesOutput) {
   v1::RewardSpec reward;
   *reward.add_rules() = Numeric(1);

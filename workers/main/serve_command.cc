@@ -71,8 +71,8 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
   worker.tls = options.tls;
   worker.insecure = options.insecure;
   worker.features = {"seeded_sampling",     "resume_with_tokens",  "behaviour_log_probs",
-                     kJobUidFeature,        kChatTemplatesFeature, kSftEvaluationFeature,
-                     kUndecayedNormsFeature};
+                     kJobUidFeature,        kChatTemplatesFeature, kChatSettingsFeature,
+                     kSftEvaluationFeature, kUndecayedNormsFeature};
   for (std::string& feature : ModelFeatures()) worker.features.push_back(std::move(feature));
   const bool rewards = std::count(options.roles.begin(), options.roles.end(), "reward") > 0;
   if (rewards) worker.features.emplace_back(kRewardRulesFeature);

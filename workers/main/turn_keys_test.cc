@@ -35,7 +35,8 @@ tokenizer::Chat ChatOfLine(const std::string& line) {
   v1::Generate sent, received;
   SetPrompt(*example, &sent);
   EXPECT_TRUE(received.ParseFromString(sent.SerializeAsString()));
-  return policy::ChatOf(received.messages(), received.tools_json());
+  return policy::ChatOf(received.messages(), received.tools_json(),
+                        received.chat_template_kwargs_json());
 }
 
 TEST(TurnKeysTest, PromptsEqualTransformers) {
@@ -68,6 +69,27 @@ TEST(TurnKeysTest, PromptsEqualTransformers) {
   }
   EXPECT_EQ(texts, 164);
   EXPECT_EQ(refusals, 18);
+}
+
+// Variables of the spec and of the line, documents, the day, reasoning under each of its names,
+// developers and other keys of turns.
+TEST(TurnKeysTest, SettingsAndReasoningEqualTransformers) {
+  const OrderedJson golden = OrderedJson::parse(TestText("settings_golden.json"));
+  int texts = 0;
+  for (const OrderedJson& item : golden["cases"]) {
+    tokenizer::TemplateFiles files;
+    files.chat_template_jinja =
+        golden["templates"][item["template"].get<std::string>()].get<std::string>();
+    const auto parsed = tokenizer::ModelTemplate::FromFiles(
+        files, {item["spec"].dump(), golden["date"].get<std::string>()});
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    const auto line = item["line"].get<std::string>();
+    const auto text = (*parsed)->Render(ChatOfLine(line), /*add_generation_prompt=*/true);
+    ASSERT_TRUE(text.ok()) << text.status() << line;
+    EXPECT_EQ(text->text(), item["text"].get<std::string>()) << item["template"] << " " << line;
+    ++texts;
+  }
+  EXPECT_EQ(texts, 75);
 }
 
 TEST(TurnKeysTest, ABuiltInTemplateTakesATurnWithoutCalls) {

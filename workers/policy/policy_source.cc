@@ -12,6 +12,8 @@
 #include "workers/engine/model/hf_directory.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/engine/scalar/scalar_directory.h"
+#include "workers/policy/template_settings.h"
+#include "workers/tokenizer/chat/learned_turns.h"
 #include "workers/tokenizer/chat/model_template.h"
 #include "workers/tokenizer/tokens/character_tokenizer.h"
 
@@ -19,6 +21,20 @@ namespace baton::policy {
 namespace {
 
 namespace fs = std::filesystem;
+
+absl::Status CheckPromptLength(size_t tokens, int64_t most) {
+  if (tokens == 0) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
+  if (most <= 0 || static_cast<int64_t>(tokens) <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the prompt has ", tokens,
+                                                 " tokens; data.max_prompt_length allows ", most,
+                                                 ": raise it or shorten the prompt"));
+}
+
+absl::Status NeedsTemplate() {
+  return absl::InvalidArgumentError(
+      "the response is more than a text (it calls a tool, has reasoning or several turns), which a "
+      "chat template writes; give the prompt as messages");
+}
 
 }  // namespace
 
@@ -57,7 +73,7 @@ absl::StatusOr<std::unique_ptr<PolicySource>> PolicySource::Open(const v1::Model
   } else {
     return absl::InvalidArgumentError("spec.model: give `path` or `init`");
   }
-  BATON_RETURN_IF_ERROR(source->FindTemplate(spec.chat_template()));
+  BATON_RETURN_IF_ERROR(source->FindTemplate(spec));
   BATON_RETURN_IF_ERROR(source->FindStopTokens());
   return source;
 }
@@ -83,8 +99,9 @@ absl::Status PolicySource::OpenInit(const v1::ModelInitSpec& init) {
   return absl::OkStatus();
 }
 
-absl::Status PolicySource::FindTemplate(const std::string& name) {
+absl::Status PolicySource::FindTemplate(const v1::ModelSpec& spec) {
   constexpr char kKey[] = "spec.model.chat_template";
+  const std::string& name = spec.chat_template();
   if (name == "none") {
     chat_template_ = absl::InvalidArgumentError(
         "the prompt is a list of messages, and spec.model.chat_template is none: remove it (the "
@@ -103,7 +120,7 @@ absl::Status PolicySource::FindTemplate(const std::string& name) {
   };
   chat_template_ = tokenizer::ChatTemplate::OfModel(
       {file("chat_template.jinja"), file("tokenizer_config.json"), file("special_tokens_map.json")},
-      *tokenizer_);
+      *tokenizer_, TemplateSettingsOf(spec));
   if (chat_template_.ok()) return absl::OkStatus();
   const std::string model = directory_.empty() ? "the model of spec.model.init"
                                                : absl::StrCat("the model in ", directory_);
@@ -193,14 +210,8 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodePrompt(const Prompt& pr
   tokenizer::EncodeOptions options;
   options.add_special_tokens = !prompt.templated();
   options.control_ids = control_ids_;
-  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(prompt.text, options));
-  if (ids.empty()) return absl::InvalidArgumentError("the prompt is empty: it has no tokens");
-  BATON_RETURN_IF_ERROR(CheckIds(ids));
-  if (max_tokens > 0 && static_cast<int64_t>(ids.size()) > max_tokens) {
-    return absl::InvalidArgumentError(absl::StrCat("the prompt has ", ids.size(),
-                                                   " tokens; data.max_prompt_length allows ",
-                                                   max_tokens, ": raise it or shorten the prompt"));
-  }
+  BATON_ASSIGN_OR_RETURN(auto ids, EncodeText(prompt.text, options));
+  BATON_RETURN_IF_ERROR(CheckPromptLength(ids.size(), max_tokens));
   return ids;
 }
 
@@ -209,15 +220,26 @@ absl::StatusOr<Demonstration> PolicySource::EncodeDemonstration(const Prompt& pr
                                                                 int64_t max_prompt,
                                                                 int64_t max_response,
                                                                 bool ends) const {
+  return EncodeDemonstration(prompt, tokenizer::ChatMessage("assistant", text), max_prompt,
+                             max_response, ends);
+}
+
+absl::StatusOr<Demonstration> PolicySource::EncodeDemonstration(const Prompt& prompt,
+                                                                const tokenizer::ChatMessage& reply,
+                                                                int64_t max_prompt,
+                                                                int64_t max_response,
+                                                                bool ends) const {
   Demonstration out;
   BATON_ASSIGN_OR_RETURN(out.prompt, EncodePrompt(prompt, max_prompt));
-  tokenizer::TemplateReply reply = {tokenizer::RenderedText(text)};
+  tokenizer::TemplateReply written = {reply.content};
   if (prompt.templated()) {
     BATON_RETURN_IF_ERROR(chat_template_.status());
-    BATON_ASSIGN_OR_RETURN(reply, chat_template_->RenderReply(prompt.chat, prompt.text, text));
+    BATON_ASSIGN_OR_RETURN(written, chat_template_->RenderReply(prompt.chat, prompt.text, reply));
+  } else if (!reply.fields_json.empty()) {
+    return NeedsTemplate();
   }
-  BATON_ASSIGN_OR_RETURN(out.response, EncodeReply(prompt, reply, ends));
-  out.cut_back = reply.from_start;
+  BATON_ASSIGN_OR_RETURN(out.response, EncodeReply(prompt, written, ends));
+  out.cut_back = written.from_start;
   if (out.cut_back) {
     const auto differ = std::mismatch(out.prompt.begin(), out.prompt.end(), out.response.begin(),
                                       out.response.end());
@@ -241,31 +263,84 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeReply(
   options.control_ids = control_ids_;
   // As the continuation that it is: a tokenizer that prepends a space to a text does not here.
   if (!reply.from_start) options.follows = tokenizer_->FollowsAfter(prompt.text, options);
-  tokenizer::RenderedText response = reply.text;
-  if (prompt.templated() && !ends) {
-    const std::string& mark = chat_template_->end_of_turn();
-    response = response.Slice(0, response.text().size() - mark.size());
-  }
-  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(response, options));
+  if (ends) return EncodeEnded(reply.text, options, prompt.templated());
+  const size_t mark = prompt.templated() ? chat_template_->end_of_turn().size() : 0;
+  return EncodeText(reply.text.Slice(0, reply.text.text().size() - mark), options);
+}
+
+absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeEnded(
+    tokenizer::RenderedText response, const tokenizer::EncodeOptions& options,
+    bool templated) const {
+  BATON_ASSIGN_OR_RETURN(auto ids, EncodeText(response, options));
   const bool ended = !ids.empty() && std::find(stop_token_ids_.begin(), stop_token_ids_.end(),
                                                ids.back()) != stop_token_ids_.end();
-  if (ends && !ended && end_id_.has_value()) {
-    // The template writes no mark, or one that the tokenizer does not find in the text: the model
-    // is to learn what ends a response, not how that is spelled.
-    if (prompt.templated() && !chat_template_->end_of_turn().empty()) {
-      response = response.Slice(0, response.text().size() - end_text_bytes_);
-      BATON_ASSIGN_OR_RETURN(ids, tokenizer_->Encode(response, options));
-    }
-    ids.push_back(*end_id_);
+  if (ended || !end_id_.has_value()) return ids;
+  // The template writes no mark, or one that the tokenizer does not find in the text: the model
+  // is to learn what ends a response, not how that is spelled.
+  if (templated && absl::EndsWith(response.text(), chat_template_->end_of_turn()) &&
+      !chat_template_->end_of_turn().empty()) {
+    response = response.Slice(0, response.text().size() - end_text_bytes_);
+    BATON_ASSIGN_OR_RETURN(ids, EncodeText(response, options));
   }
-  BATON_RETURN_IF_ERROR(CheckIds(ids));
+  ids.push_back(*end_id_);
   return ids;
 }
 
-absl::Status PolicySource::CheckIds(absl::Span<const int32_t> ids) const {
+absl::StatusOr<Demonstration> PolicySource::EncodeTurns(
+    const Prompt& prompt, const std::vector<tokenizer::ChatMessage>& turns,
+    const std::vector<bool>& learned, int64_t max_prompt, int64_t max_response) const {
+  if (!prompt.templated()) return NeedsTemplate();
+  tokenizer::Chat chat = prompt.chat;
+  std::vector<bool> all(chat.messages.size(), false);
+  chat.messages.insert(chat.messages.end(), turns.begin(), turns.end());
+  all.insert(all.end(), learned.begin(), learned.end());
+  BATON_ASSIGN_OR_RETURN(const tokenizer::LearnedTurns found,
+                         tokenizer::FindLearnedTurns(*chat_template_, chat, all));
+  tokenizer::EncodeOptions options;
+  options.control_ids = control_ids_;
+  size_t done = found.ranges.front().begin;
+  Demonstration out;
+  BATON_ASSIGN_OR_RETURN(out.prompt, EncodeText(found.text.Slice(0, done), options));
+  BATON_RETURN_IF_ERROR(CheckPromptLength(out.prompt.size(), max_prompt));
+  const auto add = [&](const std::vector<int32_t>& ids, uint8_t mask) {
+    out.response.insert(out.response.end(), ids.begin(), ids.end());
+    out.mask.resize(out.response.size(), mask);
+  };
+  for (const tokenizer::TextRange& range : found.ranges) {
+    options.follows = tokenizer_->FollowsAfter(found.text.Slice(0, done), options);
+    BATON_ASSIGN_OR_RETURN(const auto context,
+                           EncodeText(found.text.Slice(done, range.begin), options));
+    add(context, 0);
+    options.follows = tokenizer_->FollowsAfter(found.text.Slice(0, range.begin), options);
+    const tokenizer::RenderedText said = found.text.Slice(range.begin, range.end);
+    const bool ends = &range == &found.ranges.back() && !found.by_blocks;
+    BATON_ASSIGN_OR_RETURN(const auto ids, ends ? EncodeEnded(said, options, /*templated=*/true)
+                                                : EncodeText(said, options));
+    add(ids, 1);
+    done = range.end;
+  }
+  if (max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response) {
+    out.response.resize(static_cast<size_t>(max_response));
+    out.mask.resize(out.response.size());
+  }
+  return out;
+}
+
+std::string PolicySource::PromptSuffix(const Prompt& prompt) const {
+  if (!prompt.templated() || !chat_template_.ok()) return "";
+  return chat_template_->PromptSuffix(prompt.chat, prompt.text);
+}
+
+bool PolicySource::TemplateReads(absl::string_view name) const {
+  return chat_template_.ok() && chat_template_->Reads(name);
+}
+
+absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeText(
+    const tokenizer::RenderedText& text, const tokenizer::EncodeOptions& options) const {
+  BATON_ASSIGN_OR_RETURN(auto ids, tokenizer_->Encode(text, options));
   const auto outside =
       std::find_if(ids.begin(), ids.end(), [this](int32_t id) { return id >= config_.vocab_size; });
-  if (outside == ids.end()) return absl::OkStatus();
+  if (outside == ids.end()) return ids;
   const absl::string_view added = tokenizer_->AddedText(*outside);
   const absl::string_view token = added.empty() ? tokenizer_->TokenBytes(*outside) : added;
   return absl::InvalidArgumentError(absl::StrCat(

@@ -48,6 +48,8 @@ struct Demonstration {
   /// The chat template writes the whole otherwise than the prompt ends: `prompt` is what both begin
   /// with, and `response` the rest of the whole.
   bool cut_back = false;
+  /// Of each token of `response`, 1 where it is learned, else 0; empty: all are.
+  std::vector<uint8_t> mask = {};
 };
 
 /// Immutable after Open; any thread. Everything in it is a function of the spec and of the files
@@ -97,15 +99,34 @@ class PolicySource {
   /// special token of one symbol still that symbol's. INVALID_ARGUMENT when it has no tokens, more
   /// than `max_tokens` (0: no limit), or one that the model has no embedding of.
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Prompt& prompt, int64_t max_tokens) const;
-  /// `prompt` as EncodePrompt, and a response to it as the template writes it: its text, which is
-  /// content, then, where it `ends`, what ends a response; cut to `max_response` (0: no limit).
+  /// `prompt` as EncodePrompt, and a response to it, a turn of the assistant, as the template writes
+  /// it: its text, which is content, then, where it `ends`, what ends a response; cut to
+  /// `max_response` (0: no limit). INVALID_ARGUMENT: the response has more than a text, and no
+  /// template renders the prompt, or the template's errors (ChatTemplate::RenderReply).
   ///
   /// As in TRL (common_prefix_length, 1.16), the prompt is cut back to the tokens that the whole
   /// begins with where the template does not repeat in the whole what begins a reply: thinking
   /// models begin one with "<think>" and leave thoughts out of what was said.
+  absl::StatusOr<Demonstration> EncodeDemonstration(const Prompt& prompt,
+                                                    const tokenizer::ChatMessage& reply,
+                                                    int64_t max_prompt, int64_t max_response,
+                                                    bool ends = true) const;
+  /// The same of a response that is a text.
   absl::StatusOr<Demonstration> EncodeDemonstration(const Prompt& prompt, absl::string_view text,
                                                     int64_t max_prompt, int64_t max_response,
                                                     bool ends = true) const;
+  /// A conversation of which each turn of the assistant after `prompt` is learned, but those of
+  /// `turns` where `learned` is false: as the template writes the whole, `prompt` up to the first
+  /// token that is learned. Borders between what is learned and what is not are borders of tokens.
+  /// Limits as above. Errors also as of tokenizer::FindLearnedTurns.
+  absl::StatusOr<Demonstration> EncodeTurns(const Prompt& prompt,
+                                            const std::vector<tokenizer::ChatMessage>& turns,
+                                            const std::vector<bool>& learned, int64_t max_prompt,
+                                            int64_t max_response) const;
+  /// What the chat template begins the response to `prompt` with (ChatTemplate::PromptSuffix).
+  std::string PromptSuffix(const Prompt& prompt) const;
+  /// Whether the chat template has a place for a variable or a message's key of this name.
+  bool TemplateReads(absl::string_view name) const;
   /// Ids that end a response.
   const std::vector<int64_t>& stop_token_ids() const { return stop_token_ids_; }
 
@@ -116,8 +137,13 @@ class PolicySource {
                                                    const tokenizer::TemplateReply& reply,
                                                    bool ends) const;
   /// INVALID_ARGUMENT names the first token that the model has no embedding of.
-  absl::Status CheckIds(absl::Span<const int32_t> ids) const;
-  absl::Status FindTemplate(const std::string& name);
+  absl::StatusOr<std::vector<int32_t>> EncodeText(const tokenizer::RenderedText& text,
+                                                  const tokenizer::EncodeOptions& options) const;
+  /// A response that ends, as tokens: with what ends one, if the template writes no such token.
+  absl::StatusOr<std::vector<int32_t>> EncodeEnded(tokenizer::RenderedText response,
+                                                   const tokenizer::EncodeOptions& options,
+                                                   bool templated) const;
+  absl::Status FindTemplate(const v1::ModelSpec& spec);
   absl::Status OpenDirectory(const std::string& directory);
   absl::Status OpenInit(const v1::ModelInitSpec& init);
   absl::Status FindStopTokens();

@@ -171,6 +171,76 @@ TEST(PolicySource, AThoughtThatThePromptOpensIsNotTrainedOnTwice) {
   EXPECT_EQ(kept.response, encode("add\n</think>\n\n4<|im_end|>"));
 }
 
+// As return_assistant_tokens_mask of transformers for these tokens (learned_turns_test.cc compares).
+TEST(PolicySource, EachTurnOfAConversationIsLearned) {
+  const TestFolder folder;
+  const v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
+  folder.Write("chat_template.jinja",
+               "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n"
+               "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
+  const auto source = PolicySource::Open(spec, "").value();
+  const auto encode = [&](const std::string& text) {
+    return source->tokenizer().Encode(text).value();
+  };
+  const Prompt prompt = source->RenderPrompt({{{"user", "a"}}}, "").value();
+  const std::vector<tokenizer::ChatMessage> turns = {
+      {"assistant", "b"}, {"user", "c"}, {"assistant", "d"}, {"user", "e"}, {"assistant", "f"}};
+  const Demonstration made =
+      source->EncodeTurns(prompt, turns, {true, false, false, false, true}, 0, 0).value();
+  EXPECT_EQ(made.prompt, encode("<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n"));
+  const auto first = encode("b<|im_end|>"), last = encode("f<|im_end|>");
+  const auto between = encode(
+      "\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\nd<|im_end|>\n"
+      "<|im_start|>user\ne<|im_end|>\n<|im_start|>assistant\n");
+  std::vector<int32_t> ids = first;
+  ids.insert(ids.end(), between.begin(), between.end());
+  ids.insert(ids.end(), last.begin(), last.end());
+  EXPECT_EQ(made.response, ids);
+  std::vector<uint8_t> mask(first.size(), 1);
+  mask.resize(mask.size() + between.size(), 0);
+  mask.resize(mask.size() + last.size(), 1);
+  EXPECT_EQ(made.mask, mask);
+  const Demonstration cut =
+      source->EncodeTurns(prompt, turns, {true, false, false, false, true}, 0, 3).value();
+  EXPECT_EQ(cut.response.size(), 3u);
+  EXPECT_EQ(cut.mask.size(), 3u);
+  EXPECT_THAT(Message(source->EncodeTurns(prompt, turns, {true, false, true, false, true}, 2, 0)
+                          .status()),
+              HasSubstr("data.max_prompt_length allows 2"));
+  EXPECT_THAT(Message(source
+                          ->EncodeTurns(Prompt(tokenizer::RenderedText("a")), turns,
+                                        {true, false, true, false, true}, 0, 0)
+                          .status()),
+              HasSubstr("give the prompt as messages"));
+}
+
+TEST(PolicySource, ReasoningIsPartOfTheResponse) {
+  const TestFolder folder;
+  v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
+  folder.Write("chat_template.jinja",
+               "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>"
+               "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+               "{% if add_generation_prompt %}<|im_start|>assistant\n"
+               "{% if enable_thinking is false %}<think></think>{% endif %}{% endif %}");
+  const auto source = PolicySource::Open(spec, "").value();
+  const Prompt prompt = source->RenderPrompt({{{"user", "2+2?"}}}, "").value();
+  tokenizer::ChatMessage reply("assistant", "4");
+  reply.fields_json = R"({"reasoning": "2 and 2"})";
+  EXPECT_EQ(source->EncodeDemonstration(prompt, reply, 0, 0)->response,
+            source->tokenizer().Encode("<think>2 and 2</think>4<|im_end|>").value());
+  EXPECT_THAT(Message(source
+                          ->EncodeDemonstration(Prompt(tokenizer::RenderedText("2+2?")), reply, 0, 0)
+                          .status()),
+              HasSubstr("give the prompt as messages"));
+  EXPECT_EQ(source->PromptSuffix(prompt), "");
+  (*spec.mutable_chat_template_kwargs()->mutable_fields())["enable_thinking"].set_bool_value(false);
+  const auto quiet = PolicySource::Open(spec, "").value();
+  const Prompt asked = quiet->RenderPrompt({{{"user", "2+2?"}}}, "").value();
+  EXPECT_EQ(quiet->PromptSuffix(asked), "<think></think>");
+  EXPECT_TRUE(quiet->TemplateReads("enable_thinking"));
+  EXPECT_FALSE(quiet->TemplateReads("reasoning_effort"));
+}
+
 TEST(PolicySource, MessagesWithoutATemplateAreRefused) {
   const TestFolder folder;
   WriteModel(folder.path());

@@ -85,15 +85,16 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
                                                 const PolicySource& source, bool ends) {
   BATON_ASSIGN_OR_RETURN(const Prompt prompt,
                          RenderPromptOf(source, trajectory.messages(), trajectory.prompt_text(),
-                                        trajectory.tools_json()));
-  BATON_ASSIGN_OR_RETURN(
-      Demonstration said,
-      source.EncodeDemonstration(prompt, trajectory.response_text(), data.max_prompt_length(),
-                                 data.max_response_length(), ends));
+                                        trajectory.tools_json(),
+                                        trajectory.chat_template_kwargs_json()));
+  BATON_ASSIGN_OR_RETURN(Demonstration said,
+                         EncodeResponse(source, prompt, trajectory.response_text(),
+                                        trajectory.response_messages(), data, ends));
   engine::TrainSequence sequence;
   sequence.tokens = std::move(said.prompt);
   sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());
   sequence.tokens.insert(sequence.tokens.end(), said.response.begin(), said.response.end());
+  sequence.loss_mask = std::move(said.mask);
   sequence.pretraining = true;
   return sequence;
 }

@@ -35,6 +35,7 @@ std::optional<std::string> RequestLine(uint64_t id, const RewardInput& input) {
   const Json request = {{"id", id},
                         {"prompt", PromptOf(input)},
                         {"response", input.response},
+                        {"prompt_suffix", input.prompt_suffix},
                         {"answer", input.answer},
                         {"source", input.source},
                         {"extra", std::move(extra)}};

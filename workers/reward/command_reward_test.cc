@@ -71,6 +71,7 @@ for line in sys.stdin:
         reply["source_is_s"] = r["source"] == "s"
     if x == "prompt":
         reply["is_text"] = r["prompt"] == "1+2="
+        reply["begun"] = r["prompt_suffix"] == "<think>"
         reply["is_list"] = r["prompt"] == [{"role": "system", "content": "Add."},
                                            {"role": "user", "content": "1+2="}]
     if x.startswith("long"):
@@ -132,6 +133,9 @@ TEST_F(CommandRewardTest, APromptIsTextOrAListAsInTheData) {
   const RewardResult text = reward->Score(input).value();
   EXPECT_EQ(text.scores.at("is_text"), 1);
   EXPECT_EQ(text.scores.at("is_list"), 0);
+  EXPECT_EQ(text.scores.at("begun"), 0);
+  input.prompt_suffix = "<think>";
+  EXPECT_EQ(reward->Score(input)->scores.at("begun"), 1);
   input.prompt = "system: Add.\nuser: 1+2=";
   input.messages = {{"system", "Add."}, {"user", "1+2="}};
   const RewardResult list = reward->Score(input).value();

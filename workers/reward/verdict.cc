@@ -48,9 +48,13 @@ absl::StatusOr<std::unique_ptr<Verdict>> Verdict::Create(const VerdictOptions& o
 
 std::vector<Verdict::QuestionPart> Verdict::Question(absl::string_view prompt,
                                                      absl::string_view response,
-                                                     absl::string_view answer) const {
+                                                     absl::string_view answer,
+                                                     absl::string_view prompt_suffix) const {
   const std::pair<absl::string_view, absl::string_view> names[] = {
-      {"{prompt}", prompt}, {"{response}", response}, {"{answer}", answer}};
+      {"{prompt}", prompt},
+      {"{response}", response},
+      {"{answer}", answer},
+      {"{prompt_suffix}", prompt_suffix}};
   std::vector<QuestionPart> parts;
   absl::string_view rest = options_.question;
   while (!rest.empty()) {

@@ -14,7 +14,8 @@
 namespace baton::reward {
 
 struct VerdictOptions {
-  std::string question;  ///< {prompt}, {response} and {answer} are replaced, all at once.
+  /// {prompt}, {response}, {answer} and {prompt_suffix} are replaced, all at once.
+  std::string question;
   /// PCRE2, ignoring case: the first group (without groups: all) of its LAST match in the judgement
   /// is the verdict.
   std::string pattern;
@@ -37,7 +38,8 @@ class Verdict {
   };
   /// The parts, in order.
   std::vector<QuestionPart> Question(absl::string_view prompt, absl::string_view response,
-                                     absl::string_view answer) const;
+                                     absl::string_view answer,
+                                     absl::string_view prompt_suffix = "") const;
 
   struct Reading {
     double worth = 0;

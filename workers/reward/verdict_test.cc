@@ -35,6 +35,9 @@ TEST(Verdict, AsksAboutTheResponse) {
   VerdictOptions options = YesOrNo();
   options.question = "{response}{response}{prompt {answer}";
   EXPECT_EQ(Shown(Verdict::Create(options).value()->Question("p", "r", "a")), "[r][r]{prompt [a]");
+  options.question = "{prompt}{prompt_suffix}{response}";
+  EXPECT_EQ(Shown(Verdict::Create(options).value()->Question("p", "r", "a", "<think>")),
+            "[p][<think>][r]");
 }
 
 TEST(Verdict, ReadsTheLastVerdictByTheTable) {

@@ -24,6 +24,7 @@ struct Generation {
   std::shared_ptr<TaskContext> context;
   engine::GenerateRequest request;  ///< The loop gives it its id.
   std::string prompt_text;          ///< As the model sees it.
+  std::string prompt_suffix;        ///< What the chat template began the response with.
   /// The policy version that must sample it.
   uint64_t policy_version = 0;
   bool stream = true;  ///< Tokens are sent as they come, not with the result alone.

@@ -66,6 +66,7 @@ v1::TaskResult MakeResult(const tokenizer::Tokenizer& tokenizer, const Generatio
   }
   result.set_response_text(tokenizer.Decode(generation.tokens));
   result.set_prompt_text(generation.prompt_text);
+  result.set_prompt_suffix(generation.prompt_suffix);
   result.set_finish_reason(reason);
   if (generation.steps > 0) {
     (*result.mutable_metrics())["step_seconds"] = generation.step_seconds / generation.steps;
@@ -208,9 +209,11 @@ absl::StatusOr<Generation> RolloutRole::MakeGeneration(const v1::Generate& task)
   const policy::PolicySource& source = *assigned_->source;
   BATON_ASSIGN_OR_RETURN(
       const policy::Prompt prompt,
-      policy::RenderPromptOf(source, task.messages(), task.prompt(), task.tools_json()));
+      policy::RenderPromptOf(source, task.messages(), task.prompt(), task.tools_json(),
+                             task.chat_template_kwargs_json()));
   Generation generation;
   generation.prompt_text = prompt.text.text();
+  generation.prompt_suffix = source.PromptSuffix(prompt);
   engine::GenerateRequest& request = generation.request;
   BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(prompt, task.max_prompt_length()));
   request.resume.assign(task.resume_tokens().begin(), task.resume_tokens().end());

@@ -79,6 +79,7 @@ absl::StatusOr<v1::TaskResult> JudgeRole::Assign(const v1::AssignRole& assign) {
   }
   auto assigned = std::make_unique<Assigned>();
   assigned->spec = assign.spec().judge();
+  assigned->with_suffix = assign.spec().reward().with_prompt_suffix();
   auto source = policy::PolicySource::Open(assigned->spec.model(), "");
   if (!source.ok()) return Annotate(source.status(), "spec.judge");
   assigned->source = *std::move(source);
@@ -139,10 +140,13 @@ absl::StatusOr<std::shared_ptr<const JudgeRole::Node>> JudgeRole::NodeOf(Assigne
 
 absl::StatusOr<policy::Prompt> JudgeRole::Question(const policy::PolicySource& source,
                                                    const reward::Verdict& verdict,
-                                                   const v1::Trajectory& trajectory) {
+                                                   const v1::Trajectory& trajectory,
+                                                   bool with_suffix) {
   tokenizer::RenderedText question;
-  for (const auto& part : verdict.Question(trajectory.prompt_text(), trajectory.response_text(),
-                                           trajectory.answer())) {
+  const std::string response = absl::StrCat(with_suffix ? trajectory.prompt_suffix() : "",
+                                            trajectory.response_text());
+  for (const auto& part : verdict.Question(trajectory.prompt_text(), response, trajectory.answer(),
+                                           trajectory.prompt_suffix())) {
     part.is_template ? question.AddTemplate(part.text) : question.AddContent(part.text);
   }
   return source.RenderQuestion(question);
@@ -154,7 +158,7 @@ absl::StatusOr<rollout::Generation> JudgeRole::Ask(const v1::Trajectory& traject
   rollout::Generation generation;
   generation.stream = false;
   BATON_ASSIGN_OR_RETURN(const policy::Prompt question,
-                         Question(source, *node.verdict, trajectory));
+                         Question(source, *node.verdict, trajectory, assigned_->with_suffix));
   generation.prompt_text = question.text.text();
   engine::GenerateRequest& request = generation.request;
   BATON_ASSIGN_OR_RETURN(request.prompt, source.EncodePrompt(question, 0));

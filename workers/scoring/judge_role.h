@@ -34,10 +34,12 @@ class JudgeRole {
   absl::Status Register(Worker& worker);
 
   /// The question to a model of `source` about a trajectory. The verdict's template is a template's
-  /// own text; prompt, response and answer are content.
+  /// own text; prompt, response and answer are content. `with_suffix`: the response comes with the
+  /// trajectory's prompt_suffix in front (spec.reward.with_prompt_suffix).
   static absl::StatusOr<policy::Prompt> Question(const policy::PolicySource& source,
                                                  const reward::Verdict& verdict,
-                                                 const v1::Trajectory& trajectory);
+                                                 const v1::Trajectory& trajectory,
+                                                 bool with_suffix = false);
 
  private:
   /// The question of one node.
@@ -47,6 +49,7 @@ class JudgeRole {
   };
   struct Assigned {
     v1::JudgeSpec spec;
+    bool with_suffix = false;  ///< spec.reward.with_prompt_suffix.
     std::unique_ptr<policy::PolicySource> source;
     std::unique_ptr<engine::CausalLM> model;
     std::unique_ptr<engine::Generator> generator;

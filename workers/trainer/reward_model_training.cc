@@ -23,6 +23,10 @@ absl::StatusOr<engine::PreferencePair> PairFromTexts(const v1::Trajectory& traje
   }
   v1::Trajectory rejected = trajectory;
   rejected.set_response_text(column->data());
+  rejected.clear_response_messages();
+  if (trajectory.has_rejected_message()) {
+    *rejected.add_response_messages() = trajectory.rejected_message();
+  }
   engine::PreferencePair pair;
   auto chosen_side = policy::FromTexts(trajectory, data, source);
   if (!chosen_side.ok()) return Annotate(chosen_side.status(), name + ", chosen");

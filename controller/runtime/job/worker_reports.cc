@@ -87,6 +87,7 @@ v1::Trajectory PayloadOf(const TrajectoryInfo& info, const Example* example, con
   v1::Trajectory payload = MakePayload(info, example);
   payload.set_response_text(result.response_text());
   payload.set_rendered_prompt(result.prompt_text());
+  payload.set_prompt_suffix(result.prompt_suffix());
   payload.set_finish_reason(result.finish_reason());
   v1::Segment* segment = payload.add_segments();
   segment->set_kind(v1::Segment::KIND_PROMPT);

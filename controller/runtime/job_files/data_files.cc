@@ -51,6 +51,7 @@ v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data) {
   out.set_cut_turns(data.cut_turns);
   out.set_unanswered(data.unanswered);
   out.set_unanswered_keys(data.unanswered_keys);
+  out.set_nulls_in_tools(data.nulls_in_tools);
   return out;
 }
 

@@ -212,7 +212,7 @@ bool Pretraining::AddSome(uint64_t most, BatchEntries* batch) {
     text.set_purpose(v1::PURPOSE_TRAIN);
     text.set_prompt_id(index);
     SetPrompt(example, &text);
-    text.set_response_text(example.response);
+    SetResponse(example, &text);
     batch->emplace_back().payload = std::make_shared<const v1::Trajectory>(std::move(text));
   }
   return next_ == count_;

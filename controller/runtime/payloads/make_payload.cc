@@ -29,12 +29,7 @@ v1::Trajectory MakePayload(const TrajectoryInfo& info, const Example* example) {
 v1::Trajectory MakeExample(const TrajectoryInfo& info, const Example* example) {
   v1::Trajectory trajectory = MakePayload(info, example);
   if (example == nullptr) return trajectory;
-  trajectory.set_response_text(example->response);
-  if (example->rejected.empty()) return trajectory;
-  v1::Column* rejected = trajectory.add_columns();
-  rejected->set_name("rejected");
-  rejected->set_dtype(v1::DATA_TYPE_BYTES);
-  rejected->set_data(example->rejected);
+  SetResponse(*example, &trajectory);
   return trajectory;
 }
 

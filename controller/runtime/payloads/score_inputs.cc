@@ -38,6 +38,8 @@ void CopyTexts(const v1::Trajectory& from, v1::Trajectory* to) {
   to->set_rendered_prompt(from.rendered_prompt());
   *to->mutable_messages() = from.messages();
   to->set_tools_json(from.tools_json());
+  to->set_chat_template_kwargs_json(from.chat_template_kwargs_json());
+  to->set_prompt_suffix(from.prompt_suffix());
   to->set_response_text(from.response_text());
   to->set_answer(from.answer());
   to->set_source(from.source());

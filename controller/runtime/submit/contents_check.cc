@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/job_files/data_files.h"
+#include "controller/spec/job_spec/models.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/rpc/error.h"
 
@@ -49,6 +50,19 @@ std::vector<std::string> FilesBelow(const std::string& folder) {
 // unchecked.
 bool IsFiltered(const v1::DataFilesSummary& counted) {
   return counted.overlong_prompts() > 0 && counted.unchecked_lines() == 0;
+}
+
+// Takes over the days that chat templates are given, which the program writes where a template asks
+// for one.
+void TakeDates(v1::JobSpec* checked, v1::JobSpec* effective) {
+  const auto from = ModelsOf(checked);
+  for (const auto& [field, model] : ModelsOf(effective)) {
+    for (const auto& [other, dated] : from) {
+      if (other == field && dated->has_chat_template_date()) {
+        model->set_chat_template_date(dated->chat_template_date());
+      }
+    }
+  }
 }
 
 // Without the checking program, a job is admitted, and its workers find the problems. But then
@@ -188,6 +202,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
   std::vector<v1::FieldViolation> out;
   if (call->room != nullptr) call->room->Shrink(BytesOf(FilesBelow(call->scratch.path())));
   v1::JobSpec* const effective = call->of.effective;
+  TakeDates(answer->mutable_effective_spec(), effective);
   const std::vector<List> given = ListsOf(&call->spec),
                           left = ListsOf(answer->mutable_effective_spec()),
                           own = ListsOf(effective);
@@ -212,6 +227,8 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       if (summary.list() != counted.list()) continue;
       summary.set_unchecked_lines(counted.unchecked_lines());
       summary.set_prompts_cut_back(counted.prompts_cut_back());
+      summary.set_lines_with_unread_keys(counted.lines_with_unread_keys());
+      summary.set_unread_keys(counted.unread_keys());
     }
   }
   return out;

@@ -383,6 +383,7 @@ std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataf
   if (missing.feature == kRewardRulesFeature) return "spec.reward.rules";
   if (missing.feature == kRewardCommandFeature) return "spec.reward.command";
   if (missing.feature == kChatTemplatesFeature) return "spec.model.chat_template";
+  if (missing.feature == kChatSettingsFeature) return "spec.model.chat_template_kwargs";
   if (missing.feature == kSftEvaluationFeature) return "spec.data.val_files";
   if (missing.feature == kUndecayedNormsFeature) {
     return absl::StrCat("spec.", TrainingPath(role), ".decay_norms_and_biases");

@@ -33,7 +33,8 @@ std::string ModelOfFeature(absl::string_view feature) {
 
 // True if every worker of Baton's own, of the controller's release, has the feature.
 bool BatonWorkersPromise(const std::string& feature) {
-  return feature == kChatTemplatesFeature || feature == kSftEvaluationFeature ||
+  return feature == kChatTemplatesFeature || feature == kChatSettingsFeature ||
+         feature == kSftEvaluationFeature ||
          feature == kUndecayedNormsFeature || feature == kByteFallbackFeature ||
          !ModelOfFeature(feature).empty();
 }
@@ -43,6 +44,7 @@ std::pair<std::string, std::string> VerbAndObject(const MissingSupport& missing)
   if (missing.feature == kRewardRulesFeature) return {"compute", "the rules of spec.reward"};
   if (missing.feature == kRewardCommandFeature) return {"run", "the command of spec.reward"};
   if (missing.feature == kChatTemplatesFeature) return {"read", "chat templates of models"};
+  if (missing.feature == kChatSettingsFeature) return {"give", "chat templates their settings"};
   if (missing.feature == kSftEvaluationFeature) return {"evaluate", "jobs of kind sft"};
   if (missing.feature == kByteFallbackFeature) return {"read", "tokenizers with byte_fallback"};
   if (const std::string model = ModelOfFeature(missing.feature); !model.empty()) {
@@ -56,12 +58,22 @@ bool UsesOwnTemplate(const v1::ModelSpec& model) {
   return model.chat_template() == "auto" || model.chat_template() == "model";
 }
 
-// True if some model of the job renders messages by its own template.
-bool UsesOwnTemplate(const v1::JobSpec& spec) {
-  return UsesOwnTemplate(spec.model()) || UsesOwnTemplate(spec.critic().model()) ||
-         UsesOwnTemplate(spec.cost_critic().model()) || UsesOwnTemplate(spec.reference().model()) ||
-         UsesOwnTemplate(spec.reward_model().model()) ||
-         UsesOwnTemplate(spec.cost_model().model()) || UsesOwnTemplate(spec.judge().model());
+bool HasTemplateSettings(const v1::ModelSpec& model) {
+  return model.has_chat_template_kwargs() || model.has_chat_template_date();
+}
+
+// True of some model of the job.
+bool AnyModel(const v1::JobSpec& spec, bool (*holds)(const v1::ModelSpec& model)) {
+  return holds(spec.model()) || holds(spec.critic().model()) ||
+         holds(spec.cost_critic().model()) || holds(spec.reference().model()) ||
+         holds(spec.reward_model().model()) || holds(spec.cost_model().model()) ||
+         holds(spec.judge().model());
+}
+
+// True if a worker that knows templates alone would make other prompts, responses or rewards.
+bool NeedsChatSettings(const v1::JobSpec& spec) {
+  return AnyModel(spec, HasTemplateSettings) || spec.data().loss_on() == "all_assistant" ||
+         spec.reward().with_prompt_suffix();
 }
 
 // Adds the features that the spec's settings and models require of roles that read prompts.
@@ -71,7 +83,8 @@ void AddPromptNeeds(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
   for (auto& [role, need] : *needs) {
     if (role == roles::kReward || foreign.count(role) > 0) continue;
     need.features.insert(model_features.begin(), model_features.end());
-    if (UsesOwnTemplate(effective)) need.features.insert(kChatTemplatesFeature);
+    if (AnyModel(effective, UsesOwnTemplate)) need.features.insert(kChatTemplatesFeature);
+    if (NeedsChatSettings(effective)) need.features.insert(kChatSettingsFeature);
   }
   if (effective.kind() == v1::JOB_KIND_SFT && !effective.data().val_files().empty()) {
     (*needs)[roles::kActor].features.insert(kSftEvaluationFeature);

@@ -114,6 +114,28 @@ TEST(RoleNeedsTest, TemplatesOfModelsAndEvaluationsOfSftAreFeatures) {
   EXPECT_THAT(NeedsOfValid(sft).at("actor").features, ElementsAre("sft_evaluation"));
 }
 
+TEST(RoleNeedsTest, SettingsOfTemplatesAreAFeature) {
+  const auto features = [](const v1::JobSpec& spec, const char* role) {
+    return NeedsOfValid(spec).at(role).features;
+  };
+  v1::JobSpec spec = SpecWithARule();
+  spec.mutable_actor()->set_weight_decay(0);
+  v1::JobSpec dated = spec, given = spec, judged = spec;
+  dated.mutable_model()->set_chat_template_date("2026-02-03");
+  (*given.mutable_model()->mutable_chat_template_kwargs()->mutable_fields())["a"].set_bool_value(
+      true);
+  judged.mutable_reward()->set_with_prompt_suffix(true);
+  for (const v1::JobSpec& job : {dated, given, judged}) {
+    EXPECT_THAT(features(job, "rollout"), ElementsAre("chat_settings", "chat_templates"));
+    EXPECT_THAT(features(job, "reward"), ElementsAre("reward_rules"));
+  }
+  EXPECT_THAT(features(spec, "rollout"), ElementsAre("chat_templates"));
+  v1::JobSpec sft = ExampleSpec("sft");
+  sft.mutable_actor()->set_weight_decay(0);
+  sft.mutable_data()->set_loss_on("all_assistant");
+  EXPECT_THAT(features(sft, "actor"), ElementsAre("chat_settings", "chat_templates"));
+}
+
 // With any template, because not every worker loads the model.
 TEST(RoleNeedsTest, RolesThatLoadTheModelNeedItsFeatures) {
   v1::JobSpec spec = SpecWithARule();

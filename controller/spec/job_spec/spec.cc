@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/civil_time.h"
 #include "controller/spec/dataflow/check_dataflow.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/job_spec/check_without_kind.h"
@@ -24,6 +25,7 @@
 #include "controller/spec/settings/training_length.h"
 #include "sdk/common/messages/settings.h"
 #include "sdk/common/messages/violations.h"
+#include "sdk/common/schema/template_kwargs.h"
 #include "sdk/common/schema_spec/model_init.h"
 
 namespace baton::controller {
@@ -44,6 +46,20 @@ void CheckInit(v1::ModelInitSpec* init, Violations& out) {
   }
 }
 
+// What the chat template of the model at `path` is given.
+void CheckTemplateSettings(const std::string& path, const v1::ModelSpec& model, Violations& out) {
+  for (const auto& [key, value] : model.chat_template_kwargs().fields()) {
+    const absl::Status allowed = CheckTemplateKwarg(key);
+    if (!allowed.ok()) out.Add(path + ".chat_template_kwargs", std::string(allowed.message()));
+  }
+  absl::CivilDay day;
+  const std::string& date = model.chat_template_date();
+  if (model.has_chat_template_date() && (date.size() != 10 || !absl::ParseCivilTime(date, &day))) {
+    out.Add(path + ".chat_template_date",
+            absl::StrCat("'", date, "' is no day; write it as YYYY-MM-DD"));
+  }
+}
+
 void CheckModel(v1::JobSpec* spec, Violations& out) {
   const bool given = spec->has_model();  // else it is reported as missing
   v1::ModelSpec* model = spec->mutable_model();
@@ -54,6 +70,7 @@ void CheckModel(v1::JobSpec* spec, Violations& out) {
   }
   if (model->has_init()) CheckInit(model->mutable_init(), out);
   FillDefaults(model);
+  CheckTemplateSettings("model", *model, out);
 }
 
 // Keys of the lines of data files.
@@ -83,6 +100,10 @@ void CheckData(v1::JobSpec* spec, Violations& out) {
     data->set_pretrain_batch_size(data->train_batch_size());
   }
   CheckKeys(*data, out);
+  if (data->loss_on() == "all_assistant" && spec->kind() != v1::JOB_KIND_SFT &&
+      data->pretrain_files().empty()) {
+    out.Add("data.loss_on", "all_assistant is for kind sft and for data.pretrain_files; remove it");
+  }
   if (spec->model().has_init()) {
     const int64_t longest =
         static_cast<int64_t>(data->max_prompt_length()) + data->max_response_length();
@@ -170,6 +191,7 @@ void CheckOwnModel(const std::string& path, const v1::JobSpec& spec, bool requir
   }
   if (!model->has_chat_template()) model->set_chat_template(spec.model().chat_template());
   if (!model->has_dtype()) model->set_dtype(spec.model().dtype());
+  CheckTemplateSettings(path + ".model", *model, out);
 }
 
 void CheckScoringModel(const std::string& name, bool required, v1::JobSpec* spec, Violations& out) {

@@ -172,6 +172,34 @@ TEST(SpecTest, RolesThatScoreHaveAShape) {
             "is 3, but spec.reference.parallel makes 2 workers; give one of the two");
 }
 
+TEST(SpecTest, ChatTemplatesAreGivenWhatTheyMayBeGiven) {
+  v1::JobSpec spec = Good();
+  auto& kwargs = *spec.mutable_model()->mutable_chat_template_kwargs()->mutable_fields();
+  kwargs["enable_thinking"].set_bool_value(false);
+  spec.mutable_model()->set_chat_template_date("2026-02-03");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+  kwargs["messages"].set_string_value("x");
+  for (const char* date : {"", "today", "2026-02-30", "2026-2-3"}) {
+    spec.mutable_model()->set_chat_template_date(date);
+    EXPECT_THAT(Fields(CheckSpec(spec)),
+                ::testing::UnorderedElementsAre("spec.model.chat_template_kwargs",
+                                                "spec.model.chat_template_date"))
+        << date;
+  }
+}
+
+TEST(SpecTest, TurnsAreTrainedOnWhereThereAreSome) {
+  v1::JobSpec spec = Good();
+  EXPECT_EQ(CheckSpec(spec).effective.data().loss_on(), "last");
+  spec.mutable_data()->set_loss_on("all_assistant");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::UnorderedElementsAre("spec.data.loss_on"));
+  spec.set_kind(v1::JOB_KIND_SFT);
+  spec.clear_reward();
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::IsEmpty());
+  spec.mutable_data()->set_loss_on("all");
+  EXPECT_THAT(Fields(CheckSpec(spec)), ::testing::UnorderedElementsAre("spec.data.loss_on"));
+}
+
 TEST(SpecTest, EveryViolationIsListedAtOnce) {
   v1::JobSpec spec = Good();
   spec.mutable_rollout()->set_n(0);

@@ -198,6 +198,26 @@ void TellUnanswered(const v1::JobSpec& effective, const v1::DataFilesSummary& li
       ForTerminal(list.unanswered_keys()).c_str());
 }
 
+// Warnings about what the chat template makes of lines.
+void TellOfTemplate(const v1::DataFilesSummary& list) {
+  if (list.nulls_in_tools() > 0) {
+    std::fprintf(stderr,
+                 "baton: warning: data.%s: %llu line%s null inside `tools` or `tool_calls`, which "
+                 "the chat template writes into the prompt; tables (parquet) fill it in: remove "
+                 "it, as the script of docs/formats/data-set.md does\n",
+                 list.list().c_str(), static_cast<unsigned long long>(list.nulls_in_tools()),
+                 list.nulls_in_tools() == 1 ? " has" : "s have");
+  }
+  if (list.lines_with_unread_keys() > 0) {
+    std::fprintf(stderr,
+                 "baton: warning: data.%s: the chat template does not read %s, which %llu line%s: "
+                 "it has no effect there\n",
+                 list.list().c_str(), ForTerminal(list.unread_keys()).c_str(),
+                 static_cast<unsigned long long>(list.lines_with_unread_keys()),
+                 list.lines_with_unread_keys() == 1 ? " has" : "s have");
+  }
+}
+
 // Lines of data that the job goes without, and what else is to be known of them. On stderr, as
 // warnings.
 void TellOfData(const v1::JobSpec& effective,
@@ -235,6 +255,7 @@ void TellOfData(const v1::JobSpec& effective,
           list.list().c_str(), static_cast<unsigned long long>(list.prompts_cut_back()),
           list.prompts_cut_back() == 1 ? "" : "s");
     }
+    TellOfTemplate(list);
     if (list.unchecked_lines() == 0) continue;
     std::fprintf(
         stderr,

@@ -20,6 +20,11 @@ inline constexpr char kJobUidFeature[] = "job_uid";
 /// tools by the model's own template, and refuses messages where there is none.
 inline constexpr char kChatTemplatesFeature[] = "chat_templates";
 
+/// Roles that read prompts: they give a model's template the variables and the day of its spec
+/// (chat_template_kwargs, chat_template_date) and of each prompt, and train on a response's turns
+/// (Trajectory.response_messages); rollouts say what the template began a response with.
+inline constexpr char kChatSettingsFeature[] = "chat_settings";
+
 /// Role actor, kind sft: trajectories of purpose EVAL in the batch of an update are measured after
 /// it, and not trained on.
 inline constexpr char kSftEvaluationFeature[] = "sft_evaluation";

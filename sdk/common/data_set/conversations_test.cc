@@ -111,10 +111,133 @@ TEST(ConversationsTest, AResponseIsOneTurnOfTheAssistant) {
                       R"( {"role": "user", "content": "y"}]})",
                       Sft()),
               HasSubstr("`response` is not one turn"));
-  EXPECT_THAT(Problem(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant",)"
-                      R"( "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]})",
+  EXPECT_THAT(Problem(R"({"messages": [{"role": "user", "content": "x"},)"
+                      R"( {"role": "assistant", "content": "", "name": "a"}]})",
                       Sft()),
-              HasSubstr("calls a tool"));
+              HasSubstr("a turn that says nothing"));
+}
+
+TEST(ConversationsTest, AResponseMayCallToolsAndThink) {
+  const Example calls =
+      Parse(R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant",)"
+            R"( "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]})",
+            Sft());
+  EXPECT_TRUE(calls.has_response());
+  EXPECT_EQ(calls.response, "");
+  ASSERT_THAT(calls.response_messages, SizeIs(1));
+  EXPECT_THAT(calls.response_messages[0].tool_calls_json(), HasSubstr("\"name\":\"f\""));
+  EXPECT_THAT(Turns(calls), ElementsAre("user: x"));
+  const Example thinks =
+      Parse(R"({"prompt": [{"role": "user", "content": "2+2?"}], "completion":)"
+            R"( [{"role": "assistant", "content": "4", "reasoning": "2 and 2", "id": null}]})",
+            Sft());
+  EXPECT_EQ(thinks.response, "4");
+  ASSERT_THAT(thinks.response_messages, SizeIs(1));
+  EXPECT_EQ(thinks.response_messages[0].other_fields_json(), R"({"reasoning":"2 and 2"})");
+  // A text says all of it.
+  EXPECT_THAT(Parse(kTalk, Sft()).response_messages, IsEmpty());
+  // Of a pair both.
+  const Example pair =
+      Parse(R"({"prompt": [{"role": "user", "content": "x"}],)"
+            R"( "chosen": [{"role": "assistant", "content": "", "tool_calls": [{"name": "f"}]}],)"
+            R"( "rejected": [{"role": "assistant", "content": "", "tool_calls": [{"name": "g"}]}]})",
+            Pairs());
+  ASSERT_THAT(pair.response_messages, SizeIs(1));
+  ASSERT_TRUE(pair.rejected_message.has_value());
+  EXPECT_THAT(pair.rejected_message->tool_calls_json(), HasSubstr("\"g\""));
+  v1::Trajectory sent;
+  SetResponse(pair, &sent);
+  EXPECT_THAT(sent.response_messages(0).tool_calls_json(), HasSubstr("\"f\""));
+  EXPECT_THAT(sent.rejected_message().tool_calls_json(), HasSubstr("\"g\""));
+}
+
+// data.loss_on: all_assistant.
+TEST(ConversationsTest, AllTurnsOfTheAssistantMayBeTheResponse) {
+  v1::DataSpec data;
+  data.set_loss_on("all_assistant");
+  const DataSetOptions all = OptionsOf(v1::JOB_KIND_SFT, data);
+  const auto turns = [](const Example& example) {
+    std::vector<std::string> out;
+    for (const auto& turn : example.response_messages) {
+      out.push_back(absl::StrCat(turn.role(), ": ", turn.content(), turn.untrained() ? " -" : ""));
+    }
+    return out;
+  };
+  const Example talk = Parse(kTalk, all);
+  EXPECT_THAT(Turns(talk), ElementsAre("system: Be brief.", "user: Hi"));
+  EXPECT_THAT(turns(talk), ElementsAre("assistant: Hello", "user: Bye", "assistant: Ciao"));
+  EXPECT_EQ(talk.response, "assistant: Hello\nuser: Bye\nassistant: Ciao");
+  const auto line = [](int first, int second, int third) {
+    return absl::StrCat(
+        R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b",)",
+        R"( "weight": )", first, R"(}, {"role": "assistant", "content": "c", "weight": )", second,
+        R"(}, {"role": "assistant", "content": "d", "weight": )", third, "}]}");
+  };
+  EXPECT_THAT(turns(Parse(line(1, 0, 1), all)),
+              ElementsAre("assistant: b", "assistant: c -", "assistant: d"));
+  const Example middle = Parse(line(0, 1, 0), all);
+  EXPECT_THAT(Turns(middle), ElementsAre("user: a", "assistant: b"));
+  EXPECT_EQ(middle.response, "c");
+  EXPECT_THAT(middle.response_messages, IsEmpty());
+  EXPECT_TRUE(Parse(line(0, 0, 0), all).weightless);
+  // A completion of several turns, as TRL has it.
+  const std::string completion =
+      R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant",)"
+      R"( "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})";
+  EXPECT_THAT(turns(Parse(completion, all)), ElementsAre("assistant: b", "user: c", "assistant: d"));
+  EXPECT_THAT(Problem(completion, Sft()), HasSubstr("data.loss_on: all_assistant"));
+  EXPECT_FALSE(OptionsOf(v1::JOB_KIND_RL, data).all_turns) << "a prompt ends with the user";
+}
+
+TEST(ConversationsTest, TheChatTemplateGetsTheLinesSettings) {
+  const auto kwargs = [](const std::string& keys) {
+    return Parse(R"({"prompt": [{"role": "user", "content": "hi"}], )" + keys + "}", Rl())
+        .chat_template_kwargs_json;
+  };
+  EXPECT_EQ(kwargs(R"("chat_template_kwargs": {"enable_thinking": false, "a": null})"),
+            R"({"enable_thinking":false})");
+  EXPECT_EQ(kwargs(R"("chat_template_kwargs": "{\"b\": 1.5}")"), R"({"b":1.5})") << "of a table";
+  EXPECT_EQ(kwargs(R"("documents": [{"title": "t", "text": "x"}])"),
+            R"({"documents":[{"title":"t","text":"x"}]})");
+  EXPECT_EQ(kwargs(R"("documents": [], "chat_template_kwargs": null)"), "");
+  const auto problem = [](const std::string& keys) {
+    return Problem(R"({"prompt": "hi", )" + keys + "}", Rl());
+  };
+  EXPECT_THAT(problem(R"("chat_template_kwargs": [1])"), HasSubstr("is not an object"));
+  EXPECT_THAT(problem(R"("chat_template_kwargs": {"tools": []})"), HasSubstr("`tools`"));
+  EXPECT_THAT(problem(R"("documents": ["text"])"), HasSubstr("give the key another name"));
+  EXPECT_THAT(problem(R"("documents": [{}], "chat_template_kwargs": {"documents": [{}]})"),
+              HasSubstr("remove one"));
+  v1::Generate task;
+  SetPrompt(Parse(R"({"prompt": "p", "chat_template_kwargs": {"a": 1}})", Rl()), &task);
+  EXPECT_EQ(task.chat_template_kwargs_json(), R"({"a":1})");
+}
+
+TEST(ConversationsTest, ATurnKeepsTheKeysThatATemplateMayRead) {
+  const Example example =
+      Parse(R"({"prompt": [{"role": "developer", "content": "d", "name": "n", "weight": 1},)"
+            R"( {"role": "user", "content": "u", "tool_calls": null, "x": {"b": 1, "a": null}}]})",
+            Rl());
+  EXPECT_EQ(example.messages[0].role(), "developer");
+  EXPECT_EQ(example.messages[0].other_fields_json(), R"({"name":"n"})");
+  EXPECT_EQ(example.messages[1].other_fields_json(), R"({"x":{"b":1,"a":null}})");
+}
+
+// Parquet has the keys of all rows in each.
+TEST(ConversationsTest, NullInsideToolsIsCounted) {
+  const TestFolder folder;
+  folder.Write("a.jsonl",
+               R"({"prompt": "a", "tools": [{"name": "f", "properties": {"a": {}, "b": null}}]})"
+               "\n"
+               R"({"messages": [{"role": "user", "content": "b"}, {"role": "assistant", "content":)"
+               R"( "c", "tool_calls": [{"name": "f", "arguments": {"x": [null]}}]},)"
+               R"( {"role": "user", "content": "d"}]})"
+               "\n"
+               R"({"prompt": "e", "tools": null, "extra": {"a": null}})"
+               "\n");
+  const DataSet read = ReadDataSet({folder.path("a.jsonl")}, Rl());
+  EXPECT_THAT(read.problems, IsEmpty());
+  EXPECT_EQ(read.nulls_in_tools, 2u);
 }
 
 TEST(ConversationsTest, KeysMayHaveOtherNames) {  // openai/gsm8k; verl's parquet files

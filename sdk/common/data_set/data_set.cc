@@ -37,7 +37,13 @@ std::string NamedBy(const std::string& key, const char* field) {
 
 bool SameTurn(const v1::ChatMessage& a, const v1::ChatMessage& b) {
   return a.role() == b.role() && a.has_content() == b.has_content() && a.content() == b.content() &&
-         a.tool_calls_json() == b.tool_calls_json();
+         a.tool_calls_json() == b.tool_calls_json() &&
+         a.other_fields_json() == b.other_fields_json();
+}
+
+void SetResponse(Response response, Example* out) {
+  out->response = std::move(response.text);
+  out->response_messages = std::move(response.messages);
 }
 
 absl::Status NoPrompt(const Json& object, const DataSetOptions& options) {
@@ -53,39 +59,41 @@ absl::Status NoPrompt(const Json& object, const DataSetOptions& options) {
                    ": say which is the prompt with spec.data.prompt_key"));
 }
 
-// The number of turns of a conversation up to the last one of the assistant; with `weighty`, up to
-// the last one of them whose weight is not 0. 0: it has no such turn.
-size_t TurnsUpToResponse(const Said& said, bool weighty) {
-  size_t turns = said.messages.size();
-  while (turns > 0 && (said.messages[turns - 1].role() != "assistant" ||
-                       (weighty && !said.weights[turns - 1]))) {
-    --turns;
+// The places of the turns of the assistant that may be trained on: those whose weight is not 0.
+std::vector<size_t> TrainableTurns(const Said& said) {
+  std::vector<size_t> places;
+  for (size_t i = 0; i < said.messages.size(); ++i) {
+    if (said.messages[i].role() == "assistant" && said.weights[i]) places.push_back(i);
   }
-  return turns;
+  return places;
 }
 
-// Prompt and response of a conversation: the last turn of the assistant that may be trained on, and
-// what precedes it.
-absl::Status SplitAtResponse(Said said, Example* out) {
-  auto& turns = said.messages;
-  if (TurnsUpToResponse(said, /*weighty=*/false) == 0) {
+// Prompt and response of a conversation: the last turn of the assistant that may be trained on (with
+// `all_turns` the turns from the first one to the last one), and what precedes it.
+absl::Status SplitAtResponse(Said said, bool all_turns, Example* out) {
+  const auto& turns = said.messages;
+  if (std::none_of(turns.begin(), turns.end(),
+                   [](const v1::ChatMessage& turn) { return turn.role() == "assistant"; })) {
     return absl::InvalidArgumentError(
         "`messages` has no turn of the assistant; kind sft trains on the last one");
   }
-  const size_t last = TurnsUpToResponse(said, /*weighty=*/true);
-  out->weightless = last == 0;
+  const std::vector<size_t> trainable = TrainableTurns(said);
+  out->weightless = trainable.empty();
   if (out->weightless) return absl::OkStatus();
-  turns.resize(last);
+  const auto begin = static_cast<std::ptrdiff_t>(all_turns ? trainable.front() : trainable.back());
+  const auto end = static_cast<std::ptrdiff_t>(trainable.back() + 1);
   Said response;
-  response.messages.push_back(turns.back());
-  BATON_ASSIGN_OR_RETURN(out->response,
-                         ResponseText(response, "the last turn of the assistant in `messages`"));
-  turns.pop_back();
-  if (turns.empty()) {
+  response.messages.assign(turns.begin() + begin, turns.begin() + end);
+  response.weights.assign(said.weights.begin() + begin, said.weights.begin() + end);
+  BATON_ASSIGN_OR_RETURN(
+      Response read,
+      ReadResponse(response, all_turns, "the last turn of the assistant in `messages`"));
+  SetResponse(std::move(read), out);
+  if (begin == 0) {
     return absl::InvalidArgumentError(
         "`messages` begins with the assistant's turn; it needs a prompt before it");
   }
-  out->messages = std::move(turns);
+  out->messages.assign(turns.begin(), turns.begin() + begin);
   return absl::OkStatus();
 }
 
@@ -107,7 +115,7 @@ absl::Status CutToPrompt(Said said, Example* out) {
 absl::Status TakePrompt(const Json& object, const DataSetOptions& options, Example* out) {
   BATON_ASSIGN_OR_RETURN(Said prompt, ReadSaid(object, KeyOr(options.prompt_key, "prompt")));
   Said messages;
-  const bool answered = !options.needs_response || !out->response.empty();
+  const bool answered = !options.needs_response || out->has_response();
   if (options.prompt_key.empty() && (prompt.absent() || !answered)) {
     BATON_ASSIGN_OR_RETURN(messages, ReadSaid(object, "messages"));
     if (!messages.text.empty()) {
@@ -116,7 +124,7 @@ absl::Status TakePrompt(const Json& object, const DataSetOptions& options, Examp
   }
   if (!messages.absent()) {
     return answered ? CutToPrompt(std::move(messages), out)
-                    : SplitAtResponse(std::move(messages), out);
+                    : SplitAtResponse(std::move(messages), options.all_turns, out);
   }
   if (prompt.absent()) return NoPrompt(object, options);
   out->prompt = std::move(prompt.text);
@@ -133,10 +141,20 @@ absl::Status TakeResponse(const Json& object, const DataSetOptions& options, Exa
     return absl::OkStatus();
   }
   BATON_ASSIGN_OR_RETURN(const Said said, ReadSaid(object, key));
-  out->weightless = said.messages.size() == 1 && !said.weights.front();
+  const bool one_turn = said.messages.size() == 1 || options.all_turns;
+  out->weightless = one_turn && !said.messages.empty() && TrainableTurns(said).empty();
   if (out->weightless) return absl::OkStatus();
-  BATON_ASSIGN_OR_RETURN(out->response, ResponseText(said, key));
+  BATON_ASSIGN_OR_RETURN(Response response, ReadResponse(said, options.all_turns, key));
+  SetResponse(std::move(response), out);
   return absl::OkStatus();
+}
+
+// Whether both responses of a pair say the same.
+bool SameResponse(const Example& pair) {
+  if (pair.response != pair.rejected) return false;
+  const bool turns[] = {!pair.response_messages.empty(), pair.rejected_message.has_value()};
+  if (turns[0] != turns[1]) return false;
+  return !turns[0] || SameTurn(pair.response_messages.front(), *pair.rejected_message);
 }
 
 // The common beginning of both conversations is the prompt, unless the prompt is given as messages.
@@ -223,9 +241,12 @@ absl::Status TakePair(const Json& object, const DataSetOptions& options, Example
     if (!options.prompt_key.empty()) return NoPrompt(object, options);
     BATON_RETURN_IF_ERROR(SplitTexts(&prompt, &chosen, &rejected));
   }
-  BATON_ASSIGN_OR_RETURN(out->response, ResponseText(chosen, "chosen"));
-  BATON_ASSIGN_OR_RETURN(out->rejected, ResponseText(rejected, "rejected"));
-  if (out->response == out->rejected) {
+  BATON_ASSIGN_OR_RETURN(Response better, ReadResponse(chosen, /*several=*/false, "chosen"));
+  BATON_ASSIGN_OR_RETURN(Response worse, ReadResponse(rejected, /*several=*/false, "rejected"));
+  SetResponse(std::move(better), out);
+  out->rejected = std::move(worse.text);
+  if (!worse.messages.empty()) out->rejected_message = std::move(worse.messages.front());
+  if (SameResponse(*out)) {
     return absl::InvalidArgumentError("`chosen` and `rejected` are equal; remove the line");
   }
   out->prompt = std::move(prompt.text);
@@ -292,7 +313,7 @@ absl::Status TakeTexts(const Json& object, const DataSetOptions& options, Exampl
   if (out->weightless) return absl::OkStatus();
   BATON_RETURN_IF_ERROR(TakePrompt(object, asked, out));
   if (trains && labelled) out->label = label->get<bool>();
-  if (!trains || out->weightless || !out->response.empty()) return absl::OkStatus();
+  if (!trains || out->weightless || out->has_response()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("`", KeyOr(options.response_key, "response"), "` is missing",
                    NamedBy(options.response_key, "response_key"), "; kind ",
@@ -323,12 +344,15 @@ class Pairs {
     Example pair = std::move(waiting.front());
     waiting.pop_front();
     --unpaired_;
-    if (pair.response == example.response) {
+    if (liked) std::swap(pair, example);
+    pair.rejected = std::move(example.response);
+    if (!example.response_messages.empty()) {
+      pair.rejected_message = std::move(example.response_messages.front());
+    }
+    if (SameResponse(pair)) {
       return absl::InvalidArgumentError(
           "the same response to the same prompt has `label` true and false; remove one line");
     }
-    pair.rejected = liked ? std::move(pair.response) : std::move(example.response);
-    if (liked) pair.response = std::move(example.response);
     pair.label.reset();
     return pair;
   }
@@ -344,6 +368,7 @@ class Pairs {
     add(example.prompt);
     for (const v1::ChatMessage& turn : example.messages) add(turn.SerializeAsString());
     add(example.tools_json);
+    add(example.chat_template_kwargs_json);
     return key;
   }
 
@@ -386,6 +411,7 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pa
     if (example.ok() && !example->has_answer && out->unanswered++ == 0) {
       out->unanswered_keys = KeysOf(Json::parse(lines.line()));
     }
+    if (example.ok() && example->nulls_in_tools) ++out->nulls_in_tools;
     const absl::Status status =
         example.ok() ? AddExample(*std::move(example), options, pairs, out) : example.status();
     objects = objects || (!first.IsArray() && (status.ok() || IsJsonObject(lines.line())));
@@ -408,21 +434,20 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pa
 std::string Example::PromptText() const {
   if (messages.empty()) return prompt;
   if (messages.size() == 1 && messages.front().role() == "user") return messages.front().content();
-  std::string text;
-  for (const v1::ChatMessage& message : messages) {
-    absl::StrAppend(&text, text.empty() ? "" : "\n", message.role(), ": ", message.content());
-  }
-  return text;
+  return TurnsText(messages);
 }
 
 uint64_t Example::MemoryBytes() const {
   uint64_t bytes = sizeof(Example);
   for (const std::string* text :
-       {&prompt, &tools_json, &answer, &response, &rejected, &source, &extra_json}) {
+       {&prompt, &tools_json, &chat_template_kwargs_json, &answer, &response, &rejected, &source,
+        &extra_json}) {
     // A short text lies in the string itself.
     if (text->capacity() >= sizeof(std::string)) bytes += text->capacity() + 1;
   }
   for (const v1::ChatMessage& message : messages) bytes += message.SpaceUsedLong();
+  for (const v1::ChatMessage& message : response_messages) bytes += message.SpaceUsedLong();
+  if (rejected_message.has_value()) bytes += rejected_message->SpaceUsedLong();
   return bytes;
 }
 
@@ -430,12 +455,28 @@ void SetPrompt(const Example& example, v1::Generate* generate) {
   generate->set_prompt(example.prompt);
   generate->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
   generate->set_tools_json(example.tools_json);
+  generate->set_chat_template_kwargs_json(example.chat_template_kwargs_json);
 }
 
 void SetPrompt(const Example& example, v1::Trajectory* trajectory) {
   trajectory->set_prompt_text(example.PromptText());
   trajectory->mutable_messages()->Assign(example.messages.begin(), example.messages.end());
   trajectory->set_tools_json(example.tools_json);
+  trajectory->set_chat_template_kwargs_json(example.chat_template_kwargs_json);
+}
+
+void SetResponse(const Example& example, v1::Trajectory* trajectory) {
+  trajectory->set_response_text(example.response);
+  trajectory->mutable_response_messages()->Assign(example.response_messages.begin(),
+                                                  example.response_messages.end());
+  if (!example.has_rejected()) return;
+  v1::Column* rejected = trajectory->add_columns();
+  rejected->set_name("rejected");
+  rejected->set_dtype(v1::DATA_TYPE_BYTES);
+  rejected->set_data(example.rejected);
+  if (example.rejected_message.has_value()) {
+    *trajectory->mutable_rejected_message() = *example.rejected_message;
+  }
 }
 
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options) {
@@ -450,6 +491,8 @@ absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOption
   Example example;
   BATON_RETURN_IF_ERROR(TakeTexts(json, options, &example));
   BATON_ASSIGN_OR_RETURN(example.tools_json, ReadTools(json));
+  BATON_ASSIGN_OR_RETURN(example.chat_template_kwargs_json, ReadTemplateKwargs(json));
+  example.nulls_in_tools = HasNullInTools(json);
   BATON_RETURN_IF_ERROR(TakeText(json, KeyOr(options.answer_key, "answer"), true, &example.answer));
   example.has_answer = FindKey(json, KeyOr(options.answer_key, "answer")) != nullptr;
   if (!options.answer_key.empty() && !example.has_answer) {
@@ -482,6 +525,7 @@ DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data) {
   options.prompt_key = data.prompt_key();
   options.answer_key = data.answer_key();
   options.response_key = data.response_key();
+  options.all_turns = options.needs_response && data.loss_on() == "all_assistant";
   return options;
 }
 

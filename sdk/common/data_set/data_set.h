@@ -25,10 +25,16 @@ struct Example {
   std::string prompt;
   std::vector<v1::ChatMessage> messages;
   std::string tools_json;  ///< A list of functions' schemas; "" when absent.
+  /// The line's own variables for the chat template, as a JSON object; "" when there is none.
+  std::string chat_template_kwargs_json;
   std::string answer;
   bool has_answer = false;  ///< The line has one; it may be "".
   std::string response;     ///< In a pair: the chosen one.
   std::string rejected;     ///< In a pair only.
+  /// The response as turns where a text does not say all of it (v1.Trajectory.response_messages);
+  /// `response` is for people then.
+  std::vector<v1::ChatMessage> response_messages;
+  std::optional<v1::ChatMessage> rejected_message;  ///< The same of `rejected`.
   /// Whether people liked `response`; only in lines that kind sft trains on, or that kind
   /// reward_model pairs.
   std::optional<bool> label;
@@ -36,9 +42,12 @@ struct Example {
   bool weightless = false;
   /// `messages` has turns after those that are the prompt, and they are not used.
   bool cut_turns = false;
+  bool nulls_in_tools = false;  ///< null stands inside `tools` or `tool_calls`.
   std::string source;
   std::string extra_json;  ///< As given; "" when absent.
 
+  bool has_response() const { return !response.empty() || !response_messages.empty(); }
+  bool has_rejected() const { return !rejected.empty() || rejected_message.has_value(); }
   /// The prompt as one text, before any chat template: `prompt`, or the content of the only message
   /// where the user says it; of other messages "ROLE: CONTENT", a line each, for people.
   std::string PromptText() const;
@@ -50,6 +59,8 @@ struct Example {
 /// trajectory carry it. A worker renders the same prompt from both.
 void SetPrompt(const Example& example, v1::Generate* generate);
 void SetPrompt(const Example& example, v1::Trajectory* trajectory);
+/// Writes the response of `example`, and in a pair the rejected one, where a trajectory carries it.
+void SetResponse(const Example& example, v1::Trajectory* trajectory);
 
 struct DataSet {
   std::vector<Example> examples;
@@ -61,6 +72,7 @@ struct DataSet {
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
   uint64_t unanswered = 0;
   std::string unanswered_keys;  ///< Keys of the first of the `unanswered` examples: "`a`, `b`".
+  uint64_t nulls_in_tools = 0;  ///< Lines with null inside `tools` or `tool_calls`.
   uint64_t memory_bytes = 0;    ///< Memory of the examples.
 };
 
@@ -101,6 +113,7 @@ class LineReader {
 struct DataSetOptions {
   bool needs_response = false;  ///< Kind sft.
   bool needs_pair = false;      ///< Kind reward_model: `chosen` and `rejected`, or a `label`.
+  bool all_turns = false;       ///< spec.data.loss_on is all_assistant, and a response is needed.
   // Keys of spec.data; empty: the usual ones.
   std::string prompt_key = {};
   std::string answer_key = {};
@@ -127,8 +140,8 @@ DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data);
 
 /// Parses one line (docs/formats/data-set.md). If a line has `messages` alone, the last turn of the
 /// assistant whose weight is not 0 is the response where one is needed, and the turns before it are
-/// the prompt; else the prompt ends with the last turn of the user. The error says what is wrong,
-/// without the file's name.
+/// the prompt (with all_turns the response begins with the first such turn); else the prompt ends
+/// with the last turn of the user. The error says what is wrong, without the file's name.
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options);
 
 }  // namespace baton

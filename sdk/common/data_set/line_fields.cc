@@ -1,10 +1,13 @@
 #include "sdk/common/data_set/line_fields.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/schema/template_kwargs.h"
 
 namespace baton {
 namespace {
@@ -22,6 +25,11 @@ std::string Dump(const Json& json) {
 Json ParseInner(const std::string& text) {
   if (NestingOf(text) > kMaxNesting) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+// Whether null stands in a list or an object, at any depth.
+bool HoldsNull(const Json& json) {
+  return json.is_null() || (json.is_structured() && std::any_of(json.begin(), json.end(), HoldsNull));
 }
 
 // A text, or the parts of one as OpenAI's API has them: [{"type": "text", "text": …}].
@@ -71,6 +79,19 @@ absl::Status ReadAnswered(const Json& turn, const std::string& where, v1::ChatMe
   return Annotate(TakeText(turn, "tool_call_id", true, message->mutable_tool_call_id()), where);
 }
 
+// The keys of a turn that have no field of their own, for the chat template (reasoning_content, …).
+// A key whose value is null is absent, as in transformers.
+std::string ReadOtherFields(const Json& turn, const v1::ChatMessage& message, bool calls) {
+  Json others;
+  for (const auto& [key, value] : turn.items()) {
+    const bool known =
+        key == "role" || key == "content" || key == "weight" || (key == "tool_calls" && calls) ||
+        (message.role() == "tool" && (key == "name" || key == "tool_call_id"));
+    if (!known && !value.is_null()) others[key] = value;
+  }
+  return others.empty() ? std::string() : Dump(others);
+}
+
 // Keeps apart what a chat template can tell apart: no content and an empty one, no list of calls
 // and an empty one. Null is no content and no list (FindKey).
 absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string& where) {
@@ -89,10 +110,11 @@ absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string&
         absl::StrCat("`", where, "` is not {\"role\": string, \"content\": string}"));
   }
   message.set_role(role->get<std::string>());
-  if (message.role() != "system" && message.role() != "user" && message.role() != "assistant" &&
-      message.role() != "tool") {
+  constexpr absl::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+  if (std::find(std::begin(kRoles), std::end(kRoles), message.role()) == std::end(kRoles)) {
     return absl::InvalidArgumentError(absl::StrCat("`", where, ".role` is '", message.role(),
-                                                   "', not one of: system, user, assistant, tool"));
+                                                   "', not one of: ",
+                                                   absl::StrJoin(kRoles, ", ")));
   }
   if (says) {
     BATON_ASSIGN_OR_RETURN(std::string text, ReadContent(*content, where));
@@ -103,6 +125,7 @@ absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string&
     message.set_tool_calls_json(std::move(json));
   }
   if (message.role() == "tool") BATON_RETURN_IF_ERROR(ReadAnswered(turn, where, &message));
+  message.set_other_fields_json(ReadOtherFields(turn, message, calls != nullptr));
   return message;
 }
 
@@ -116,6 +139,33 @@ absl::StatusOr<bool> ReadWeight(const Json& turn, const std::string& where) {
   return absl::InvalidArgumentError(absl::StrCat("`", where, ".weight` is ",
                                                  Dump(*weight).substr(0, kKeyShown),
                                                  ", neither 0 (the turn is not trained on) nor 1"));
+}
+
+// Whether a turn calls a tool or has reasoning, which only a chat template can write.
+bool SaysMoreThanText(const v1::ChatMessage& turn) {
+  if (!turn.tool_calls_json().empty() && turn.tool_calls_json() != "[]") return true;
+  if (turn.other_fields_json().empty()) return false;
+  const Json others = Json::parse(turn.other_fields_json());
+  return std::any_of(std::begin(kReasoningFields), std::end(kReasoningFields),
+                     [&](const char* field) { return others.contains(field); });
+}
+
+// Turns of which those of the assistant are trained on, unless their weight is 0.
+absl::StatusOr<Response> ReadTurns(const Said& said, absl::string_view key) {
+  Response out;
+  size_t turns = said.messages.size();
+  while (turns > 0 && (said.messages[turns - 1].role() != "assistant" || !said.weights[turns - 1])) {
+    --turns;
+  }
+  if (turns == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("`", key, "` has no turn of the assistant to train on"));
+  }
+  out.messages.assign(said.messages.begin(),
+                      said.messages.begin() + static_cast<std::ptrdiff_t>(turns));
+  for (size_t i = 0; i < turns; ++i) out.messages[i].set_untrained(!said.weights[i]);
+  out.text = TurnsText(out.messages);
+  return out;
 }
 
 absl::StatusOr<Said> ReadMessages(const Json& list, absl::string_view key) {
@@ -186,25 +236,36 @@ absl::StatusOr<Said> ReadSaid(const Json& object, absl::string_view key) {
   return said;
 }
 
-absl::StatusOr<std::string> ResponseText(const Said& said, absl::string_view key) {
-  if (said.messages.empty()) return said.text;
+std::string TurnsText(const std::vector<v1::ChatMessage>& turns) {
+  return absl::StrJoin(turns, "\n", [](std::string* out, const v1::ChatMessage& turn) {
+    absl::StrAppend(out, turn.role(), ": ", turn.content());
+  });
+}
+
+absl::StatusOr<Response> ReadResponse(const Said& said, bool several, absl::string_view key) {
+  Response out;
+  if (said.messages.empty()) {
+    out.text = said.text;
+    return out;
+  }
+  if (several && said.messages.size() > 1) return ReadTurns(said, key);
   const v1::ChatMessage& turn = said.messages.back();
   if (said.messages.size() > 1 || turn.role() != "assistant") {
     return absl::InvalidArgumentError(
         absl::StrCat("`", key,
                      "` is not one turn of the assistant after the prompt; a response is "
-                     "one turn, so earlier turns belong to the prompt"));
+                     "one turn, so earlier turns belong to the prompt (kind sft trains on several "
+                     "with data.loss_on: all_assistant)"));
   }
-  if (!turn.tool_calls_json().empty() && turn.tool_calls_json() != "[]") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("`", key,
-                     "` calls a tool; a response is a text: write the call as the "
-                     "model's chat template writes it, or leave the line out"));
+  if (!SaysMoreThanText(turn)) {
+    if (turn.content().empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("`", key, "` is a turn that says nothing"));
+    }
+  } else {
+    out.messages.push_back(turn);
   }
-  if (turn.content().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("`", key, "` is a turn that says nothing"));
-  }
-  return turn.content();
+  out.text = turn.content();
+  return out;
 }
 
 absl::StatusOr<std::string> ReadTools(const Json& object) {
@@ -218,6 +279,52 @@ absl::StatusOr<std::string> ReadTools(const Json& object) {
   if (good) return Dump(list);
   return absl::InvalidArgumentError(
       "`tools` is not a list of functions' schemas: {\"type\": \"function\", \"function\": …}");
+}
+
+absl::StatusOr<std::string> ReadTemplateKwargs(const Json& object) {
+  Json out = Json::object();
+  if (const Json* given = FindKey(object, "chat_template_kwargs");
+      given != nullptr && *given != "") {
+    const Json kwargs = given->is_string() ? ParseInner(given->get<std::string>()) : *given;
+    if (!kwargs.is_object()) {
+      return absl::InvalidArgumentError(
+          "`chat_template_kwargs` is not an object of variables for the chat template, such as "
+          "{\"enable_thinking\": false}");
+    }
+    // A table has the keys of all lines, null where a line had none.
+    for (const auto& [key, value] : kwargs.items()) {
+      if (value.is_null()) continue;
+      BATON_RETURN_IF_ERROR(Annotate(CheckTemplateKwarg(key), "`chat_template_kwargs`"));
+      out[key] = value;
+    }
+  }
+  if (const Json* documents = FindKey(object, "documents"); documents != nullptr) {
+    if (out.contains("documents")) {
+      return absl::InvalidArgumentError(
+          "`documents` stands in the line and in its `chat_template_kwargs`; remove one");
+    }
+    const auto is_object = [](const Json& document) { return document.is_object(); };
+    if (!documents->is_array() || !std::all_of(documents->begin(), documents->end(), is_object)) {
+      return absl::InvalidArgumentError(
+          "`documents` is not a list of objects, such as {\"title\": …, \"text\": …}, which the "
+          "chat template writes into the prompt; give the key another name if it is something else");
+    }
+    if (!documents->empty()) out["documents"] = *documents;
+  }
+  return out.empty() ? std::string() : Dump(out);
+}
+
+bool HasNullInTools(const Json& object) {
+  const Json* tools = FindKey(object, "tools");
+  if (tools != nullptr && HoldsNull(*tools)) return true;
+  for (const Json& turns : object) {
+    if (!turns.is_array()) continue;
+    for (const Json& turn : turns) {
+      const Json* calls = FindKey(turn, "tool_calls");
+      if (calls != nullptr && HoldsNull(*calls)) return true;
+    }
+  }
+  return false;
 }
 
 std::string KeysOf(const Json& object) {

@@ -42,12 +42,33 @@ struct Said {
 /// is neither 0 nor 1.
 absl::StatusOr<Said> ReadSaid(const DataJson& object, absl::string_view key);
 
-/// The text of a response: `said`, or the content of its only message, of role assistant. `key`
-/// names it in errors.
-absl::StatusOr<std::string> ResponseText(const Said& said, absl::string_view key);
+/// A response.
+struct Response {
+  std::string text;  ///< Of several turns "ROLE: CONTENT", a line each, for people.
+  /// Its turns, where the text does not say all of it: one that calls tools or has reasoning, or
+  /// several. Those that are not trained on say so.
+  std::vector<v1::ChatMessage> messages;
+
+  bool absent() const { return text.empty() && messages.empty(); }
+};
+/// `said` as a response: a text, or one turn of the assistant that says, thinks or calls something.
+/// With `several`, turns up to the last one of the assistant whose weight is not 0; there is one.
+/// `key` names it in errors.
+absl::StatusOr<Response> ReadResponse(const Said& said, bool several, absl::string_view key);
+
+/// Turns as one text: "ROLE: CONTENT", a line each.
+std::string TurnsText(const std::vector<v1::ChatMessage>& turns);
 
 /// The functions of `tools`, a list or a text that holds one, as JSON; "" when there is none.
 absl::StatusOr<std::string> ReadTools(const DataJson& object);
+
+/// The variables that the line gives to the chat template, as a JSON object: those of
+/// `chat_template_kwargs` (an object, or a text that holds one) that are not null, and `documents`;
+/// "" when there is none.
+absl::StatusOr<std::string> ReadTemplateKwargs(const DataJson& object);
+
+/// Whether `tools`, or a turn's `tool_calls`, hold null somewhere inside.
+bool HasNullInTools(const DataJson& object);
 
 /// "`a`, `b`, `c` …": what keys the line has, for an error.
 std::string KeysOf(const DataJson& object);

@@ -58,6 +58,8 @@ class BoundTable {
          {kPayloadTextBytes, Over::kRefuse});
     Text(TaskResult::descriptor(), TaskResult::kPromptTextFieldNumber,
          {kPayloadTextBytes, Over::kRefuse});
+    Text(TaskResult::descriptor(), TaskResult::kPromptSuffixFieldNumber,
+         {kPayloadTextBytes, Over::kRefuse});
     Text(TaskResult::descriptor(), TaskResult::kErrorFieldNumber, {kScoreErrorBytes, Over::kCut});
     Text(TaskResult::descriptor(), TaskResult::kFinishReasonFieldNumber,
          {kFinishReasonBytes, Over::kCut});

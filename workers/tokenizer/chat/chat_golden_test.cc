@@ -245,6 +245,95 @@ TEST(ModelTemplateTest, FindsTheTemplateWhereTransformersDoes) {
   EXPECT_EQ(render({"{{ tools }}", "", ""}, "{"), "tools: no JSON");
 }
 
+// A call and a reasoning are the template's to write.
+TEST(ModelTemplateTest, ARepliesCallsAndReasoningAreWrittenByTheTemplate) {
+  const Chat chat = {{{"user", "Add."}}};
+  ChatMessage calls("assistant", "");
+  calls.fields_json =
+      R"({"tool_calls": [{"type": "function", "function": {"name": "add", "arguments": {"a": 1}}}]})";
+  const auto own = *ChatTemplate::OfModel(FilesOf("qwen2_5"), *TokenizerOf("qwen2"));
+  const RenderedText prompt = *own.Render(chat);
+  Chat whole = chat;
+  whole.messages.push_back(calls);
+  const auto reply = own.RenderReply(chat, prompt, calls);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(prompt.text() + reply->text.text() + "\n", own.Render(whole, false)->text());
+  EXPECT_THAT(reply->text.text(), HasSubstr(R"({"name": "add", "arguments": {"a": 1}})"));
+  // One that leaves calls out, and one that writes the turns before them otherwise.
+  const auto refusal = [&](const std::string& source) {
+    const auto made = *ChatTemplate::OfModel({source, "", ""}, *TokenizerOf("qwen2"));
+    return std::string(made.RenderReply(chat, *made.Render(chat), calls).status().message());
+  };
+  EXPECT_THAT(refusal("{% for m in messages %}[{{ m.content }}]{% endfor %}"),
+              HasSubstr("writes no calls of tools"));
+  EXPECT_THAT(refusal("{{ messages | length }}{% for m in messages %}{{ m.tool_calls }}{% endfor %}"),
+              HasSubstr("cannot be found in the whole"));
+  ChatMessage thinks("assistant", "4");
+  thinks.fields_json = R"({"reasoning": "2 and 2"})";
+  const auto chatml = *ChatTemplate::FromName("chatml");
+  EXPECT_THAT(
+      std::string(chatml.RenderReply(chat, *chatml.Render(chat), thinks).status().message()),
+      HasSubstr("no place for reasoning"));
+}
+
+TEST(ModelTemplateTest, ADevelopersTurnIsNotLeftOutInSilence) {
+  const Chat chat = {{{"developer", "Be brief."}, {"user", "2+2?"}}};
+  const auto render = [&](const std::string& source) {
+    return ChatTemplate::OfModel({source, "", ""}, *TokenizerOf("qwen2"))->Render(chat);
+  };
+  EXPECT_EQ(render("{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}")->text(),
+            "developer:Be brief.;user:2+2?;");
+  const auto left_out = render(
+      "{% for m in messages %}{% if m.role in ['system', 'user'] %}{{ m.content }}{% endif %}{% endfor %}");
+  EXPECT_EQ(std::string(left_out.status().message()),
+            "messages[0].role: the chat template leaves out turns of role developer; write system");
+}
+
+// What the generation prompt writes beyond what begins each turn of the assistant.
+TEST(ModelTemplateTest, ThePromptsSuffixIsWhatItBeginsTheReplyWith) {
+  const Chat chat = {{{"user", "2+2?"}}};
+  const auto suffix = [&](const std::string& opening, const Chat& asked) {
+    const auto made = *ChatTemplate::OfModel(
+        {"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+         "{% if add_generation_prompt %}" + opening + "{% endif %}",
+         "", ""},
+        *TokenizerOf("qwen2"));
+    return made.PromptSuffix(asked, *made.Render(asked));
+  };
+  const std::string begin = "<|im_start|>assistant\n";
+  EXPECT_EQ(suffix(begin, chat), "");
+  EXPECT_EQ(suffix(begin + "<think>\n", chat), "<think>\n");
+  EXPECT_EQ(suffix("<|im_start|>assistant", chat), "");
+  const std::string off = begin + "{% if think is false %}<think>\n\n</think>\n\n{% endif %}";
+  EXPECT_EQ(suffix(off, chat), "");
+  Chat told = chat;
+  told.kwargs_json = R"({"think": false})";
+  EXPECT_EQ(suffix(off, told), "<think>\n\n</think>\n\n");
+  const auto chatml = *ChatTemplate::FromName("chatml");
+  EXPECT_EQ(chatml.PromptSuffix(chat, *chatml.Render(chat)), "");
+}
+
+TEST(ModelTemplateTest, SettingsThatCannotBeGivenAreNamed) {
+  const auto problem = [](const TemplateSettings& settings) {
+    return std::string(ModelTemplate::FromFiles({"x", "", ""}, settings).status().message());
+  };
+  EXPECT_EQ(problem({R"({"enable_thinking": false})", "2026-02-03"}), "");
+  EXPECT_THAT(problem({R"({"messages": []})", ""}), HasSubstr("`messages` is no variable"));
+  EXPECT_THAT(problem({"[]", ""}), HasSubstr("expected an object"));
+  EXPECT_THAT(problem({"", "2026-02-30"}), HasSubstr("'2026-02-30' is no day as YYYY-MM-DD"));
+  EXPECT_THAT(problem({"", "2026-2-3"}), HasSubstr("no day"));
+}
+
+// Templates that can do without the day test whether they have it.
+TEST(ModelTemplateTest, WithoutADateThereIsNoFunctionForIt) {
+  const auto render = [](const std::string& source) {
+    return (*ModelTemplate::FromFiles({source, "", ""}))->Render({{{"user", "x"}}}, false);
+  };
+  EXPECT_EQ(render("{{ strftime_now is defined }}")->text(), "False");
+  EXPECT_THAT(std::string(render("{{ strftime_now('%Y') }}").status().message()),
+              HasSubstr("set spec.model.chat_template_date"));
+}
+
 TEST(ModelTemplateTest, BuiltInTemplatesHaveNoPlaceForTools) {
   const auto status =
       ChatTemplate::FromName("chatml")->Render({{{"user", "x"}}, R"([{"name": "f"}])"}).status();

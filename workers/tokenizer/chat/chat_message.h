@@ -22,7 +22,8 @@ struct ChatMessage {
   RenderedText content;
   /// A JSON object with what else the message has (`tool_calls`, `tool_call_id`, `name`, …), in its
   /// order, and its `content` where that is no text (a list of parts; null: the message has none);
-  /// empty: nothing. Only a model's own template reads it, without the keys whose value is null.
+  /// empty: nothing. Only a model's own template reads it, without the keys whose value is null,
+  /// and with reasoning under each name that templates know (reasoning_content, thinking).
   std::string fields_json = {};
 };
 
@@ -31,6 +32,9 @@ struct Chat {
   /// A JSON list of the functions that the assistant may call; empty: none. Only a model's own
   /// template reads it.
   std::string tools_json = {};
+  /// A JSON object of more variables (enable_thinking, documents, …); empty: none. Only a model's own
+  /// template reads them.
+  std::string kwargs_json = {};
 };
 
 }  // namespace baton::tokenizer

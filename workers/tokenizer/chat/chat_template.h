@@ -26,8 +26,9 @@ namespace baton::tokenizer {
 
 class ModelTemplate;
 struct TemplateFiles;
+struct TemplateSettings;
 
-/// An assistant's reply as a template writes it.
+/// A turn of the assistant as a template writes it.
 struct TemplateReply {
   /// The reply with what ends it: what follows the prompt.
   RenderedText text;
@@ -44,19 +45,34 @@ class ChatTemplate {
   /// The model's own. It is tried on one turn: what ends a reply is the first special token of
   /// `tokenizer` that it writes after one. Errors are ModelTemplate::FromFiles'.
   [[nodiscard]] static absl::StatusOr<ChatTemplate> OfModel(const TemplateFiles& files,
+                                                            const Tokenizer& tokenizer,
+                                                            const TemplateSettings& settings);
+  [[nodiscard]] static absl::StatusOr<ChatTemplate> OfModel(const TemplateFiles& files,
                                                             const Tokenizer& tokenizer);
 
   /// The text of `chat`; with `add_generation_prompt` it ends where the assistant's reply begins.
-  /// INVALID_ARGUMENT names a message with a bad role, or what the model's template refuses; tools
-  /// and other fields of messages that a built-in template has no place for.
-  [[nodiscard]] absl::StatusOr<RenderedText> Render(const Chat& chat,
-                                                    bool add_generation_prompt = true) const;
+  /// INVALID_ARGUMENT names a message with a bad role, one of role developer where the model's
+  /// template leaves these out, or what the template refuses; tools and reasoning that a built-in
+  /// template has no place for. `generated` (may be null) gets what {% generation %} blocks wrote.
+  [[nodiscard]] absl::StatusOr<RenderedText> Render(
+      const Chat& chat, bool add_generation_prompt = true,
+      std::vector<TextRange>* generated = nullptr) const;
   /// The assistant's reply to `chat` with what ends it (nothing where end_of_turn is empty), as the
   /// template writes the whole; as it is where the template writes the turns before it otherwise
-  /// than in the prompt. `prompt` is Render(chat).
+  /// than in the prompt. `prompt` is Render(chat). INVALID_ARGUMENT: the reply calls tools or has
+  /// reasoning, and cannot be told from the turns before it, or the template leaves the calls out.
+  [[nodiscard]] absl::StatusOr<TemplateReply> RenderReply(const Chat& chat,
+                                                          const RenderedText& prompt,
+                                                          const ChatMessage& reply) const;
+  /// The same of a reply that is a text.
   [[nodiscard]] absl::StatusOr<TemplateReply> RenderReply(const Chat& chat,
                                                           const RenderedText& prompt,
                                                           absl::string_view reply) const;
+  /// What the template begins the reply to `chat` with, after what begins each turn of the
+  /// assistant: "<think>\n" of thinking models; mostly empty. `prompt` is Render(chat).
+  [[nodiscard]] std::string PromptSuffix(const Chat& chat, const RenderedText& prompt) const;
+  /// Whether the template has a place for a variable, or a message's key, of this name.
+  [[nodiscard]] bool Reads(absl::string_view name) const;
   /// The mark that ends a reply ("<|im_end|>"), and generation too; empty where a model's own
   /// template writes no special token there.
   const std::string& end_of_turn() const { return end_of_turn_; }
@@ -69,8 +85,13 @@ class ChatTemplate {
   enum class Kind { kModel, kChatml, kLlama3 };
   explicit ChatTemplate(Kind kind);
 
+  /// What ends a reply (end_of_turn_), and begins one (header_), by a conversation of two texts.
+  absl::Status TryTurns(const Tokenizer& tokenizer);
+
   Kind kind_;
   std::string end_of_turn_;
+  std::string header_;             ///< What a model's template begins an earlier reply with.
+  bool drops_developer_ = false;  ///< A model's template writes nothing of a developer's turn.
   std::shared_ptr<const ModelTemplate> model_;  ///< For kModel.
 };
 

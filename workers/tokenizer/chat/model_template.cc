@@ -1,13 +1,18 @@
 #include "workers/tokenizer/chat/model_template.h"
 
 #include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/civil_time.h"
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/json_fields.h"
+#include "sdk/common/schema/template_kwargs.h"
+#include "workers/tokenizer/jinja/jinja_error.h"
 #include "workers/tokenizer/tokens/named_tokens.h"
 
 namespace baton::tokenizer {
@@ -27,6 +32,52 @@ absl::StatusOr<OrderedJson> ParseOrdered(absl::string_view text, absl::string_vi
   return json;
 }
 
+RenderedText OwnText(absl::string_view text) {
+  RenderedText out;
+  out.AddTemplate(text);
+  return out;
+}
+
+/// Lays the keys of a JSON object over `variables`.
+absl::Status AddKwargs(absl::string_view json, jinja::Variables* variables) {
+  if (json.empty()) return absl::OkStatus();
+  BATON_ASSIGN_OR_RETURN(const OrderedJson kwargs, ParseOrdered(json, "chat_template_kwargs"));
+  if (!kwargs.is_object()) {
+    return absl::InvalidArgumentError("chat_template_kwargs: expected an object");
+  }
+  for (const auto& [key, value] : kwargs.items()) {
+    BATON_RETURN_IF_ERROR(Annotate(CheckTemplateKwarg(key), "chat_template_kwargs"));
+    try {
+      variables->insert_or_assign(key, jinja::Value::FromJson(value));
+    } catch (const jinja::Error& error) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("chat_template_kwargs.", key, ": ", error.message));
+    }
+  }
+  return absl::OkStatus();
+}
+
+/// strftime_now for a fixed day, at midnight.
+absl::StatusOr<jinja::Value> DateFunction(const std::string& date) {
+  absl::CivilDay day;
+  if (date.size() != 10 || !absl::ParseCivilTime(date, &day)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chat_template_date: '", date, "' is no day as YYYY-MM-DD"));
+  }
+  std::tm time = absl::ToTM(absl::FromCivil(day, absl::UTCTimeZone()), absl::UTCTimeZone());
+  return jinja::Value::Callable([time](const jinja::Arguments& arguments) {
+    arguments.Check("strftime_now", 1, {"format"});
+    const jinja::Value* const format = arguments.Find(0, "format");
+    if (format == nullptr) {
+      throw jinja::Error{jinja::Error::Kind::kType, "strftime_now needs a format"};
+    }
+    char text[256];
+    const std::string& wanted = format->text("strftime_now").text();
+    const size_t size = std::strftime(text, sizeof text, wanted.c_str(), &time);
+    return jinja::Value::Text(RenderedText(absl::string_view(text, size)));
+  });
+}
+
 /// bos_token, eos_token and their kin: texts, or objects with one as `content`.
 void AddSpecialTokens(const Json& file, jinja::Variables* variables) {
   for (const auto& [key, value] : file.items()) {
@@ -37,18 +88,40 @@ void AddSpecialTokens(const Json& file, jinja::Variables* variables) {
   }
 }
 
+/// Lets the template read a turn's reasoning under each name, as transformers 5.24 does
+/// (_alias_reasoning_fields).
+void AliasReasoning(jinja::Entries* entries) {
+  const auto find = [entries](absl::string_view name) {
+    return std::find_if(entries->begin(), entries->end(),
+                        [name](const auto& entry) { return entry.first.text() == name; });
+  };
+  const jinja::Value* said = nullptr;
+  for (const char* field : kReasoningFields) {
+    const auto entry = find(field);
+    if (said == nullptr && entry != entries->end()) said = &entry->second;
+  }
+  if (said == nullptr) return;
+  const jinja::Value reasoning = *said;
+  const auto thinking = find("thinking");
+  const jinja::Value thought = thinking == entries->end() ? reasoning : thinking->second;
+  if (thinking != entries->end()) entries->erase(thinking);
+  entries->insert(entries->begin(),
+                  std::pair<RenderedText, jinja::Value>(OwnText("thinking"), thought));
+  const auto content = find("reasoning_content");
+  if (content == entries->end()) {
+    entries->emplace_back(OwnText("reasoning_content"), reasoning);
+  } else {
+    content->second = reasoning;
+  }
+}
+
 /// A message as the template sees it: as in transformers, a key of the message itself whose value
 /// is null is absent, since templates take an absent key and few take null. Deeper keys (the
 /// arguments of a call) stay. Throws jinja::Error on integers that are too large.
 absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
-  const auto own = [](absl::string_view name) {
-    RenderedText key;
-    key.AddTemplate(name);
-    return key;
-  };
   jinja::Entries entries;
-  entries.emplace_back(own("role"), jinja::Value::Text(RenderedText(message.role)));
-  entries.emplace_back(own("content"), jinja::Value::Text(message.content));
+  entries.emplace_back(OwnText("role"), jinja::Value::Text(RenderedText(message.role)));
+  entries.emplace_back(OwnText("content"), jinja::Value::Text(message.content));
   if (!message.fields_json.empty()) {
     const std::string where = absl::StrCat("messages[", index, "]");
     BATON_ASSIGN_OR_RETURN(const OrderedJson fields, ParseOrdered(message.fields_json, where));
@@ -66,10 +139,12 @@ absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
   }
   const auto is_null = [](const auto& entry) { return entry.second.is(jinja::Value::Kind::kNone); };
   entries.erase(std::remove_if(entries.begin(), entries.end(), is_null), entries.end());
+  AliasReasoning(&entries);
   return jinja::Value::Dict(std::move(entries));
 }
 
-absl::StatusOr<jinja::Variables> MakeVariables(const Chat& chat, bool add_generation_prompt) {
+absl::StatusOr<jinja::Variables> MakeVariables(const Chat& chat, const jinja::Variables& settings,
+                                               bool add_generation_prompt) {
   try {
     jinja::Variables variables;
     jinja::Items messages;
@@ -86,6 +161,8 @@ absl::StatusOr<jinja::Variables> MakeVariables(const Chat& chat, bool add_genera
     }
     variables["documents"] = jinja::Value::None();
     variables["add_generation_prompt"] = jinja::Value::Bool(add_generation_prompt);
+    for (const auto& [name, value] : settings) variables.insert_or_assign(name, value);
+    BATON_RETURN_IF_ERROR(AddKwargs(chat.kwargs_json, &variables));
     return variables;
   } catch (const jinja::Error& error) {
     return absl::InvalidArgumentError(error.message);
@@ -95,12 +172,16 @@ absl::StatusOr<jinja::Variables> MakeVariables(const Chat& chat, bool add_genera
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const ModelTemplate>> ModelTemplate::FromFiles(
-    const TemplateFiles& files) {
+    const TemplateFiles& files, const TemplateSettings& settings) {
   auto made = std::unique_ptr<ModelTemplate>(new ModelTemplate());
   BATON_ASSIGN_OR_RETURN(
       const Json config,
       EffectiveTokenizerConfig(files.tokenizer_config_json, files.special_tokens_map_json));
   AddSpecialTokens(config, &made->special_tokens_);
+  BATON_RETURN_IF_ERROR(AddKwargs(settings.kwargs_json, &made->settings_));
+  if (!settings.date.empty()) {
+    BATON_ASSIGN_OR_RETURN(made->settings_["strftime_now"], DateFunction(settings.date));
+  }
   const std::string where = absl::StrCat(kConfigFile, ".chat_template");
   const Json* field = FindField(config, "chat_template");
   if (!files.chat_template_jinja.empty()) {
@@ -131,17 +212,24 @@ absl::Status ModelTemplate::Add(const std::string& name, absl::string_view sourc
                                 std::string where) {
   auto parsed = jinja::Template::Parse(source);
   if (!parsed.ok()) return Annotate(parsed.status(), where);
-  templates_.emplace(name, Named{std::move(where), *std::move(parsed)});
+  templates_.emplace(name, Named{std::move(where), std::string(source), *std::move(parsed)});
   return absl::OkStatus();
 }
 
-absl::StatusOr<RenderedText> ModelTemplate::Render(const Chat& chat,
-                                                   bool add_generation_prompt) const {
-  BATON_ASSIGN_OR_RETURN(jinja::Variables variables, MakeVariables(chat, add_generation_prompt));
+bool ModelTemplate::Reads(absl::string_view name) const {
+  return std::any_of(templates_.begin(), templates_.end(), [name](const auto& entry) {
+    return absl::StrContains(entry.second.source, name);
+  });
+}
+
+absl::StatusOr<RenderedText> ModelTemplate::Render(const Chat& chat, bool add_generation_prompt,
+                                                   std::vector<TextRange>* generated) const {
+  BATON_ASSIGN_OR_RETURN(jinja::Variables variables,
+                         MakeVariables(chat, settings_, add_generation_prompt));
   variables.insert(special_tokens_.begin(), special_tokens_.end());
   const bool with_tools = !chat.tools_json.empty() && templates_.count(kToolUse) > 0;
   const Named& named = templates_.at(with_tools ? kToolUse : kDefault);
-  auto rendered = named.parsed.Render(variables);
+  auto rendered = named.parsed.Render(variables, generated);
   if (!rendered.ok()) return Annotate(rendered.status(), named.where);
   return rendered;
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,20 +23,33 @@ struct TemplateFiles {
   std::string special_tokens_map_json;  ///< Names those that the one above does not.
 };
 
+/// What a job gives to every rendering.
+struct TemplateSettings {
+  std::string kwargs_json = {};  ///< A JSON object of variables; empty: none.
+  /// The day that strftime_now gives, "YYYY-MM-DD"; empty: the template has no such function.
+  std::string date = {};
+};
+
 /// Immutable; any thread.
 class ModelTemplate {
  public:
   /// NOT_FOUND when the files have no template. INVALID_ARGUMENT and UNIMPLEMENTED name the file,
-  /// and the construct with its line (jinja_template.h).
+  /// and the construct with its line (jinja_template.h), or what is wrong with `settings`.
   [[nodiscard]] static absl::StatusOr<std::unique_ptr<const ModelTemplate>> FromFiles(
-      const TemplateFiles& files);
+      const TemplateFiles& files, const TemplateSettings& settings = {});
 
   /// The text of `chat`; with `add_generation_prompt` it ends where the assistant's reply begins.
   /// If tokenizer_config.json has several templates, `tool_use` renders a chat with tools, and
   /// `default` any other. Errors name the file and the line; INVALID_ARGUMENT where the template
   /// refuses the chat.
-  [[nodiscard]] absl::StatusOr<RenderedText> Render(const Chat& chat,
-                                                    bool add_generation_prompt) const;
+  /// `generated` (may be null) gets what {% generation %} blocks wrote (jinja_template.h).
+  [[nodiscard]] absl::StatusOr<RenderedText> Render(
+      const Chat& chat, bool add_generation_prompt,
+      std::vector<TextRange>* generated = nullptr) const;
+
+  /// Whether `name` stands anywhere in the template: a variable or a key of a message that is nowhere
+  /// in it has no effect.
+  [[nodiscard]] bool Reads(absl::string_view name) const;
 
  private:
   ModelTemplate() = default;
@@ -43,10 +57,12 @@ class ModelTemplate {
 
   struct Named {
     std::string where;
+    std::string source;
     jinja::Template parsed;
   };
   std::map<std::string, Named> templates_;
   jinja::Variables special_tokens_;
+  jinja::Variables settings_;
 };
 
 }  // namespace baton::tokenizer

@@ -183,6 +183,7 @@ Evaluator::~Evaluator() {
 
 RenderedText Evaluator::Run(const Statements& statements) {
   RenderedText out;
+  whole_ = &out;
   Execute(statements, root_, &out);
   return out;
 }
@@ -244,8 +245,12 @@ Evaluator::Flow Evaluator::ExecuteOne(const Statement& statement, Scope* scope, 
     case Statement::Kind::kMacro:
       scope->variables[statement.text] = MakeMacro(statement, scope);
       return Flow::kNext;
-    case Statement::Kind::kBlock:
-      return Execute(statement.body, scope, out);
+    case Statement::Kind::kBlock: {
+      const size_t begin = out->text().size();
+      const Flow flow = Execute(statement.body, scope, out);
+      if (out == whole_) generated_.push_back({begin, out->text().size()});
+      return flow;
+    }
     case Statement::Kind::kBreak:
       return Flow::kBreak;
     case Statement::Kind::kContinue:
@@ -521,8 +526,7 @@ Value Evaluator::EvaluateCall(const Expression& expression, Scope* scope) {
     if (function.is(Kind::kUndefined) && callee.text == "strftime_now") {
       throw Error{
           Error::Kind::kUnsupported,
-          "strftime_now is not given to templates, so that a job's prompts do not depend on "
-          "the day; put a fixed date into chat_template.jinja instead"};
+          "the template asks for the day, and none is given; set spec.model.chat_template_date"};
     }
     return Call(function, EvaluateArguments(expression.arguments, scope));
   }

@@ -25,6 +25,8 @@ class Evaluator {
   Evaluator& operator=(const Evaluator&) = delete;
 
   RenderedText Run(const Statements& statements);
+  /// The bytes of Run's text that {% generation %} blocks wrote, in order.
+  const std::vector<TextRange>& generated() const { return generated_; }
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
@@ -66,6 +68,8 @@ class Evaluator {
   Scope* const root_;
   /// To be emptied at the end: a namespace may hold itself.
   Items namespaces_;
+  const RenderedText* whole_ = nullptr;  ///< What Run makes.
+  std::vector<TextRange> generated_;
   int64_t macros_ = 0;
   int depth_ = 0;
 };

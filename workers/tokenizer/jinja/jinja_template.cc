@@ -59,10 +59,13 @@ absl::StatusOr<Template> Template::Parse(absl::string_view source) {
   }
 }
 
-absl::StatusOr<RenderedText> Template::Render(const Variables& variables) const {
+absl::StatusOr<RenderedText> Template::Render(const Variables& variables,
+                                              std::vector<TextRange>* generated) const {
   try {
     Evaluator evaluator(variables);
-    return evaluator.Run(parts_->statements);
+    RenderedText text = evaluator.Run(parts_->statements);
+    if (generated != nullptr) *generated = evaluator.generated();
+    return text;
   } catch (const Error& error) {
     return ToStatus(error);
   }

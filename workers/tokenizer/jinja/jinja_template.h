@@ -13,8 +13,8 @@
 // Has not: {% call, filter, include, import, extends, block, with, do %}, recursive loops, * and **
 // in arguments, methods that change a list or a dict (transformers forbids these too), string
 // formatting by %, keys of dicts that are no strings. Changes of case touch ASCII letters alone.
-// strftime_now is undefined: a prompt is a function of the job, not of the day (templates that ask
-// for it have a date for its absence). An unsupported construct is an error that names it and its
+// strftime_now is what the variables say it is: a prompt is a function of the job, not of the day.
+// An unsupported construct is an error that names it and its
 // line, mostly when the template is parsed.
 //
 // Bounds, since a template comes from outside (jinja_budget.h): 1 MiB of source, 200 levels of
@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -48,7 +49,10 @@ class Template {
 
   /// INVALID_ARGUMENT with the template's own words when it raises an exception, or when a value
   /// does not fit an operation; UNIMPLEMENTED; RESOURCE_EXHAUSTED beyond the bounds.
-  [[nodiscard]] absl::StatusOr<RenderedText> Render(const Variables& variables) const;
+  /// `generated` (may be null) gets the bytes that {% generation %} blocks outside macros and set
+  /// blocks wrote, in order.
+  [[nodiscard]] absl::StatusOr<RenderedText> Render(
+      const Variables& variables, std::vector<TextRange>* generated = nullptr) const;
 
   /// Whether the template reads the variable `name` anywhere.
   [[nodiscard]] bool Mentions(absl::string_view name) const;

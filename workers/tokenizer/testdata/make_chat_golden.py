@@ -4,7 +4,9 @@
     make_chat_golden.py         writes chat_templates/golden.json (the templates beside it, with
                                 conversations), jinja_golden.json (small templates) and
                                 turn_golden.json (lines of data whose turns have keys that are
-                                null, empty or absent)
+                                null, empty or absent), settings_golden.json (settings of
+                                templates, reasoning, developers, calls as replies) and
+                                learned_golden.json (what is learned of conversations)
     make_chat_golden.py MODEL   prints the same of a model's own folder, as one JSON object: what
                                 transformers makes of each conversation with the template in MODEL;
                                 compare `baton-worker generate`, or your data, with it
@@ -16,7 +18,10 @@ import json
 import os
 import sys
 
+from datetime import datetime
+
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers.utils import chat_template_utils
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -210,13 +215,121 @@ def of_turns():
     return {"templates": TURNS, "cases": cases}
 
 
+DATE = "2026-02-03"
+ADD = {"type": "function", "function": {"name": "add", "arguments": {"a": 1, "b": [2, None]}}}
+SETTINGS = {  # Templates that read more than messages and tools.
+    "kwargs": "{{ enable_thinking }}|{{ reasoning_effort | default('none') }}|{{ budget }}|{{ names }}|"
+              "{% if enable_thinking is defined and enable_thinking is false %}off{% endif %}"
+              "{% for m in messages %}[{{ m.content }}]{% endfor %}",
+    "documents": "{% for d in documents or [] %}<{{ d.title }}:{{ d['text'] }}>{% endfor %}{{ documents | tojson }}"
+                 "{{ bos_token }}{% for m in messages %}[{{ m.content }}]{% endfor %}",
+    "date": "{{ strftime_now('%d %b %Y|%Y-%m-%d|%A %B %-d, %j %y %H:%M:%S') }}"
+            "{% if strftime_now is defined %}!{% endif %}{{ strftime_now(format='%A') }}",
+    "reasoning": "{% for m in messages %}[{{ m.role }}:{% if m.reasoning_content %}<think>{{ m.reasoning_content }}"
+                 "</think>{% endif %}{{ m.thinking }}/{{ m.reasoning }}/{{ m.content }}]{% endfor %}",
+    "keys": "{% for m in messages %}{{ m | tojson }}{% endfor %}",
+}
+SETTINGS_LINES = [
+    ({}, {}),
+    ({"enable_thinking": False, "budget": 1024, "names": ["a", {"b": 1.5}]}, {}),
+    ({"enable_thinking": False, "budget": 1}, {"chat_template_kwargs": {"enable_thinking": True, "names": None}}),
+    ({}, {"chat_template_kwargs": {"reasoning_effort": "<|im_end|>", "bos_token": "B"}}),
+    ({"documents": [{"title": "of the job", "text": "x"}]}, {}),
+    ({"documents": [{"title": "of the job", "text": "x"}]}, {"documents": [{"title": "of the line", "text": "y"}]}),
+    ({}, {"documents": []}),
+]
+REASONED = [
+    [USER, {"role": "assistant", "content": "4", "reasoning_content": "2 and 2"}, AGAIN,
+     {"role": "assistant", "content": "6", "reasoning": "3 and 3"}],
+    [USER, {"role": "assistant", "content": "4", "thinking": "t"}, AGAIN],
+    [USER, {"role": "assistant", "content": "4", "reasoning_content": "", "thinking": "t"}, AGAIN],
+    [USER, {"role": "assistant", "content": "4", "reasoning_content": "r", "thinking": "t", "reasoning": "x"}, AGAIN],
+    [USER, {"role": "assistant", "content": "4", "reasoning_content": None, "thinking": None, "reasoning": "x"}, AGAIN],
+    [USER, {"role": "assistant", "content": "", "tool_calls": [ADD], "reasoning": "I add."},
+     {"role": "tool", "content": "3", "name": "add", "tool_call_id": "1"}, AGAIN],
+    [{"role": "developer", "content": "Be brief.", "name": "dev"}, USER],
+    [{"role": "user", "content": "Hi", "name": "Ann", "channel": "a", "parts": [{"x": None}]}],
+]
+
+
+class FixedDay(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return cls.fromisoformat(DATE)
+
+
+def of_settings():
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer_qwen2.json"))
+    chat_template_utils.datetime = FixedDay
+    lines = [(spec, {"messages": [USER], **line}) for spec, line in SETTINGS_LINES]
+    lines += [({}, {"messages": messages}) for messages in REASONED]
+    cases = []
+    for spec, line in lines:
+        for name, source in SETTINGS.items():
+            case = {"template": name, "spec": spec, "line": json.dumps(line, ensure_ascii=False)}
+            given = {key: value for key, value in line.get("chat_template_kwargs", {}).items()
+                     if value is not None}  # Of a table null is an absent key.
+            if line.get("documents"):
+                given["documents"] = line["documents"]
+            case["text"] = tokenizer.apply_chat_template(
+                line["messages"], chat_template=source, tokenize=False, add_generation_prompt=True,
+                **{**spec, **given})
+            cases.append(case)
+    return {"templates": SETTINGS, "date": DATE, "cases": cases}
+
+
+# The same text with {% generation %} around what the model is to learn, and without.
+SAID = "{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}{% endfor %}<|im_end|>"
+LEARNED = {
+    "chatml": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "\n{% endfor %}"
+               "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"),
+    "tight": ("{{ 'Talk:' }}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ': ' }}", SAID, "{% endfor %}"
+              "{% if add_generation_prompt %}{{ '<|im_start|>assistant: ' }}{% endif %}"),
+    # A reply is begun with a thought that no turn keeps.
+    "thinks": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "\n{% endfor %}"
+               "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"),
+}
+
+
+def talks():
+    u, a = (lambda text, **more: {"role": "user", "content": text, **more}), \
+        (lambda text, **more: {"role": "assistant", "content": text, **more})
+    yield [u("2+2?"), a("4")]
+    yield [u("2+2?"), a("4"), u("And 3+3?"), a("It is 6.")]
+    yield [{"role": "system", "content": "Be brief."}, u("x\ny"), a("no "), u("Überall?"), a("日本 ja")]
+    yield [u("Add."), a("", tool_calls=[ADD]), {"role": "tool", "content": "3"}, a("3"), u("Thanks"), a("Bye.")]
+    yield [u("a"), a("b", weight=0), u("c"), a("d", weight=1), u("e"), a("f", weight=0)]
+    yield [u("a"), a("b", weight=1), u("c"), a("d", weight=0), u("e"), a("f")]
+    yield [u("a"), a("a b c"), a("d"), u("e"), a("<b>f</b>")]
+
+
+def of_learned():
+    tokenizer = PreTrainedTokenizerFast(tokenizer_file=os.path.join(HERE, "tokenizer_qwen2.json"))
+    templates, cases = {}, []
+    for name, (begin, said, end) in LEARNED.items():
+        def learned(condition):
+            return (f"{begin}{{% if {condition} %}}{{% generation %}}{said}{{% endgeneration %}}"
+                    f"{{% else %}}{said}{{% endif %}}{end}")
+        templates[name] = {"plain": begin + said + end, "marked": learned("m.role == 'assistant'")}
+        # What transformers masks: of turns of weight 0 nothing, which a template can say too.
+        reference = learned("m.role == 'assistant' and (m.weight is undefined or m.weight != 0)")
+        for messages in talks():
+            out = tokenizer.apply_chat_template(
+                messages, chat_template=reference, tokenize=True, return_dict=True,
+                return_assistant_tokens_mask=True, sanitize_control_tokens=False)
+            cases.append({"template": name, "line": json.dumps({"messages": messages}, ensure_ascii=False),
+                          "ids": out["input_ids"], "mask": out["assistant_masks"]})
+    return {"templates": templates, "cases": cases}
+
+
 if __name__ == "__main__":
     if len(sys.argv) > 1:
         made = conversations(AutoTokenizer.from_pretrained(sys.argv[1]))
         json.dump({"chats": CHATS, "tools": TOOLS, "cases": made}, sys.stdout, ensure_ascii=False, indent=1)
         sys.exit()
     for name, content in (("chat_templates/golden.json", of_templates()), ("jinja_golden.json", small()),
-                          ("turn_golden.json", of_turns())):
+                          ("turn_golden.json", of_turns()), ("settings_golden.json", of_settings()),
+                          ("learned_golden.json", of_learned())):
         with open(os.path.join(HERE, name), "w") as file:
             cases = content.pop("cases")
             file.write(json.dumps(content, ensure_ascii=False)[:-1] + ', "cases": [\n')
