@@ -226,9 +226,8 @@ absl::StatusOr<Demonstration> PolicySource::EncodeDemonstration(const Prompt& pr
     out.response.erase(out.response.begin(), differ.second);
     out.prompt.erase(differ.first, out.prompt.end());
   }
-  if (max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response) {
-    out.response.resize(static_cast<size_t>(max_response));
-  }
+  out.cut = max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response;
+  if (out.cut) out.response.resize(static_cast<size_t>(max_response));
   return out;
 }
 

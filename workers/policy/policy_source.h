@@ -48,6 +48,8 @@ struct Demonstration {
   /// The chat template writes the whole otherwise than the prompt ends: `prompt` is what both begin
   /// with, and `response` the rest of the whole.
   bool cut_back = false;
+  /// The response was longer than it may be, and lost its end.
+  bool cut = false;
 };
 
 /// Immutable after Open; any thread. Everything in it is a function of the spec and of the files

@@ -95,6 +95,7 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
   sequence.prompt_length = static_cast<int64_t>(sequence.tokens.size());
   sequence.tokens.insert(sequence.tokens.end(), said.response.begin(), said.response.end());
   sequence.pretraining = true;
+  sequence.cut = said.cut;
   return sequence;
 }
 

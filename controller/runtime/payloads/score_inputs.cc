@@ -40,6 +40,7 @@ void CopyTexts(const v1::Trajectory& from, v1::Trajectory* to) {
   to->set_tools_json(from.tools_json());
   to->set_response_text(from.response_text());
   to->set_answer(from.answer());
+  to->set_unanswered(from.unanswered());
   to->set_source(from.source());
 }
 
