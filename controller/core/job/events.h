@@ -47,6 +47,7 @@ struct DataLoaded {
   std::vector<std::string> val_sources;  ///< One per validation prompt.
   /// Number of prompts in each file of data.train_files; used only with data.train_mix.
   std::vector<uint64_t> train_file_sizes;
+  SourceSeries train_sources;  ///< Of the training prompts.
 };
 /// The data files were not read, because other jobs' data fill the memory.
 struct DataWaits {
