@@ -25,6 +25,7 @@ struct RewardInput {
   std::string prompt;  ///< As the data set gives it, before a chat template. See `messages`.
   std::string response;
   std::string answer;  ///< Right answer of the data set; may be empty.
+  bool unanswered = false;  ///< The data set has no answer, not even an empty one.
   std::string source;  ///< The data set's name.
   std::string extra;   ///< The data set's own fields as one JSON value; empty: none.
   /// Becomes true when the result is not wanted any more (then call NoticeCancelled); may be null.
@@ -41,6 +42,9 @@ struct RewardResult {
   /// The failure says nothing of the response: a process that ended, a time limit, a reply that
   /// cannot be read. Only with `error`.
   bool infra_failed = false;
+  /// The function does not judge this response: it adds nothing to the reward, and has no score.
+  bool skipped = false;
+  std::string note;  ///< For people: why the reward is what it is; empty where that is plain.
 };
 
 /// Scores responses. Implementations are safe to call from any number of threads at once.

@@ -13,6 +13,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/cluster/worker_exchange.h"
 #include "controller/core/job/file_ranges.h"
+#include "controller/core/job/metric_names.h"
 #include "controller/core/job/task.h"
 #include "controller/core/job/trajectory.h"
 
