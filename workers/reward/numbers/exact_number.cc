@@ -1,4 +1,4 @@
-#include "workers/reward/exact_number.h"
+#include "workers/reward/numbers/exact_number.h"
 
 #include <charconv>
 #include <string>

@@ -1,6 +1,6 @@
 // Numbers as texts write them, without rounding.
-#ifndef BATON_WORKERS_REWARD_EXACT_NUMBER_H_
-#define BATON_WORKERS_REWARD_EXACT_NUMBER_H_
+#ifndef BATON_WORKERS_REWARD_NUMBERS_EXACT_NUMBER_H_
+#define BATON_WORKERS_REWARD_NUMBERS_EXACT_NUMBER_H_
 
 #include <boost/multiprecision/cpp_int.hpp>
 #include <cstdint>
@@ -31,4 +31,4 @@ bool AreNear(const ExactNumber& a, const ExactNumber& b, double tolerance);
 
 }  // namespace baton::reward
 
-#endif  // BATON_WORKERS_REWARD_EXACT_NUMBER_H_
+#endif  // BATON_WORKERS_REWARD_NUMBERS_EXACT_NUMBER_H_

@@ -1,4 +1,4 @@
-#include "workers/reward/number_marks.h"
+#include "workers/reward/numbers/number_marks.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,15 +1,15 @@
 // The numbers of a text, one after the other, as far as they can be told from their own characters.
 // Internal to this folder.
-#ifndef BATON_WORKERS_REWARD_NUMBER_SCANNER_H_
-#define BATON_WORKERS_REWARD_NUMBER_SCANNER_H_
+#ifndef BATON_WORKERS_REWARD_NUMBERS_NUMBER_SCANNER_H_
+#define BATON_WORKERS_REWARD_NUMBERS_NUMBER_SCANNER_H_
 
 #include <cstddef>
 #include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "workers/reward/exact_number.h"
-#include "workers/reward/read_number.h"
+#include "workers/reward/numbers/exact_number.h"
+#include "workers/reward/numbers/read_number.h"
 
 namespace baton::reward {
 
@@ -58,4 +58,4 @@ class NumberScanner {
 
 }  // namespace baton::reward
 
-#endif  // BATON_WORKERS_REWARD_NUMBER_SCANNER_H_
+#endif  // BATON_WORKERS_REWARD_NUMBERS_NUMBER_SCANNER_H_

@@ -1,12 +1,12 @@
 // The number that a text says, and why it says none. docs/numeric.md has the same as a table.
-#ifndef BATON_WORKERS_REWARD_READ_NUMBER_H_
-#define BATON_WORKERS_REWARD_READ_NUMBER_H_
+#ifndef BATON_WORKERS_REWARD_NUMBERS_READ_NUMBER_H_
+#define BATON_WORKERS_REWARD_NUMBERS_READ_NUMBER_H_
 
 #include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "workers/reward/exact_number.h"
+#include "workers/reward/numbers/exact_number.h"
 
 namespace baton::reward {
 
@@ -38,4 +38,4 @@ NumberReading ReadWholeNumber(absl::string_view text, const NumberStyle& style);
 
 }  // namespace baton::reward
 
-#endif  // BATON_WORKERS_REWARD_READ_NUMBER_H_
+#endif  // BATON_WORKERS_REWARD_NUMBERS_READ_NUMBER_H_

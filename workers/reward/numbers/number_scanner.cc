@@ -1,4 +1,4 @@
-#include "workers/reward/number_scanner.h"
+#include "workers/reward/numbers/number_scanner.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "workers/reward/number_marks.h"
+#include "workers/reward/numbers/number_marks.h"
 
 namespace baton::reward {
 namespace {

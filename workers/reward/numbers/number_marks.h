@@ -1,7 +1,7 @@
 // The many ways in which texts and LaTeX write the parts of a number, brought to one. Internal to
 // this folder.
-#ifndef BATON_WORKERS_REWARD_NUMBER_MARKS_H_
-#define BATON_WORKERS_REWARD_NUMBER_MARKS_H_
+#ifndef BATON_WORKERS_REWARD_NUMBERS_NUMBER_MARKS_H_
+#define BATON_WORKERS_REWARD_NUMBERS_NUMBER_MARKS_H_
 
 #include <optional>
 #include <string>
@@ -35,4 +35,4 @@ std::optional<Box> LastBox(absl::string_view text);
 
 }  // namespace baton::reward
 
-#endif  // BATON_WORKERS_REWARD_NUMBER_MARKS_H_
+#endif  // BATON_WORKERS_REWARD_NUMBERS_NUMBER_MARKS_H_

@@ -1,4 +1,4 @@
-#include "workers/reward/read_number.h"
+#include "workers/reward/numbers/read_number.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "sdk/common/base/utf8.h"
-#include "workers/reward/number_marks.h"
-#include "workers/reward/number_scanner.h"
+#include "workers/reward/numbers/number_marks.h"
+#include "workers/reward/numbers/number_scanner.h"
 
 namespace baton::reward {
 namespace {
