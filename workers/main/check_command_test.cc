@@ -183,8 +183,7 @@ TEST_F(CheckCommandTest, FiltersOverlongPromptsAndCountsThem) {
 TEST_F(CheckCommandTest, DemonstrationsThatAreCutAreCountedOrLeftOut) {
   spec_.set_kind(v1::JOB_KIND_SFT);
   const std::string good = "{\"prompt\": \"1=\", \"response\": \"123\"}\n";
-  const std::string file =
-      Add("a.jsonl", "{\"prompt\": \"1=\", \"response\": \"12345\"}\n" + good);
+  const std::string file = Add("a.jsonl", "{\"prompt\": \"1=\", \"response\": \"12345\"}\n" + good);
   const v1::ValidateJobResponse counted = Check();
   EXPECT_THAT(counted.violations(), IsEmpty());
   ASSERT_THAT(counted.data_files(), SizeIs(1));

@@ -192,7 +192,8 @@ absl::StatusOr<std::vector<Case>> AllCases(const RewardTestOptions& options,
   }
   const std::vector<std::string> problems = counts.Problems();
   if (problems.empty()) return cases;
-  return absl::InvalidArgumentError(absl::StrCat(options.data, ": ", absl::StrJoin(problems, "\n")));
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.data, ": ", absl::StrJoin(problems, "\n")));
 }
 
 absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeTested(const RewardTestOptions& options,
@@ -272,10 +273,10 @@ std::string Seconds(double seconds) {
 }
 
 std::string TextOf(const Case& one) {
-  std::string out = absl::StrCat(one.place, "\n  prompt    ", Shown(one.input.prompt),
-                                 "\n  response  ", Shown(one.input.response), "  [", one.from,
-                                 "]\n  answer    ",
-                                 one.input.unanswered ? "(none)" : Shown(one.input.answer), "\n");
+  std::string out =
+      absl::StrCat(one.place, "\n  prompt    ", Shown(one.input.prompt), "\n  response  ",
+                   Shown(one.input.response), "  [", one.from, "]\n  answer    ",
+                   one.input.unanswered ? "(none)" : Shown(one.input.answer), "\n");
   if (!one.input.source.empty()) {
     absl::StrAppend(&out, "  source    ", Shown(one.input.source), "\n");
   }

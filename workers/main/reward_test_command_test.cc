@@ -103,7 +103,8 @@ TEST_F(RewardTestCommandTest, ReadsEveryKeyThatTheSpecNames) {
   const auto line = [](const char* source, const char* answer, const char* response) {
     return absl::StrCat("{\"prompt\": \"q\", \"data_source\": \"", source,
                         "\", \"reward_model\": {\"ground_truth\": ", answer,
-                        "}, \"extra_info\": {\"index\": 0.10}, \"response\": \"", response, "\"}\n");
+                        "}, \"extra_info\": {\"index\": 0.10}, \"response\": \"", response,
+                        "\"}\n");
   };
   Data(line("math", "1.10", "1.1") + line("text", "1.10", "1.1") + line("text", "1.10", "1.10"));
   v1::DataSpec* data = options_.spec.mutable_data();
@@ -128,10 +129,10 @@ TEST_F(RewardTestCommandTest, ReadsEveryKeyThatTheSpecNames) {
 TEST_F(RewardTestCommandTest, RefusesLinesWithoutTheAnswerThatARuleReads) {
   Data("{\"prompt\": \"2+2=\", \"solution\": \"4\"}\n");
   AddRule("exact_match");
-  EXPECT_THAT(std::string(TestReward(options_, {}).status().message()),
-              AllOf(HasSubstr("data.jsonl: none of 1 line has `answer`, and spec.reward.rules[0]"),
-                    HasSubstr("`prompt`, `solution`"),
-                    HasSubstr("set spec.data.answer_key: solution")));
+  EXPECT_THAT(
+      std::string(TestReward(options_, {}).status().message()),
+      AllOf(HasSubstr("data.jsonl: none of 1 line has `answer`, and spec.reward.rules[0]"),
+            HasSubstr("`prompt`, `solution`"), HasSubstr("set spec.data.answer_key: solution")));
   Data("{\"prompt\": \"2+2=\", \"solution\": \"4\"}\n{\"prompt\": \"1\", \"answer\": \"\"}\n");
   EXPECT_TRUE(Run());
   EXPECT_THAT(out_, AllOf(HasSubstr("answer    (none)\n  reward    0\n"),

@@ -39,9 +39,9 @@ std::optional<std::string> RequestLine(uint64_t id, const RewardInput& input) {
   // No text of a model may stop this: bytes that are not UTF-8 become U+FFFD.
   std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace);
   // A break of a line can only stand between two values.
-  line.replace(line.size() - 1, 1,
-               absl::StrCat(",\"extra\":", absl::StrReplaceAll(extra, {{"\n", " "}, {"\r", " "}}),
-                            "}"));
+  line.replace(
+      line.size() - 1, 1,
+      absl::StrCat(",\"extra\":", absl::StrReplaceAll(extra, {{"\n", " "}, {"\r", " "}}), "}"));
   return line;
 }
 

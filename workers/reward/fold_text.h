@@ -11,8 +11,8 @@ namespace baton::reward {
 /// `text` without the characters of Unicode's White_Space at its ends.
 absl::string_view StripSpaces(absl::string_view text);
 
-/// `text` with each character's simple case folding (Unicode's CaseFolding.txt, status C and S), one
-/// character for one: É and é are the same, ß and ss are not. `text`: valid UTF-8.
+/// `text` with each character's simple case folding (Unicode's CaseFolding.txt, status C and S),
+/// one character for one: É and é are the same, ß and ss are not. `text`: valid UTF-8.
 std::string FoldCase(absl::string_view text);
 
 }  // namespace baton::reward

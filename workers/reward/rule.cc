@@ -12,9 +12,9 @@
 #include "absl/strings/str_replace.h"
 #include "sdk/common/base/regex.h"
 #include "sdk/common/base/utf8.h"
-#include "workers/reward/numbers/exact_number.h"
 #include "workers/reward/fold_text.h"
 #include "workers/reward/last_match.h"
+#include "workers/reward/numbers/exact_number.h"
 #include "workers/reward/numbers/read_number.h"
 
 namespace baton::reward {

@@ -13,9 +13,7 @@
 namespace baton::reward {
 namespace {
 
-std::string Plain(absl::string_view verdict) {
-  return FoldCase(StripSpaces(verdict));
-}
+std::string Plain(absl::string_view verdict) { return FoldCase(StripSpaces(verdict)); }
 
 }  // namespace
 

@@ -11,7 +11,7 @@ const std::string& NameOf(const std::string& source) {
   return source.empty() ? *all : source;
 }
 
-std::map<std::string, size_t> Count(const std::vector<std::string>& sources, size_t size) {
+std::map<std::string, size_t> CountSources(const std::vector<std::string>& sources, size_t size) {
   std::map<std::string, size_t> counts;
   for (size_t i = 0; i < std::min(size, sources.size()); ++i) ++counts[NameOf(sources[i])];
   return counts;
@@ -20,7 +20,7 @@ std::map<std::string, size_t> Count(const std::vector<std::string>& sources, siz
 }  // namespace
 
 SourceNames::SourceNames(const std::vector<std::string>& sources, size_t size)
-    : SourceNames(Count(sources, size)) {}
+    : SourceNames(CountSources(sources, size)) {}
 
 SourceNames::SourceNames(const std::map<std::string, size_t>& counts) {
   std::vector<std::pair<size_t, std::string>> order;

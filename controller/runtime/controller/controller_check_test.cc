@@ -70,11 +70,11 @@ TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInALineAtLeast) {
   const v1::ValidateJobResponse checked = Validate(spec);
   ASSERT_THAT(checked.violations(), SizeIs(2)) << "one list of training, one of evaluation";
   for (const v1::FieldViolation& violation : checked.violations()) {
-    EXPECT_THAT(violation.description(),
-                AllOf(HasSubstr("none of 2 lines has `answer`, and spec.reward.rules[0] "
-                                "(exact_match) compares responses with it"),
-                      HasSubstr("`prompt`, `solution`"),
-                      HasSubstr("set spec.data.answer_key: solution")));
+    EXPECT_THAT(
+        violation.description(),
+        AllOf(HasSubstr("none of 2 lines has `answer`, and spec.reward.rules[0] "
+                        "(exact_match) compares responses with it"),
+              HasSubstr("`prompt`, `solution`"), HasSubstr("set spec.data.answer_key: solution")));
   }
   EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
   EXPECT_EQ(checked.violations(1).field(), "spec.data.val_files");

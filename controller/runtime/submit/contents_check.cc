@@ -58,10 +58,10 @@ std::vector<v1::FieldViolation> Unfiltered(const v1::JobSpec& effective, absl::s
   std::vector<v1::FieldViolation> out;
   const auto refuse = [&](bool filters, const char* field, const char* what) {
     if (!filters) return;
-    out.push_back(Violation(
-        field, absl::StrCat("the controller's program that finds ", what,
-                            " that are too long did not run: ", why, "; unset it and leave such ",
-                            what, " out of the files")));
+    out.push_back(
+        Violation(field, absl::StrCat("the controller's program that finds ", what,
+                                      " that are too long did not run: ", why,
+                                      "; unset it and leave such ", what, " out of the files")));
   };
   refuse(effective.data().filter_overlong_prompts(), "spec.data.filter_overlong_prompts",
          "prompts");
@@ -256,10 +256,9 @@ void ContentsCheck::KeepFiles(const Call& call, const std::string& list, const F
     if (upload.ok()) {
       named.Add(*std::move(upload));
     } else {
-      out->push_back(
-          Violation(absl::StrCat("spec.data.", list),
-                    absl::StrCat("what is left of the files cannot be kept: ",
-                                 upload.status().message())));
+      out->push_back(Violation(
+          absl::StrCat("spec.data.", list),
+          absl::StrCat("what is left of the files cannot be kept: ", upload.status().message())));
     }
   }
   own->Swap(&named);

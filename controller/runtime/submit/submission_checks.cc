@@ -211,9 +211,8 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckData(Submission* submissi
 // Checks the contents of models and data.
 void SubmissionChecks::CheckContents(const std::shared_ptr<Submission>& submission, bool keeps,
                                      Then then) {
-  contents_.Check({submission->effective(), &submission->data_files,
-                   AnswerUsesOf(submission.get()), submission->request.project(), keeps,
-                   submission->gone},
+  contents_.Check({submission->effective(), &submission->data_files, AnswerUsesOf(submission.get()),
+                   submission->request.project(), keeps, submission->gone},
                   [submission, then = std::move(then)](absl::StatusOr<Violations> found) {
                     if (found.ok()) AddTo(&submission->violations, *std::move(found));
                     then(found.status());

@@ -15,14 +15,14 @@ std::string Have(uint64_t count, const char* what) {
 std::string Unanswered(const v1::JobSpec& effective, const v1::DataFilesSummary& list) {
   const std::string& key = effective.data().answer_key();
   const std::string& place = list.unanswered_place();
-  return absl::StrCat(
-      "warning: data.", list.list(), ": of ", list.examples(), " examples ",
-      Have(list.unanswered(), "line"), " no `", key.empty() ? "answer" : key, "`, which ",
-      list.answer_reader(),
-      " gets: a rule that compares with it gives them no reward, and code of your own gets an empty "
-      "one. The first is ",
-      place.substr(place.rfind('/') + 1), ", with ", list.unanswered_keys(),
-      "; if one of its keys is the answer, name it with data.answer_key");
+  return absl::StrCat("warning: data.", list.list(), ": of ", list.examples(), " examples ",
+                      Have(list.unanswered(), "line"), " no `", key.empty() ? "answer" : key,
+                      "`, which ", list.answer_reader(),
+                      " gets: a rule that compares with it gives them no reward, and code of your "
+                      "own gets an empty "
+                      "one. The first is ",
+                      place.substr(place.rfind('/') + 1), ", with ", list.unanswered_keys(),
+                      "; if one of its keys is the answer, name it with data.answer_key");
 }
 
 std::string Cut(const v1::JobSpec& effective, const v1::DataFilesSummary& list) {

@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 
 using Lists = google::protobuf::RepeatedPtrField<v1::DataFilesSummary>;
 
-v1::DataFilesSummary* Add(const char* list, Lists* lists) {
+v1::DataFilesSummary* AddList(const char* list, Lists* lists) {
   v1::DataFilesSummary* summary = lists->Add();
   summary->set_list(list);
   summary->set_examples(4);
@@ -21,7 +21,7 @@ v1::DataFilesSummary* Add(const char* list, Lists* lists) {
 TEST(DataNotesTest, KeysThatAreNotUsedAreListedOnce) {
   Lists lists;
   for (const char* list : {"train_files", "val_files"}) {
-    v1::DataFilesSummary* summary = Add(list, &lists);
+    v1::DataFilesSummary* summary = AddList(list, &lists);
     summary->add_unused_keys("solution");
     summary->add_unused_keys("reward_model.style");
   }
@@ -34,7 +34,7 @@ TEST(DataNotesTest, KeysThatAreNotUsedAreListedOnce) {
 
 TEST(DataNotesTest, LinesWithoutAnAnswerAreCountedAndNamed) {
   Lists lists;
-  v1::DataFilesSummary* summary = Add("train_files", &lists);
+  v1::DataFilesSummary* summary = AddList("train_files", &lists);
   summary->set_unanswered(1);
   summary->set_unanswered_place("/data/files/default/abc/prompts.jsonl:3");
   summary->set_unanswered_keys("`prompt`, `solution`");
@@ -50,19 +50,20 @@ TEST(DataNotesTest, LinesWithoutAnAnswerAreCountedAndNamed) {
 
 TEST(DataNotesTest, ResponsesThatAreCutAreAWarning) {
   Lists lists;
-  Add("train_files", &lists)->set_cut_responses(2);
+  AddList("train_files", &lists)->set_cut_responses(2);
   v1::JobSpec spec;
   spec.mutable_data()->set_max_response_length(8);
-  EXPECT_THAT(DataNotes(spec, lists),
-              ElementsAre("warning: data.train_files: 2 examples have a response of more than "
-                          "data.max_response_length = 8 tokens, which is trained on without its "
-                          "end; raise it, or set data.filter_overlong_responses: true to leave such "
-                          "lines out"));
+  EXPECT_THAT(
+      DataNotes(spec, lists),
+      ElementsAre("warning: data.train_files: 2 examples have a response of more than "
+                  "data.max_response_length = 8 tokens, which is trained on without its "
+                  "end; raise it, or set data.filter_overlong_responses: true to leave such "
+                  "lines out"));
 }
 
 TEST(DataNotesTest, NothingIsSaidOfGoodLines) {
   Lists lists;
-  Add("train_files", &lists);
+  AddList("train_files", &lists);
   EXPECT_THAT(DataNotes({}, lists), IsEmpty());
 }
 

@@ -185,8 +185,7 @@ void TellOfData(const v1::JobSpec& effective,
                    list.examples() == 1 ? " remains" : "s remain");
     };
     tell(list.overlong_prompts(), "whose prompts are longer than data.max_prompt_length");
-    tell(list.overlong_responses(),
-         "whose responses are longer than data.max_response_length");
+    tell(list.overlong_responses(), "whose responses are longer than data.max_response_length");
     tell(list.disliked(), "whose label is false");
     tell(list.unpaired(), "whose prompt has no line with the other label");
     tell(list.weightless(), "where all that could be trained on has weight 0");

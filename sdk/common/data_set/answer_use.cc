@@ -9,7 +9,7 @@
 namespace baton {
 namespace {
 
-constexpr absl::string_view kAnswerMark = "{answer}";  // of patterns and of a judge's template
+constexpr absl::string_view kAnswerMark = "{answer}";       // of patterns and of a judge's template
 constexpr absl::string_view kOwnMethod = "compute_reward";  // of Baton's own reward worker
 
 void AddQuote(absl::string_view question, std::string place, std::vector<AnswerUse>* out) {

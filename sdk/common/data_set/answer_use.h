@@ -15,7 +15,7 @@ struct AnswerUse {
   enum class Kind {
     kCompares,  ///< A rule: it gives no reward where there is no answer.
     kQuotes,    ///< A judge's question: it cannot be asked without the answer.
-    kHandsOn,   ///< A command or a method of the user's own: only its author knows whether it looks.
+    kHandsOn,  ///< A command or a method of the user's own: only its author knows whether it looks.
   };
   Kind kind = Kind::kCompares;
   std::string place;                 ///< "spec.reward.rules[0] (exact_match)".

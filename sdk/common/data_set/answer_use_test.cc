@@ -30,7 +30,8 @@ std::vector<std::string> Places(const v1::JobSpec& spec, const v1::Dataflow& dat
 }
 
 TEST(AnswerUseTest, RulesThatCompareReadAnswers) {
-  EXPECT_THAT(Places(WithRules({"exact_match"})), ElementsAre("spec.reward.rules[0] (exact_match)"));
+  EXPECT_THAT(Places(WithRules({"exact_match"})),
+              ElementsAre("spec.reward.rules[0] (exact_match)"));
   EXPECT_THAT(Places(WithRules({"^ok$", "numeric", "^{answer}"})),
               ElementsAre("spec.reward.rules[1] (numeric)", "spec.reward.rules[2] (regex)"));
   EXPECT_THAT(Places(WithRules({"^ok$"})), IsEmpty()) << "a fixed pattern compares with nothing";

@@ -22,7 +22,7 @@ namespace baton {
 struct Example {
   std::string prompt;
   std::vector<v1::ChatMessage> messages;
-  std::string tools_json;  ///< A list of functions' schemas; "" when absent.
+  std::string tools_json;   ///< A list of functions' schemas; "" when absent.
   std::string answer;       ///< A number is as written in the file: "1.10".
   bool has_answer = false;  ///< The line has one; it may be "".
   std::string response;     ///< In a pair: the chosen one.

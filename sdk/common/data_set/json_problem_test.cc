@@ -32,9 +32,11 @@ TEST(JsonProblemTest, NamesTheColumnAndTheCause) {
       {"{\"a\": \"\tx\"}", "column 8: not valid JSON: a tab inside a text; write it as \\t"},
       {"{\"a\": \"\xff\"}", "column 8: not valid JSON: a byte that is not UTF-8"},
       {R"({"a": True})",
-       "column 7: not valid JSON: 'True' is Python's; JSON writes true (json.dumps of Python does)"},
+       "column 7: not valid JSON: 'True' is Python's; JSON writes true (json.dumps of Python "
+       "does)"},
       {R"({"a": None})",
-       "column 7: not valid JSON: 'None' is Python's; JSON writes null (json.dumps of Python does)"},
+       "column 7: not valid JSON: 'None' is Python's; JSON writes null (json.dumps of Python "
+       "does)"},
       {R"({"a": NaN})",
        "column 7: not valid JSON: 'NaN' is no number of JSON (Python's json writes it for a float "
        "that is not finite); write null, or leave the key out"},
@@ -47,7 +49,8 @@ TEST(JsonProblemTest, NamesTheColumnAndTheCause) {
       {R"({"a": "\x"})",
        "column 9: not valid JSON: not a valid escape; a backslash itself is written \\\\"},
       {R"({"a": [1, 2})", "column 12: not valid JSON: '}' does not belong here"},
-      {R"({"a": 1e999})", "not valid JSON: a number that is too large; write it as a text, in double quotes"},
+      {R"({"a": 1e999})",
+       "not valid JSON: a number that is too large; write it as a text, in double quotes"},
       {"",
        "column 1: not valid JSON: the line ends too early; a value or a closing bracket is "
        "missing"},

@@ -13,7 +13,7 @@ namespace baton {
 namespace {
 
 constexpr size_t kMostUnusedKeys = 32;
-constexpr size_t kKeyShown = 64;  // bytes
+constexpr size_t kUnusedKeyShown = 64;  // bytes
 
 DataJson ParseGood(const std::string& line) {
   return DataJson::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -73,7 +73,7 @@ absl::Status LineCounts::Add(const Example& example, const std::string& line,
 void LineCounts::AddKeys(const std::string& line) {
   for (std::string& key : UnusedKeys(ParseGood(line), options_)) {
     if (unused_keys_.size() >= kMostUnusedKeys) return;
-    size_t end = std::min(key.size(), kKeyShown);
+    size_t end = std::min(key.size(), kUnusedKeyShown);
     while (end < key.size() && (static_cast<unsigned char>(key[end]) & 0xc0) == 0x80) --end;
     key.resize(end);
     if (std::find(unused_keys_.begin(), unused_keys_.end(), key) == unused_keys_.end()) {

@@ -23,7 +23,8 @@ class LineCountsTest : public ::testing::Test {
     return ReadDataSet({folder_.path("a.jsonl")}, options_);
   }
   void Use(AnswerUse::Kind kind, std::vector<std::string> sources = {}) {
-    options_.answer_uses.push_back({kind, "spec.reward.rules[0] (exact_match)", std::move(sources)});
+    options_.answer_uses.push_back(
+        {kind, "spec.reward.rules[0] (exact_match)", std::move(sources)});
   }
 
   TestFolder folder_;
@@ -73,8 +74,9 @@ TEST_F(LineCountsTest, LinesThatLackAnAnswerAmongOthersAreCountedAndNamed) {
 TEST_F(LineCountsTest, LinesOfOtherSourcesNeedNoAnswer) {
   Use(AnswerUse::Kind::kCompares, {"math"});
   const std::string text = "{\"prompt\": \"Hi\", \"source\": \"text\"}\n";
-  EXPECT_EQ(Read(text + "{\"prompt\": \"1\", \"source\": \"math\", \"answer\": 1}\n").unanswered.lines,
-            0u);
+  EXPECT_EQ(
+      Read(text + "{\"prompt\": \"1\", \"source\": \"math\", \"answer\": 1}\n").unanswered.lines,
+      0u);
   EXPECT_THAT(Read(text + "{\"prompt\": \"1\", \"source\": \"math\"}\n").problems,
               ElementsAre(HasSubstr("none of 1 line of source 'math' has `answer`")));
 }
@@ -96,10 +98,11 @@ TEST_F(LineCountsTest, CodeOfTheUsersOwnMayGoWithoutAnswers) {
 TEST_F(LineCountsTest, AKeyThatTheSpecNamesStandsInALineAtLeast) {
   options_.source_key = "data_source";
   options_.extra_key = "extra_info.index";
-  EXPECT_THAT(Read("{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n").problems,
-              ElementsAre("none of 2 lines has `data_source` (spec.data.source_key); the first has "
-                          "`prompt`",
-                          HasSubstr("none of 2 lines has `extra_info.index` (spec.data.extra_key)")));
+  EXPECT_THAT(
+      Read("{\"prompt\": \"a\"}\n{\"prompt\": \"b\"}\n").problems,
+      ElementsAre("none of 2 lines has `data_source` (spec.data.source_key); the first has "
+                  "`prompt`",
+                  HasSubstr("none of 2 lines has `extra_info.index` (spec.data.extra_key)")));
   const DataSet data = Read(
       "{\"prompt\": \"a\"}\n"
       "{\"prompt\": \"b\", \"data_source\": \"gsm8k\", \"extra_info\": {\"index\": 7}}\n");
@@ -111,7 +114,8 @@ TEST_F(LineCountsTest, AKeyThatTheSpecNamesStandsInALineAtLeast) {
 TEST_F(LineCountsTest, UnusedKeysAreListedOnce) {
   options_.answer_key = "reward_model.ground_truth";
   const std::string verl =
-      "{\"prompt\": \"a\", \"ability\": \"math\", \"nothing\": null, \"source\": \"s\", \"reward_model\": "
+      "{\"prompt\": \"a\", \"ability\": \"math\", \"nothing\": null, \"source\": \"s\", "
+      "\"reward_model\": "
       "{\"style\": \"rule\", \"ground_truth\": \"3\"}, \"extra_info\": {\"index\": 1}}\n";
   EXPECT_THAT(Read(verl + verl).unused_keys,
               ElementsAre("ability", "reward_model.style", "extra_info"));
@@ -124,7 +128,8 @@ TEST_F(LineCountsTest, UnusedKeysAreListedOnce) {
 
 TEST_F(LineCountsTest, WhatIsUsedDependsOnTheKind) {
   const std::string line =
-      "{\"prompt\": \"a\", \"response\": \"b\", \"answer\": \"c\", \"label\": true, \"extra\": 1}\n";
+      "{\"prompt\": \"a\", \"response\": \"b\", \"answer\": \"c\", \"label\": true, \"extra\": "
+      "1}\n";
   options_.needs_response = true;
   EXPECT_THAT(Read(line).unused_keys, ElementsAre("answer", "extra"));
   options_ = {};

@@ -91,8 +91,8 @@ void AppendObject(const Json& object, KeyOrder order, std::string* out) {
 
 bool HasNumberText(const Json& value) {
   if (value.is_structured()) return std::any_of(value.begin(), value.end(), HasNumberText);
-  return value.is_number_float() || (value.is_number_integer() && !value.is_number_unsigned() &&
-                                     value.get<int64_t>() == 0);
+  return value.is_number_float() ||
+         (value.is_number_integer() && !value.is_number_unsigned() && value.get<int64_t>() == 0);
 }
 
 Json ParseKeepingNumbers(absl::string_view json) {

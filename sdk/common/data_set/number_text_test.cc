@@ -15,8 +15,8 @@ std::string Kept(const std::string& json, KeyOrder order = KeyOrder::kAsGiven) {
 }
 
 TEST(NumberTextTest, KeepsEveryNumberAsItIsWritten) {
-  for (const char* text : {"1.10", "1e3", "1E+3", "-0", "-0.0", "0", "7", "-7", "18446744073709551615",
-                           "18446744073709551616", "-9223372036854775809",
+  for (const char* text : {"1.10", "1e3", "1E+3", "-0", "-0.0", "0", "7", "-7",
+                           "18446744073709551615", "18446744073709551616", "-9223372036854775809",
                            "12345678901234567890123456789012345678901234567890", "1e-400",
                            "0.1000000000000000055511151231257827"}) {
     EXPECT_EQ(Kept(text), text);
@@ -34,8 +34,7 @@ TEST(NumberTextTest, SaysWhereANumberWouldChange) {
 }
 
 TEST(NumberTextTest, OtherValuesAreWrittenAsUsual) {
-  const std::string json =
-      R"({"b":[true,null,{},[],"\u00e9\"\\\n"],"a":{"y":1,"x":"1.10"}})";
+  const std::string json = R"({"b":[true,null,{},[],"\u00e9\"\\\n"],"a":{"y":1,"x":"1.10"}})";
   EXPECT_EQ(Kept(json), Json::parse(json).dump());
   EXPECT_EQ(Kept(json, KeyOrder::kSorted), nlohmann::json::parse(json).dump());
   EXPECT_EQ(Kept(R"({"a": 1, "b": 2, "a": 3.0})"), R"({"a":3.0,"b":2})") << "the last of a key";

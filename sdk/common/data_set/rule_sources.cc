@@ -37,6 +37,7 @@ bool RewardsAll(const v1::JobSpec& spec) {
 std::vector<SourceProblem> FindSourceProblems(const v1::JobSpec& spec,
                                               const std::set<std::string>& sources) {
   std::vector<SourceProblem> out;
+  if (spec.kind() != v1::JOB_KIND_RL) return out;
   std::set<std::string> judged;
   for (int i = 0; i < spec.reward().rules_size(); ++i) {
     for (const std::string& source : spec.reward().rules(i).when().source()) {

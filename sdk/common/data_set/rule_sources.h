@@ -15,9 +15,9 @@ struct SourceProblem {
   std::string what;
 };
 
-/// The mistakes in spec.reward.rules[i].when: a source that no line has, and lines that get a reward
-/// from no part of the job. `sources`: those of all lines of train_files and val_files; "": of lines
-/// without one.
+/// The mistakes in spec.reward.rules[i].when: a source that no line has, and lines that get a
+/// reward from no part of the job. `sources`: those of all lines of train_files and val_files; "":
+/// of lines without one.
 std::vector<SourceProblem> FindSourceProblems(const v1::JobSpec& spec,
                                               const std::set<std::string>& sources);
 

@@ -13,11 +13,13 @@ namespace {
 using Json = DataJson;
 using Keys = std::vector<std::string>;
 
-std::string KeyOr(const std::string& key, const char* usual) { return key.empty() ? usual : key; }
+std::string KeyOrUsual(const std::string& key, const char* usual) {
+  return key.empty() ? usual : key;
+}
 
 // Where prompt and response of a line stand (TakePrompt, TakeResponse and TakePair of data_set.cc).
 Keys TextKeys(const Json& line, const DataSetOptions& options) {
-  const std::string prompt = KeyOr(options.prompt_key, "prompt");
+  const std::string prompt = KeyOrUsual(options.prompt_key, "prompt");
   Keys keys = {prompt, "tools"};
   const bool pair = FindKey(line, "chosen") != nullptr || FindKey(line, "rejected") != nullptr;
   const Json* label = FindKey(line, "label");
@@ -27,7 +29,7 @@ Keys TextKeys(const Json& line, const DataSetOptions& options) {
     return keys;
   }
   const bool trains = options.needs_response || options.needs_pair;
-  const std::string response = KeyOr(
+  const std::string response = KeyOrUsual(
       options.response_key, FindKey(line, "response") == nullptr ? "completion" : "response");
   const bool answered = FindKey(line, response) != nullptr;
   if (trains) keys.push_back(response);
@@ -41,10 +43,10 @@ Keys TextKeys(const Json& line, const DataSetOptions& options) {
 
 Keys KeysUsed(const Json& line, const DataSetOptions& options) {
   Keys keys = TextKeys(line, options);
-  keys.push_back(KeyOr(options.source_key, "source"));
+  keys.push_back(KeyOrUsual(options.source_key, "source"));
   if (options.needs_response || options.needs_pair) return keys;
-  keys.push_back(KeyOr(options.answer_key, "answer"));
-  keys.push_back(KeyOr(options.extra_key, "extra"));
+  keys.push_back(KeyOrUsual(options.answer_key, "answer"));
+  keys.push_back(KeyOrUsual(options.extra_key, "extra"));
   return keys;
 }
 
@@ -67,9 +69,9 @@ void AddUnused(const Json& object, const std::string& path, const Keys& used, Ke
 
 // Names that data sets give to the right answer, the likeliest first.
 constexpr absl::string_view kAnswerNames[] = {
-    "answer",     "final_answer",     "ground_truth", "groundtruth", "gold",
-    "gold_label", "reference_answer", "solution",     "solutions",   "expected",
-    "expected_answer", "target",      "label",        "reference",   "output"};
+    "answer",          "final_answer",     "ground_truth", "groundtruth", "gold",
+    "gold_label",      "reference_answer", "solution",     "solutions",   "expected",
+    "expected_answer", "target",           "label",        "reference",   "output"};
 
 }  // namespace
 

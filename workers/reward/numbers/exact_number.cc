@@ -15,7 +15,9 @@ using Int = boost::multiprecision::cpp_int;
 constexpr size_t kMostDigits = 1000;
 constexpr int64_t kMostExponent = 1000;
 
-Int TenTo(int64_t exponent) { return boost::multiprecision::pow(Int(10), exponent); }
+Int TenTo(int64_t exponent) {
+  return boost::multiprecision::pow(Int(10), static_cast<unsigned>(exponent));
+}
 
 // A double as its shortest decimal text has it.
 ExactNumber ShortestDecimal(double value) {

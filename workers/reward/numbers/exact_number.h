@@ -16,8 +16,9 @@ struct ExactNumber {
   boost::multiprecision::cpp_int bottom = 1;
 };
 
-/// The number of `digits` ("0012", "1.50", ".5") times 10 to the `exponent`. Nothing where there are
-/// more than 1,000 digits, or the exponent is beyond ±1,000: texts of a model must not cost much.
+/// The number of `digits` ("0012", "1.50", ".5") times 10 to the `exponent`. Nothing where there
+/// are more than 1,000 digits, or the exponent is beyond ±1,000: texts of a model must not cost
+/// much.
 std::optional<ExactNumber> ExactDecimal(absl::string_view digits, int64_t exponent);
 
 ExactNumber Negative(ExactNumber number);

@@ -16,18 +16,18 @@ struct Mark {
   absl::string_view written;
 };
 constexpr Mark kMarks[] = {
-    {0x2212, "-"},  {0x2010, "-"},  {0x2011, "-"},  {0xFE63, "-"},     {0xFF0D, "-"},
-    {0x2012, "\x01"}, {0x2013, "\x01"}, {0x2014, "\x01"}, {0x2015, "\x01"},
-    {0xFF0B, "+"},  {0xFF0E, "."},  {0xFF05, "%"},  {0x066A, "%"},     {0xFF0F, "/"},
-    {0x2044, "/"},  {0x2215, "/"},  {0x00F7, "/"},  {0x00D7, "*"},     {0x00B7, "*"},
-    {0x22C5, "*"},  {0x2217, "*"},  {0x00A0, "\x02"}, {0x202F, "\x02"}, {0x2009, "\x02"},
-    {0x221A, "\x03"}, {0x00B1, "\x03"}, {0x2264, "\x03"}, {0x2265, "\x03"}, {0x2260, "\x03"},
-    {0x2030, "\x03"}, {0x20AC, "$"},  {0x00A3, "$"},  {0x00A5, "$"},     {0x20B9, "$"},
-    {0xFFE5, "$"},  {0xFF04, "$"},  {0x00B0, " "},  {0x00B9, "^"},     {0x00B2, "^"},
-    {0x00B3, "^"},  {0x00BD, " 1/2"}, {0x2153, " 1/3"}, {0x2154, " 2/3"}, {0x00BC, " 1/4"},
-    {0x00BE, " 3/4"}, {0x2155, " 1/5"}, {0x2156, " 2/5"}, {0x2157, " 3/5"}, {0x2158, " 4/5"},
-    {0x2159, " 1/6"}, {0x215A, " 5/6"}, {0x2150, " 1/7"}, {0x215B, " 1/8"}, {0x215C, " 3/8"},
-    {0x215D, " 5/8"}, {0x215E, " 7/8"}, {0x2151, " 1/9"}, {0x2152, " 1/10"},
+    {0x2212, "-"},    {0x2010, "-"},    {0x2011, "-"},     {0xFE63, "-"},    {0xFF0D, "-"},
+    {0x2012, "\x01"}, {0x2013, "\x01"}, {0x2014, "\x01"},  {0x2015, "\x01"}, {0xFF0B, "+"},
+    {0xFF0E, "."},    {0xFF05, "%"},    {0x066A, "%"},     {0xFF0F, "/"},    {0x2044, "/"},
+    {0x2215, "/"},    {0x00F7, "/"},    {0x00D7, "*"},     {0x00B7, "*"},    {0x22C5, "*"},
+    {0x2217, "*"},    {0x00A0, "\x02"}, {0x202F, "\x02"},  {0x2009, "\x02"}, {0x221A, "\x03"},
+    {0x00B1, "\x03"}, {0x2264, "\x03"}, {0x2265, "\x03"},  {0x2260, "\x03"}, {0x2030, "\x03"},
+    {0x20AC, "$"},    {0x00A3, "$"},    {0x00A5, "$"},     {0x20B9, "$"},    {0xFFE5, "$"},
+    {0xFF04, "$"},    {0x00B0, " "},    {0x00B9, "^"},     {0x00B2, "^"},    {0x00B3, "^"},
+    {0x00BD, " 1/2"}, {0x2153, " 1/3"}, {0x2154, " 2/3"},  {0x00BC, " 1/4"}, {0x00BE, " 3/4"},
+    {0x2155, " 1/5"}, {0x2156, " 2/5"}, {0x2157, " 3/5"},  {0x2158, " 4/5"}, {0x2159, " 1/6"},
+    {0x215A, " 5/6"}, {0x2150, " 1/7"}, {0x215B, " 1/8"},  {0x215C, " 3/8"}, {0x215D, " 5/8"},
+    {0x215E, " 7/8"}, {0x2151, " 1/9"}, {0x2152, " 1/10"},
 };
 // The digits 0 of scripts whose digits are common in texts: Arabic, Persian, Devanagari, Bengali,
 // Thai, full width.
@@ -53,19 +53,50 @@ struct Command {
 };
 // Those of letters end where no letter follows.
 constexpr Command kCommands[] = {
-    {"\\$", "$"},      {"\\%", "%"},       {"\\,", "\x02"},  {"\\!", "\x02"}, {"\\;", "\x02"},
-    {"\\:", "\x02"},   {"\\ ", "\x02"},    {"\\(", " "},     {"\\)", " "},    {"\\[", " "},
-    {"\\]", " "},      {"\\left", ""},     {"\\right", ""},  {"\\dfrac", "\\frac"},
-    {"\\tfrac", "\\frac"}, {"\\cfrac", "\\frac"}, {"\\times", "*"}, {"\\cdot", "*"},
-    {"\\ast", "*"},    {"\\div", "/"},     {"\\pm", "\x03"}, {"\\mp", "\x03"},
-    {"\\leq", "\x03"}, {"\\le", "\x03"},   {"\\geq", "\x03"}, {"\\ge", "\x03"},
-    {"\\neq", "\x03"}, {"\\ne", "\x03"},   {"\\approx", "="}, {"\\quad", " "}, {"\\qquad", " "},
-    {"\\to", " "},     {"\\rightarrow", " "}, {"\\Rightarrow", " "}, {"\\implies", " "},
-    {"\\therefore", " "}, {"\\displaystyle", " "}, {"\\degree", " "},
+    {"\\$", "$"},
+    {"\\%", "%"},
+    {"\\,", "\x02"},
+    {"\\!", "\x02"},
+    {"\\;", "\x02"},
+    {"\\:", "\x02"},
+    {"\\ ", "\x02"},
+    {"\\(", " "},
+    {"\\)", " "},
+    {"\\[", " "},
+    {"\\]", " "},
+    {"\\left", ""},
+    {"\\right", ""},
+    {"\\dfrac", "\\frac"},
+    {"\\tfrac", "\\frac"},
+    {"\\cfrac", "\\frac"},
+    {"\\times", "*"},
+    {"\\cdot", "*"},
+    {"\\ast", "*"},
+    {"\\div", "/"},
+    {"\\pm", "\x03"},
+    {"\\mp", "\x03"},
+    {"\\leq", "\x03"},
+    {"\\le", "\x03"},
+    {"\\geq", "\x03"},
+    {"\\ge", "\x03"},
+    {"\\neq", "\x03"},
+    {"\\ne", "\x03"},
+    {"\\approx", "="},
+    {"\\quad", " "},
+    {"\\qquad", " "},
+    {"\\to", " "},
+    {"\\rightarrow", " "},
+    {"\\Rightarrow", " "},
+    {"\\implies", " "},
+    {"\\therefore", " "},
+    {"\\displaystyle", " "},
+    {"\\degree", " "},
 };
-constexpr absl::string_view kTextCommands[] = {"\\text",   "\\textbf", "\\mathrm", "\\mathbf",
-                                               "\\mbox",   "\\textit", "\\rm",     "\\operatorname",
-                                               "\\boldsymbol", "\\bf"};
+constexpr absl::string_view kTextCommands[] = {
+    "\\text",   "\\textbf", "\\mathrm",       "\\mathbf",     "\\mbox",
+    "\\textit", "\\rm",     "\\operatorname", "\\boldsymbol", "\\bf"};
+
+constexpr size_t kMostText = 256;  // bytes of a \text{…} that is read: a unit is short
 
 bool IsLetter(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)); }
 
@@ -90,7 +121,7 @@ size_t ReadLatex(absl::string_view text, std::string* out) {
   }
   for (const absl::string_view command : kTextCommands) {
     if (command != name || name.size() >= text.size() || text[name.size()] != '{') continue;
-    const size_t end = text.find('}', name.size());
+    const size_t end = text.substr(0, kMostText).find('}', name.size());
     if (end == absl::string_view::npos) return 0;
     absl::StrAppend(out, " ", PlainMarks(text.substr(name.size() + 1, end - name.size() - 1)), " ");
     return end + 1;

@@ -13,7 +13,7 @@ namespace baton::reward {
 /// What PlainMarks writes beside ASCII. None of them stands in a text that it reads.
 inline constexpr char kDash = '\x01';   ///< An en dash or a longer one: a range, or punctuation.
 inline constexpr char kGroup = '\x02';  ///< A narrow space, as between thousands.
-inline constexpr char kStop = '\x03';   ///< √, ±, ≤, ‰ …: a number beside it is part of more.
+inline constexpr char kStop = '\x03';  ///< √, ±, ≤, ‰ …: a number beside it is part of more.
 
 /// `text`, valid UTF-8, with
 ///   U+2212 and other minus signs and hyphens  -> -        en and em dashes -> kDash

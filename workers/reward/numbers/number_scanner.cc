@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "workers/reward/numbers/number_marks.h"
 
 namespace baton::reward {
@@ -21,8 +22,8 @@ bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c))
 
 // For people: a piece of a text of PlainMarks.
 std::string Shown(absl::string_view text) {
-  std::string out = absl::StrReplaceAll(
-      text.substr(0, kShown), {{"\x01", "–"}, {"\x02", " "}, {"\x03", "…"}});
+  std::string out =
+      absl::StrReplaceAll(text.substr(0, kShown), {{"\x01", "–"}, {"\x02", " "}, {"\x03", "…"}});
   return absl::StrCat("'", out, "'");
 }
 
@@ -37,8 +38,7 @@ size_t NumberScanner::SkipSpaces(size_t i) const {
 
 // Whether a number begins at i: digits, ".5", or a fraction of LaTeX.
 bool NumberScanner::Begins(size_t i) const {
-  return DigitAt(i) || (At(i) == '.' && DigitAt(i + 1)) ||
-         absl::StartsWith(text_.substr(i), kFrac);
+  return DigitAt(i) || (At(i) == '.' && DigitAt(i + 1)) || absl::StartsWith(text_.substr(i), kFrac);
 }
 
 std::nullopt_t NumberScanner::Ambiguous(NumberSpan* span, absl::string_view why) {
@@ -47,8 +47,7 @@ std::nullopt_t NumberScanner::Ambiguous(NumberSpan* span, absl::string_view why)
   while (DigitAt(at_) || (at_ < text_.size() && joins(text_[at_]) && DigitAt(at_ + 1))) ++at_;
   span->end = at_;
   span->reading.kind = NumberReading::Kind::kAmbiguous;
-  span->reading.why =
-      absl::StrCat(Shown(text_.substr(span->begin, at_ - span->begin)), " ", why);
+  span->reading.why = absl::StrCat(Shown(text_.substr(span->begin, at_ - span->begin)), " ", why);
   return std::nullopt;
 }
 
@@ -179,8 +178,7 @@ bool NumberScanner::TakeExponent(NumberSpan* span, Decimal* decimal) {
   } else if (decimal->digits == "10" && At(at_) == '^') {
     power = at_ + 1;
     itself = true;
-  } else if (At(times) == '*' &&
-             absl::StartsWith(text_.substr(SkipSpaces(times + 1)), "10^")) {
+  } else if (At(times) == '*' && absl::StartsWith(text_.substr(SkipSpaces(times + 1)), "10^")) {
     power = SkipSpaces(times + 1) + 3;
   }
   if (power == std::string::npos) return true;
@@ -248,12 +246,12 @@ bool NumberScanner::TakeRange(NumberSpan* span) {
   if (!minus && At(dash) != kDash) return true;
   size_t next = dash + 1;
   while (minus && At(next) == '-') ++next;  // LaTeX: --
+  const size_t behind = next;
   next = SkipSpaces(next);
+  const bool apart = next > behind;
   while (At(next) == '$') next = SkipSpaces(next + 1);
   if (!Begins(next)) return true;
-  if (minus && (dash > at_) != (next > dash + 1)) {  // "5 -3"
-    return true;                                     // the sign says so itself
-  }
+  if (minus && (dash > at_) != apart) return true;  // "5 -3": it may be a sign
   const bool spaced = minus && dash > at_;
   const ExactNumber lower = span->reading.value;
   const bool percent = span->reading.percent;

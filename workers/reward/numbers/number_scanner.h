@@ -13,7 +13,8 @@
 
 namespace baton::reward {
 
-/// A number without its sign: "1,234.50", "1/2", "3 1/2", "\frac{1}{2}", "1.2*10^3", "50%", "10-12".
+/// A number without its sign: "1,234.50", "1/2", "3 1/2", "\frac{1}{2}", "1.2*10^3", "50%",
+/// "10-12".
 struct NumberSpan {
   size_t begin = 0, end = 0;  ///< Bytes of the text.
   NumberReading reading;

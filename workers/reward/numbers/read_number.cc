@@ -21,10 +21,10 @@ using Kind = NumberReading::Kind;
 constexpr absl::string_view kUnitLetters = "mgshdlLAVWNJCFt";
 
 bool IsSpace(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)) || c == kGroup; }
-bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
+bool IsAsciiDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
-// Letters that join with a number into a name or a product: those of ASCII, and Greek ones. A number
-// often stands right behind letters of scripts without capitals.
+// Letters that join with a number into a name or a product: those of ASCII, and Greek ones. A
+// number often stands right behind letters of scripts without capitals.
 bool IsNameLetter(char32_t c) {
   return (c < 0x80 && absl::ascii_isalpha(static_cast<unsigned char>(c))) ||
          (c >= 0x391 && c <= 0x3C9);
@@ -53,8 +53,9 @@ NumberReading Ambiguous(absl::string_view why) {
 // Whether the text ends with a value: what a sign or an operator behind it joins with.
 bool EndsWithValue(absl::string_view before) {
   const char32_t last = LastOf(before);
-  return IsNameLetter(last) || (last < 0x80 && (IsDigit(static_cast<char>(last)) ||
-                                                absl::StrContains(")]}%", static_cast<char>(last))));
+  return IsNameLetter(last) ||
+         (last < 0x80 && (IsAsciiDigit(static_cast<char>(last)) ||
+                          absl::StrContains(")]}%", static_cast<char>(last))));
 }
 
 // The command of LaTeX that the text ends with: "\sqrt"; "": none.
@@ -70,7 +71,8 @@ struct Sign {
   std::string why;  // it may be a sign or something else
 };
 
-// Reads a sign at the end of `before`, the text up to a number, and takes it and currency signs off.
+// Reads a sign at the end of `before`, the text up to a number, and takes it and currency signs
+// off.
 Sign TakeSign(absl::string_view* before) {
   const auto take_currency = [&] {
     absl::string_view rest = WithoutSpaces(*before);
@@ -93,7 +95,7 @@ Sign TakeSign(absl::string_view* before) {
   const bool clear = !value.empty() && absl::StrContains("=:(", value.back());
   const char32_t joined = LastOf(left);
   const bool differs = EndsWithValue(left) || joined == '-' || joined == '+' || joined == '/' ||
-                       (!value.empty() && IsDigit(value.back()));
+                       (!value.empty() && IsAsciiDigit(value.back()));
   if (differs || (apart && !clear)) return {false, "it may be an operand, or have a sign"};
   *before = left;
   take_currency();
@@ -124,9 +126,8 @@ std::string JoinedBefore(absl::string_view before) {
   const absl::string_view outside = rest.substr(0, rest.size() - 1);
   const absl::string_view command = CommandAtEnd(outside);
   const bool box = command == "\\boxed" || command == "\\fbox";
-  const bool part = !command.empty() ? !box
-                                     : !outside.empty() &&
-                                           absl::StrContains("^_}]", outside.back());
+  const bool part =
+      !command.empty() ? !box : !outside.empty() && absl::StrContains("^_}]", outside.back());
   return part ? "it is a part of an expression of LaTeX" : "";
 }
 
@@ -144,10 +145,10 @@ std::string JoinedAfter(absl::string_view after) {
   }
   if (first == '^') return "it has an exponent";
   if (first == '(') return "it may be a factor";
-  if (first == '/' && after.size() > 1 && (after[1] == '(' || after[1] == '\\' ||
-                                           (IsNameLetter(FirstOf(after.substr(1))) &&
-                                            (after.size() == 2 ||
-                                             !IsNameLetter(FirstOf(after.substr(2))))))) {
+  if (first == '/' && after.size() > 1 &&
+      (after[1] == '(' || after[1] == '\\' ||
+       (IsNameLetter(FirstOf(after.substr(1))) &&
+        (after.size() == 2 || !IsNameLetter(FirstOf(after.substr(2))))))) {
     return "it is divided by something";
   }
   absl::string_view next = after;
@@ -167,6 +168,7 @@ std::string JoinedAfter(absl::string_view after) {
 bool EndsWithUnitPower(absl::string_view before) {
   absl::ConsumeSuffix(&before, "{");
   if (!absl::ConsumeSuffix(&before, "^")) return false;
+  before = WithoutSpaces(before);
   size_t letters = 0;
   while (letters < before.size() &&
          absl::ascii_isalpha(static_cast<unsigned char>(before[before.size() - 1 - letters]))) {
@@ -207,8 +209,7 @@ NumberReading InPlace(absl::string_view text, const NumberSpan& span) {
   if (why.empty()) why = JoinedBefore(before);
   if (why.empty()) why = JoinedAfter(after);
   if (!why.empty()) {
-    return Ambiguous(
-        absl::StrCat("'", text.substr(span.begin, span.end - span.begin), "': ", why));
+    return Ambiguous(absl::StrCat("'", text.substr(span.begin, span.end - span.begin), "': ", why));
   }
   if (sign.negative) reading.value = Negative(reading.value);
   return reading;

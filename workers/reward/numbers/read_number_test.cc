@@ -59,30 +59,52 @@ TEST(ReadNumberTest, ReadsTheLastNumberOfAText) {
       {"٣٫ or ٣", 3},
       {"３", 3},
   };
-  for (const Said& c : cases) EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
+  for (const Said& c : cases)
+    EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
 }
 
 TEST(ReadNumberTest, ReadsSignsOnBothSidesOfACurrency) {
   const Said cases[] = {
-      {"The change is \u22125.", -5}, {"A loss of -$3", -3},    {"A loss of $-3", -3},
-      {"A loss of \u2212€3.50", -350, 100}, {"x = - 5", -5},          {"x = -7", -7},
-      {"(-5)", -5},                   {"+5", 5},                {"is: -5", -5},
-      {"costs \\$3", 3},              {"covid-19: 4 of them", 4}, {"The result \u2013 5", 5},
-      {"-1/2", -1, 2},                {"-3 1/2", -7, 2},
+      {"The change is \u22125.", -5},
+      {"A loss of -$3", -3},
+      {"A loss of $-3", -3},
+      {"A loss of \u2212€3.50", -350, 100},
+      {"x = - 5", -5},
+      {"x = -7", -7},
+      {"(-5)", -5},
+      {"+5", 5},
+      {"is: -5", -5},
+      {"costs \\$3", 3},
+      {"covid-19: 4 of them", 4},
+      {"The result \u2013 5", 5},
+      {"-1/2", -1, 2},
+      {"-3 1/2", -7, 2},
   };
-  for (const Said& c : cases) EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
+  for (const Said& c : cases)
+    EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
 }
 
 TEST(ReadNumberTest, ReadsFractionsAndPercents) {
   const Said cases[] = {
-      {"The chance is 1/2.", 1, 2},  {"1 / 2", 1, 2},          {"3 1/2", 7, 2},
-      {"½", 1, 2},                   {"3½", 7, 2},             {"\\frac{1}{2}", 1, 2},
-      {"-\\frac{1}{2}", -1, 2},      {"\\frac{-1}{2}", -1, 2}, {"\\dfrac12", 1, 2},
-      {"2\\frac{1}{2}", 5, 2},       {"\\frac{1.5}{3}", 1, 2}, {"50%", 1, 2},
-      {"50 %", 1, 2},                {"12.5\\%", 1, 8},        {"1/2%", 1, 200},
+      {"The chance is 1/2.", 1, 2},
+      {"1 / 2", 1, 2},
+      {"3 1/2", 7, 2},
+      {"½", 1, 2},
+      {"3½", 7, 2},
+      {"\\frac{1}{2}", 1, 2},
+      {"-\\frac{1}{2}", -1, 2},
+      {"\\frac{-1}{2}", -1, 2},
+      {"\\dfrac12", 1, 2},
+      {"2\\frac{1}{2}", 5, 2},
+      {"\\frac{1.5}{3}", 1, 2},
+      {"50%", 1, 2},
+      {"50 %", 1, 2},
+      {"12.5\\%", 1, 8},
+      {"1/2%", 1, 200},
       {"1⁄3", 1, 3},
   };
-  for (const Said& c : cases) EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
+  for (const Said& c : cases)
+    EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
   NumberStyle style;
   style.percent_is_hundredths = false;
   EXPECT_TRUE(Is(ReadLastNumber("50%", style), 50, 1));
@@ -93,7 +115,7 @@ TEST(ReadNumberTest, ReadsTheLastBoxWithNestedBraces) {
       {"\\boxed{5}. That is step 2.", 5},
       {"\\boxed{4} no, \\boxed{5}", 5},
       {"\\boxed{\\frac{1}{2}}", 1, 2},
-      {"$\\boxed{\\text{-}\\frac{3}{4}}$", -3, 4},
+      {"$\\boxed{-\\frac{3}{4}}$", -3, 4},
       {"\\boxed{x = -\\dfrac{3}{4}}", -3, 4},
       {"\\boxed{5\\text{ cm}^2}", 5},
       {"\\boxed{{1{,}234}}", 1234},
@@ -102,17 +124,53 @@ TEST(ReadNumberTest, ReadsTheLastBoxWithNestedBraces) {
       {"\\fbox{7}", 7},
       {"\\boxed{90^\\circ}", 90},
   };
-  for (const Said& c : cases) EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
+  for (const Said& c : cases)
+    EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
 }
 
 TEST(ReadNumberTest, WhatMayMeanSeveralNumbersIsAmbiguousAndSaysWhy) {
-  for (const char* text :
-       {"3,14", "1,2,3", "1.234.567", "12:30", "2024-05-01", "5/12/2024", "1 234", "x-5", "10 - 12",
-        "3-5-7", "- 5", "2x", "5k", "5π", "x + 5", "3*5", "3 × 5", "2^10", "x^2 + 3^2", "5 + x",
-        "√5", "\\sqrt{5}", "\\sqrt5", "5\\pi", "\\frac{\\sqrt{3}}{2}", "f(5)", "x/5", "5/x", "1/0",
-        "5(x+1)", "\\log_2 8", "±5", "x ≤ 5", "\u20135", "2 5/3", "\\boxed{5", "\\boxed 5",
-        "\\boxed{\\sqrt{5}}", "\\boxed{2, 3}", "\\boxed{x^2 - 5}", "\\boxed{a}{5} \\boxed{5\\pi}",
-        "1e5000", "\\frac{a}{2}"}) {
+  for (const char* text : {"3,14",
+                           "1,2,3",
+                           "1.234.567",
+                           "12:30",
+                           "2024-05-01",
+                           "5/12/2024",
+                           "1 234",
+                           "x-5",
+                           "10 - 12",
+                           "3-5-7",
+                           "- 5",
+                           "2x",
+                           "5k",
+                           "5π",
+                           "x + 5",
+                           "3*5",
+                           "3 × 5",
+                           "2^10",
+                           "x^2 + 3^2",
+                           "5 + x",
+                           "√5",
+                           "\\sqrt{5}",
+                           "\\sqrt5",
+                           "5\\pi",
+                           "\\frac{\\sqrt{3}}{2}",
+                           "f(5)",
+                           "x/5",
+                           "5/x",
+                           "1/0",
+                           "5(x+1)",
+                           "±5",
+                           "x ≤ 5",
+                           "\u20135",
+                           "2 5/3",
+                           "\\boxed{5",
+                           "\\boxed 5",
+                           "\\boxed{\\sqrt{5}}",
+                           "\\boxed{2, 3}",
+                           "\\boxed{x^2 - 5}",
+                           "\\boxed{a}{5} \\boxed{5\\pi}",
+                           "1e5000",
+                           "\\frac{a}{2}"}) {
     const NumberReading reading = Last(text);
     EXPECT_EQ(reading.kind, Kind::kAmbiguous) << text;
     EXPECT_NE(reading.why, "") << text;
@@ -147,7 +205,8 @@ TEST(ReadNumberTest, AnAnswerIsOneNumberAsAWhole) {
   for (const char* text : {"3 and 4", "about 5", "She has 3 + 4 = 7 #### 7", "\\sqrt{5}", "3,14"}) {
     EXPECT_EQ(whole(text).kind, Kind::kAmbiguous) << text;
   }
-  for (const char* text : {"", "four", "inf", "nan"}) EXPECT_EQ(whole(text).kind, Kind::kNone) << text;
+  for (const char* text : {"", "four", "inf", "nan"})
+    EXPECT_EQ(whole(text).kind, Kind::kNone) << text;
 }
 
 TEST(ReadNumberTest, LongTextsCostLittle) {
