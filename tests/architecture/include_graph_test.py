@@ -138,7 +138,8 @@ ALLOWED = {
                         " workers/engine",
     "workers/hybrid": "sdk/common/base sdk/common/schema sdk/common/parallel relay/weights workers/engine"
                       " workers/parallel",
-    "workers/reward": "sdk/common/base sdk/common/process sdk/common/rpc sdk/worker proto",
+    "workers/reward/numbers": "sdk/common/base",
+    "workers/reward": "sdk/common/base sdk/common/process sdk/common/rpc sdk/worker workers/reward/numbers proto",
     "workers/policy": "sdk/common/base sdk/common/contracts sdk/common/schema sdk/common/messages"
                       " sdk/common/schema_spec sdk/common/rpc relay/weights relay/segment relay/client"
                       " workers/tokenizer workers/engine proto",

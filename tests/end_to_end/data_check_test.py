@@ -113,19 +113,38 @@ class DataCheckTest(unittest.TestCase):
 
     # The reward would be 1 for a response of nothing, and the model would learn to say nothing.
     def test_2_a_rule_without_answers_is_refused(self):
-        file = self.lines("train.jsonl", [{"prompt": "1+1=", "solution": "2"}])
-        self.refuse(SPEC, f"{file}:1: `answer` is missing, and spec.reward.rules[0] (exact_match) "
-                    "reads it; the line has `prompt`, `solution`", "spec.data.answer_key")
+        self.lines("train.jsonl", [{"prompt": "1+1=", "solution": "2"}])
+        self.refuse(SPEC, "none of 1 line has `answer`, and spec.reward.rules[0] (exact_match) "
+                    "compares responses with it; the first has `prompt`, `solution`",
+                    "set spec.data.answer_key: solution")
         of_pattern = SPEC.replace("type: exact_match", "type: regex, pattern: '^{answer}'")
-        self.refuse(of_pattern, "spec.reward.rules[0] (regex) reads it")
+        self.refuse(of_pattern, "spec.reward.rules[0] (regex) compares")
         named = SPEC.replace("max_prompt_length", "answer_key: solution, max_prompt_length")
         self.assertEqual(self.submit(named, "--dry-run")[0], 0)
         # Nobody knows whether a command reads the answer.
         command = SPEC.replace("{rules: [{type: exact_match}]}", "{command: cat}")
         code, _, told = self.submit(command, "--dry-run")
         self.assertEqual(code, 0, told)
-        self.assertIn("data.train_files: 1 of 1 examples have no `answer`, so the reward gets an "
-                      "empty one; the first such line has `prompt`, `solution`", told)
+        self.assertIn("data.train_files: of 1 examples 1 line has no `answer`, which "
+                      "spec.reward.command gets", told)
+        self.assertIn("train.jsonl:1, with `prompt`, `solution`; if one of its keys", told)
+        self.assertIn("data.train_files: the job does not use these keys of the lines: `solution`",
+                      told)
+
+    # A demonstration of 9 tokens and an end loses its end at 8.
+    def test_2_demonstrations_that_are_cut_are_told(self):
+        sft = SPEC.replace("kind: rl", "kind: sft").replace("reward: {", "#")
+        self.lines("train.jsonl", [{"prompt": "1+1=", "response": "2"},
+                                   {"prompt": "1+2=", "response": "333333333"}])
+        code, _, told = self.submit(sft, "--dry-run")
+        self.assertEqual(code, 0, told)
+        self.assertIn("data.train_files: 1 example has a response of more than "
+                      "data.max_response_length = 8 tokens", told)
+        filtered = sft.replace("max_prompt_length", "filter_overlong_responses: true, max_prompt_length")
+        code, _, told = self.submit(filtered, "--dry-run")
+        self.assertEqual(code, 0, told)
+        self.assertIn("data.train_files: 1 line is left out, whose responses are longer than "
+                      "data.max_response_length; 1 example remains", told)
 
     def test_2_turns_of_weight_zero_are_left_out(self):
         def line(reply, weight):

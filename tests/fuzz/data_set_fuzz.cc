@@ -109,8 +109,11 @@ std::string LineOf(const Example& example, const DataSetOptions& options) {
   }
   if (example.label.has_value()) line["label"] = *example.label;
   if (!example.tools_json.empty()) line["tools"] = Json::parse(example.tools_json);
-  if (!example.extra_json.empty()) line["extra"] = Json::parse(example.extra_json);
-  return line.dump();
+  std::string text = line.dump();
+  if (!example.extra_json.empty()) {  // its numbers stay as they are written
+    text.insert(text.size() - 1, absl::StrCat(",\"extra\":", example.extra_json));
+  }
+  return text;
 }
 
 void CheckExample(const Example& example, const DataSetOptions& options) {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "nlohmann/json.hpp"
 #include "sdk/common/base/status_macros.h"
-#include "sdk/common/data_set/data_set.h"
+#include "sdk/common/data_set/number_text.h"
 #include "workers/policy/chat_messages.h"
 
 namespace baton {
@@ -20,9 +20,7 @@ using Json = nlohmann::ordered_json;
 absl::StatusOr<std::vector<int32_t>> EncodeLine(const policy::PolicySource& source,
                                                 const BatchOptions& options,
                                                 const std::string& line) {
-  DataSetOptions keys;
-  keys.prompt_key = options.prompt_key;
-  BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, keys));
+  BATON_ASSIGN_OR_RETURN(const Example example, ParseExample(line, options.keys));
   BATON_ASSIGN_OR_RETURN(
       const policy::Prompt prompt,
       policy::RenderPromptOf(source, example.messages, example.prompt, example.tools_json,
@@ -52,14 +50,14 @@ std::string LineOf(const Row& row, const tokenizer::Tokenizer& tokenizer, bool w
   for (const std::vector<int32_t>& tokens : row.tokens) {
     responses.push_back(tokenizer.Decode(tokens));
   }
-  Json json = Json::parse(row.line);  // which ParseExample could read
+  Json json = ParseKeepingNumbers(row.line);  // which ParseExample could read
   json["responses"] = std::move(responses);
   json["finish_reasons"] = row.finish_reasons;
   if (with_tokens) {
     json["response_tokens"] = row.tokens;
     json["response_log_probs"] = row.log_probs;
   }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return JsonText(json, KeyOrder::kAsGiven) + "\n";
 }
 
 class Batch {

@@ -9,17 +9,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "sdk/common/data_set/data_set.h"
 #include "workers/engine/generation/generator.h"
 #include "workers/policy/policy_source.h"
 
 namespace baton {
 
 struct BatchOptions {
-  std::string prompts;     ///< A file as data sets are (docs/formats/data-set.md).
-  std::string prompt_key;  ///< As spec.data.prompt_key; empty: the usual ones.
-  int64_t samples = 1;     ///< To each prompt.
-  uint64_t seed = 1;       ///< Seed of the draws, with the prompt's line and the sample's index.
-  bool tokens = false;     ///< Lines have the tokens of responses, too.
+  std::string prompts;  ///< A file as data sets are (docs/formats/data-set.md).
+  DataSetOptions keys;  ///< How its lines are read: as a job of kind rl reads them.
+  int64_t samples = 1;  ///< To each prompt.
+  uint64_t seed = 1;    ///< Seed of the draws, with the prompt's line and the sample's index.
+  bool tokens = false;  ///< Lines have the tokens of responses, too.
   // Limits, which one prompt's samples may pass.
   int64_t in_flight = 1;  ///< Responses begun and not complete.
   int64_t held = 1;       ///< Responses in memory: those, and complete ones that wait for them.

@@ -91,13 +91,17 @@ std::set<std::string> KeysForTemplate(const Example& example) {
   return keys;
 }
 
+bool Filters(const v1::DataSpec& data) {
+  return data.filter_overlong_prompts() || data.filter_overlong_responses();
+}
+
 class Checking {
  public:
   Checking(const v1::JobSpec& spec, const std::string& filtered_folder, uint64_t filtered_bytes,
            absl::Duration time)
       : spec_(spec),
         filtered_folder_(filtered_folder),
-        time_(spec.data().filter_overlong_prompts() ? absl::InfiniteDuration() : time),
+        time_(Filters(spec.data()) ? absl::InfiniteDuration() : time),
         room_(filtered_bytes) {
     *out_.mutable_effective_spec() = spec;
     response_limits_.set_max_response_length(spec.data().max_response_length());
@@ -234,6 +238,8 @@ class Checking {
     uint64_t cut_back = 0;   // Demonstration::cut_back
     uint64_t unread = 0;     // lines with a key that the template does not read
     std::set<std::string> unread_keys;
+    uint64_t cut = 0;        // Demonstration::cut, of those that stay
+    uint64_t cut_out = 0;    // the same, of those that are left out
     uint64_t unchecked = 0;  // lines
   };
 
@@ -245,13 +251,13 @@ class Checking {
     std::vector<std::string> kept;
     for (int index = 0; index < files->size(); ++index) {
       const std::string& file = files->Get(index);
-      BATON_ASSIGN_OR_RETURN(const std::set<size_t> overlong,
+      BATON_ASSIGN_OR_RETURN(const std::set<size_t> left_out,
                              CheckFile(file, options, &counts, &problems));
-      if (overlong.empty() || !spec_.data().filter_overlong_prompts()) {
+      if (left_out.empty()) {
         kept.push_back(file);
         continue;
       }
-      const auto rest = WriteWithout(file, overlong, absl::StrCat(list, "-", kept.size()));
+      const auto rest = WriteWithout(file, left_out, absl::StrCat(list, "-", kept.size()));
       if (absl::IsResourceExhausted(rest.status())) {
         Fail(field, rest.status().message());
         return absl::OkStatus();
@@ -280,12 +286,18 @@ class Checking {
                                " prompts have more than data.max_prompt_length = ", limit,
                                " tokens, the longest ", counts.longest, "; raise it"));
     }
+    if (counts.cut_out > 0 && counts.cut_out + counts.overlong >= counts.prompts) {
+      Fail(field, absl::StrCat("no line is left: ", counts.cut_out,
+                               " responses have more than data.max_response_length = ",
+                               spec_.data().max_response_length(), " tokens; raise it"));
+    }
     for (const std::string& problem : std::move(problems).Take()) Fail(field, problem);
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
-    if (counts.overlong == 0 && counts.cut_back == 0 && counts.unchecked == 0 &&
-        counts.unread == 0) {
+    if (counts.overlong + counts.cut_back + counts.cut + counts.cut_out + counts.unchecked +
+            counts.unread ==
+        0) {
       return absl::OkStatus();
     }
     v1::DataFilesSummary* summary = out_.add_data_files();
@@ -294,9 +306,11 @@ class Checking {
     summary->set_prompts_cut_back(counts.cut_back);
     summary->set_lines_with_unread_keys(counts.unread);
     summary->set_unread_keys(Quoted(counts.unread_keys));
+    summary->set_cut_responses(counts.cut);
+    summary->set_overlong_responses(counts.cut_out);
     summary->set_unchecked_lines(counts.unchecked);
     unchecked_ += counts.unchecked;
-    if (counts.overlong > 0) files->Assign(kept.begin(), kept.end());
+    files->Assign(kept.begin(), kept.end());
     return absl::OkStatus();
   }
 
@@ -330,13 +344,12 @@ class Checking {
                       spec_.data().max_response_length(), ", which take ", bytes, "; raise it"));
   }
 
-  // The numbers of the lines whose prompts are too long.
+  // The numbers of the lines to leave out.
   absl::StatusOr<std::set<size_t>> CheckFile(const std::string& file, const DataSetOptions& options,
                                              Counts* counts, ProblemList* problems) {
-    std::set<size_t> overlong;
+    std::set<size_t> left_out;
     auto lines = LineReader::Open(file);
     if (!lines.ok()) return Annotate(lines.status(), file);
-    const auto limit = static_cast<size_t>(spec_.data().max_prompt_length());
     while (lines->Next()) {
       if (BootNow() >= begin_ + time_) {
         ++counts->unchecked;
@@ -346,26 +359,49 @@ class Checking {
       if (!example.ok()) continue;                                      // the controller names it
       if (example->weightless) continue;                                // it is left out
       if (options.needs_response && example->label == false) continue;  // it is left out
-      ++counts->prompts;
-      CountUnread(*example, counts);
-      const auto tokens = PromptTokens(*example);
-      absl::Status status = tokens.status();
-      if (tokens.ok() && *tokens > limit) {
-        overlong.insert(lines->number());
-        counts->longest = std::max(counts->longest, *tokens);
-        if (spec_.data().filter_overlong_prompts()) continue;
-        status = absl::InvalidArgumentError(
-            absl::StrCat("the prompt has ", *tokens, " tokens, more than ", limit));
-      }
-      if (status.ok()) longest_prompt_ = std::max(longest_prompt_, static_cast<int64_t>(*tokens));
-      if (status.ok()) status = CheckResponses(*example, options, counts);
+      const Looked looked = CheckExample(*example, options, counts);
+      if (looked.leave_out) left_out.insert(lines->number());
       // The sum says it of all of them.
-      if (tokens.ok() && *tokens > limit && counts->named++ >= kNamedOverlong) continue;
-      if (!status.ok()) problems->AddLine(file, lines->number(), status.message());
+      if (looked.overlong && counts->named++ >= kNamedOverlong) continue;
+      if (!looked.problem.ok()) {
+        problems->AddLine(file, lines->number(), looked.problem.message());
+      }
     }
     if (!lines->status().ok()) return Annotate(lines->status(), file);
-    counts->overlong += overlong.size();
-    return overlong;
+    return left_out;
+  }
+
+  struct Looked {
+    absl::Status problem;
+    bool overlong = false;   // the problem: the prompt is too long
+    bool leave_out = false;  // it is no problem
+  };
+  Looked CheckExample(const Example& example, const DataSetOptions& options, Counts* counts) {
+    ++counts->prompts;
+    CountUnread(example, counts);
+    Looked looked;
+    const auto tokens = PromptTokens(example);
+    looked.problem = tokens.status();
+    if (!tokens.ok()) return looked;
+    const auto limit = static_cast<size_t>(spec_.data().max_prompt_length());
+    if (*tokens > limit) {
+      ++counts->overlong;
+      counts->longest = std::max(counts->longest, *tokens);
+      looked.leave_out = spec_.data().filter_overlong_prompts();
+      looked.overlong = !looked.leave_out;
+      if (looked.overlong) {
+        looked.problem = absl::InvalidArgumentError(
+            absl::StrCat("the prompt has ", *tokens, " tokens, more than ", limit));
+      }
+      return looked;
+    }
+    longest_prompt_ = std::max(longest_prompt_, static_cast<int64_t>(*tokens));
+    bool cut = false;
+    looked.problem = CheckResponses(example, options, counts, &cut);
+    if (!looked.problem.ok() || !cut) return looked;
+    looked.leave_out = spec_.data().filter_overlong_responses();
+    ++(looked.leave_out ? counts->cut_out : counts->cut);
+    return looked;
   }
 
   void CountUnread(const Example& example, Counts* counts) const {
@@ -409,9 +445,9 @@ class Checking {
     return tokens.size();
   }
 
-  // Responses that are trained on.
-  absl::Status CheckResponses(const Example& example, const DataSetOptions& options,
-                              Counts* counts) {
+  // Responses that are trained on; `cut`: one of them loses its end.
+  absl::Status CheckResponses(const Example& example, const DataSetOptions& options, Counts* counts,
+                              bool* cut) {
     if (!options.needs_response && !options.needs_pair) return absl::OkStatus();
     const int limit = response_limits_.max_response_length();
     BATON_ASSIGN_OR_RETURN(const policy::Prompt prompt, Render(example));
@@ -419,12 +455,15 @@ class Checking {
                            policy::EncodeResponse(*policy_, prompt, example.response,
                                                   example.response_messages, response_limits_));
     counts->cut_back += whole.cut_back ? 1 : 0;
+    *cut = whole.cut;
     if (!example.has_rejected()) return absl::OkStatus();
     std::vector<v1::ChatMessage> turns;
     if (example.rejected_message.has_value()) turns.push_back(*example.rejected_message);
     BATON_ASSIGN_OR_RETURN(
         const auto rejected,
         policy::EncodeResponse(*policy_, prompt, example.rejected, turns, response_limits_));
+    *cut = *cut || rejected.cut;
+    if (*cut && spec_.data().filter_overlong_responses()) return absl::OkStatus();
     if (whole.prompt != rejected.prompt || whole.response != rejected.response) {
       return absl::OkStatus();
     }
@@ -438,8 +477,7 @@ class Checking {
                                            const std::string& folder) {
     if (filtered_folder_.empty()) {
       return absl::InvalidArgumentError(
-          "data.filter_overlong_prompts needs a folder for what is left, and the request names "
-          "none");
+          "leaving out lines needs a folder for what is left, and the request names none");
     }
     const std::filesystem::path path =
         std::filesystem::path(filtered_folder_) / folder / std::filesystem::path(file).filename();
@@ -467,10 +505,10 @@ class Checking {
 
   static absl::Status NoRoom() {
     return absl::ResourceExhaustedError(
-        "what data.filter_overlong_prompts leaves of the files does not fit into the room that the "
-        "project has for uploads, beside uploads and other checks that are under way; submit again "
-        "when those are done, leave out the prompts that are too long yourself, delete jobs whose "
-        "data are not needed any more, or have the limit raised (`baton project set`)");
+        "what is left of the files does not fit into the room that the project has for uploads, "
+        "beside uploads and other checks that are under way; submit again when those are done, "
+        "leave out the lines that are too long yourself, delete jobs whose data are not needed any "
+        "more, or have the limit raised (`baton project set`)");
   }
 
   const v1::JobSpec& spec_;

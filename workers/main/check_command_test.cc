@@ -180,6 +180,35 @@ TEST_F(CheckCommandTest, FiltersOverlongPromptsAndCountsThem) {
   EXPECT_EQ(files[1], whole);
 }
 
+// A response of 5 tokens and an end where 4 fit; one of 3 and its end fits.
+TEST_F(CheckCommandTest, DemonstrationsThatAreCutAreCountedOrLeftOut) {
+  spec_.set_kind(v1::JOB_KIND_SFT);
+  const std::string good = "{\"prompt\": \"1=\", \"response\": \"123\"}\n";
+  const std::string file = Add("a.jsonl", "{\"prompt\": \"1=\", \"response\": \"12345\"}\n" + good);
+  const v1::ValidateJobResponse counted = Check();
+  EXPECT_THAT(counted.violations(), IsEmpty());
+  ASSERT_THAT(counted.data_files(), SizeIs(1));
+  EXPECT_EQ(counted.data_files(0).cut_responses(), 1u);
+  EXPECT_EQ(counted.data_files(0).overlong_responses(), 0u);
+  EXPECT_THAT(counted.effective_spec().data().train_files(), ElementsAre(file));
+
+  spec_.mutable_data()->set_filter_overlong_responses(true);
+  const v1::ValidateJobResponse filtered = Check();
+  EXPECT_THAT(filtered.violations(), IsEmpty());
+  EXPECT_EQ(filtered.data_files(0).cut_responses(), 0u);
+  EXPECT_EQ(filtered.data_files(0).overlong_responses(), 1u);
+  const fs::path left = filtered.effective_spec().data().train_files(0);
+  EXPECT_EQ(folder_.Read(left.lexically_relative(folder_.path()).string()), good);
+}
+
+TEST_F(CheckCommandTest, AFilterThatLeavesNoResponseIsAMistake) {
+  spec_.set_kind(v1::JOB_KIND_SFT);
+  Add("a.jsonl", "{\"prompt\": \"1=\", \"response\": \"12345\"}\n");
+  spec_.mutable_data()->set_filter_overlong_responses(true);
+  EXPECT_THAT(Problems(), ElementsAre(Pair("spec.data.train_files",
+                                           HasSubstr("no line is left: 1 responses have more"))));
+}
+
 TEST_F(CheckCommandTest, AFilterThatLeavesNothingIsAMistake) {
   Add("a.jsonl", "{\"prompt\": \"12345\"}\n");
   spec_.mutable_data()->set_filter_overlong_prompts(true);

@@ -177,7 +177,7 @@ absl::Status GenerateFile(const GenerateOptions& options, const TellProgress& pr
   BATON_ASSIGN_OR_RETURN(const auto source, OpenSource(options));
   BatchOptions batch;
   batch.prompts = options.prompts;
-  batch.prompt_key = options.prompt_key;
+  batch.keys = options.keys;
   batch.samples = options.samples;
   batch.seed = options.seed;
   batch.tokens = options.tokens;

@@ -32,10 +32,10 @@ struct GenerateOptions {
   bool tokens = false;  ///< Show the tokens of responses and their log-probs.
 
   // GenerateFile alone; `prompt` is then not looked at.
-  std::string prompts;     ///< A file as data sets are.
-  std::string prompt_key;  ///< As spec.data.prompt_key.
-  std::string out;         ///< A file; "-": standard output.
-  int64_t samples = 1;     ///< To each prompt.
+  std::string prompts;  ///< A file as data sets are.
+  DataSetOptions keys;  ///< How its lines are read: as a job of kind rl reads them.
+  std::string out;      ///< A file; "-": standard output.
+  int64_t samples = 1;  ///< To each prompt.
   int64_t max_num_seqs = 128;
   int64_t kv_cache_bytes = int64_t{1} << 30;
 };

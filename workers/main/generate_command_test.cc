@@ -196,8 +196,17 @@ TEST_F(GenerateCommandTest, TheKeyOfThePromptsMayBeNamed) {
     return GenerateFile(options_, [](const BatchProgress&, int64_t) {});
   };
   EXPECT_FALSE(generate().ok());
-  options_.prompt_key = "question";
+  options_.keys.prompt_key = "question";
   EXPECT_TRUE(generate().ok());
+}
+
+TEST_F(GenerateCommandTest, LinesKeepTheirNumbersAsWritten) {
+  options_.prompts = folder_.path("prompts.jsonl");
+  options_.out = folder_.path("out.jsonl");
+  const std::string line = R"({"prompt":"1+2=","answer":1.10,"x":[1e3,18446744073709551616])";
+  std::ofstream(options_.prompts) << line << "}\n";
+  ASSERT_TRUE(GenerateFile(options_, [](const BatchProgress&, int64_t) {}).ok());
+  EXPECT_THAT(folder_.Read("out.jsonl"), ::testing::StartsWith(line + R"(,"responses":[)"));
 }
 
 TEST_F(GenerateCommandTest, IsAFunctionOfTheSeed) {

@@ -136,10 +136,16 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
   CLI::Option* prompts =
       command->add_option("--prompts", options.prompts,
                           "JSONL file: a prompt (text or messages) in each line, as in data sets");
-  command
-      ->add_option("--prompt-key", options.prompt_key,
-                   "The key of the prompt in these lines, as data.prompt_key of a job")
-      ->needs(prompts);
+  const auto add_key = [&](const std::string& of, std::string* key) {
+    command
+        ->add_option("--" + of + "-key", *key,
+                     "The key of the " + of + " in these lines, as data." + of + "_key of a job")
+        ->needs(prompts);
+  };
+  add_key("prompt", &options.keys.prompt_key);
+  add_key("answer", &options.keys.answer_key);
+  add_key("source", &options.keys.source_key);
+  add_key("extra", &options.keys.extra_key);
   prompt->excludes(prompts);
   command->callback([prompt, prompts] {
     if (prompt->count() + prompts->count() == 0) throw CLI::RequiredError("--prompt or --prompts");

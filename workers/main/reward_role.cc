@@ -33,6 +33,8 @@ reward::RuleOptions RuleOptionsOf(const v1::RewardRule& rule) {
   options.ignore_case = rule.ignore_case();
   if (rule.has_reward()) options.reward = rule.reward();
   if (rule.has_otherwise()) options.otherwise = rule.otherwise();
+  options.percent_is_hundredths = rule.percent() != "ignored";
+  options.sources = {rule.when().source().begin(), rule.when().source().end()};
   return options;
 }
 
@@ -126,6 +128,7 @@ absl::StatusOr<v1::TaskResult> RewardRole::Compute(const v1::Score& score,
   if (spec_.with_prompt_suffix()) input.response = input.prompt_suffix;
   input.response += trajectory.response_text();
   input.answer = trajectory.answer();
+  input.unanswered = trajectory.unanswered();
   input.source = trajectory.source();
   input.extra = score.extra_json();
   const auto cancelled = std::make_shared<std::atomic<bool>>(false);

@@ -16,6 +16,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
@@ -25,6 +26,7 @@
 #include "sdk/common/base/utf8.h"
 #include "sdk/common/data_set/answer_use.h"
 #include "sdk/common/data_set/data_set.h"
+#include "sdk/common/data_set/line_counts.h"
 #include "sdk/common/messages/settings.h"
 #include "workers/main/generate_command.h"
 #include "workers/main/judge_reward.h"
@@ -90,7 +92,7 @@ DataSetOptions OptionsOfLines(const RewardTestOptions& options) {
   DataSetOptions keys = OptionsOf(v1::JOB_KIND_RL, options.spec.data());
   v1::JobSpec spec = options.spec;
   spec.set_kind(v1::JOB_KIND_RL);  // of a script there is no kind
-  keys.answer_reader = AnswerReader(spec, spec.dataflow());
+  keys.answer_uses = AnswerUses(spec, spec.dataflow());
   return keys;
 }
 
@@ -114,7 +116,7 @@ absl::StatusOr<std::vector<Line>> Sample(const RewardTestOptions& options,
     std::filesystem::remove_all(folder, code);
   });
   generate.prompts = folder + "/prompts.jsonl";
-  generate.prompt_key = OptionsOfLines(options).prompt_key;
+  generate.keys = OptionsOfLines(options);
   generate.out = folder + "/responses.jsonl";
   std::ofstream prompts(generate.prompts);
   for (const Line& line : lines) prompts << line.text << "\n";
@@ -139,9 +141,13 @@ absl::StatusOr<std::vector<Line>> Sample(const RewardTestOptions& options,
   return lines;
 }
 
-absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, const Line& line) {
-  absl::StatusOr<Example> example = ParseExample(line.text, OptionsOfLines(options));
+absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, const Line& line,
+                                          const DataSetOptions& keys, LineCounts* counts) {
+  absl::StatusOr<Example> example = ParseExample(line.text, keys);
   if (!example.ok()) return Annotate(example.status(), line.place);
+  if (const absl::Status added = counts->Add(*example, line.text, line.place); !added.ok()) {
+    return Annotate(added, line.place);
+  }
   Case one;
   one.place = line.place;
   one.input.prompt = example->PromptText();
@@ -149,6 +155,7 @@ absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, cons
     one.input.messages.push_back({message.role(), message.content()});
   }
   one.input.answer = example->answer;
+  one.input.unanswered = !example->has_answer;
   one.input.source = example->source;
   one.input.extra = example->extra_json;
   std::vector<std::string> responses;
@@ -158,7 +165,8 @@ absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, cons
     for (const Json& response : *given) {
       if (response.is_string()) responses.push_back(response.get<std::string>());
     }
-  } else if (json.contains("response") || !example->response.empty()) {
+  } else if (json.contains(keys.response_key.empty() ? "response" : keys.response_key) ||
+             !example->response.empty()) {
     one.from = "the line's `response`";
     responses.push_back(example->response);
   } else {
@@ -171,6 +179,21 @@ absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, cons
     cases.back().input.response = std::move(response);
   }
   return cases;
+}
+
+absl::StatusOr<std::vector<Case>> AllCases(const RewardTestOptions& options,
+                                           const std::vector<Line>& lines) {
+  const DataSetOptions keys = OptionsOfLines(options);
+  LineCounts counts(keys);
+  std::vector<Case> cases;
+  for (const Line& line : lines) {
+    BATON_ASSIGN_OR_RETURN(const std::vector<Case> of_line, CasesOf(options, line, keys, &counts));
+    cases.insert(cases.end(), of_line.begin(), of_line.end());
+  }
+  const std::vector<std::string> problems = counts.Problems();
+  if (problems.empty()) return cases;
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.data, ": ", absl::StrJoin(problems, "\n")));
 }
 
 absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeTested(const RewardTestOptions& options,
@@ -250,9 +273,13 @@ std::string Seconds(double seconds) {
 }
 
 std::string TextOf(const Case& one) {
-  std::string out = absl::StrCat(one.place, "\n  prompt    ", Shown(one.input.prompt),
-                                 "\n  response  ", Shown(one.input.response), "  [", one.from,
-                                 "]\n  answer    ", Shown(one.input.answer), "\n");
+  std::string out =
+      absl::StrCat(one.place, "\n  prompt    ", Shown(one.input.prompt), "\n  response  ",
+                   Shown(one.input.response), "  [", one.from, "]\n  answer    ",
+                   one.input.unanswered ? "(none)" : Shown(one.input.answer), "\n");
+  if (!one.input.source.empty()) {
+    absl::StrAppend(&out, "  source    ", Shown(one.input.source), "\n");
+  }
   if (!one.input.extra.empty()) absl::StrAppend(&out, "  extra     ", Shown(one.input.extra), "\n");
   if (!one.result.error.empty()) {
     absl::StrAppend(&out, "  ERROR     ",
@@ -262,6 +289,9 @@ std::string TextOf(const Case& one) {
     for (const auto& [name, value] : one.result.scores) {
       absl::StrAppend(&out, "  score     ", name, " ", Number(value), "\n");
     }
+  }
+  if (!one.result.note.empty()) {
+    absl::StrAppend(&out, "  note      ", Shown(one.result.note), "\n");
   }
   absl::StrAppend(&out, "  time      ", Seconds(one.seconds), "\n");
   return out;
@@ -276,6 +306,7 @@ std::string JsonOf(const Case& one) {
   if (one.result.error.empty()) {
     json["reward"] = one.result.reward;
     for (const auto& [name, value] : one.result.scores) json["scores"][name] = value;
+    if (!one.result.note.empty()) json["note"] = one.result.note;
   } else {
     json["error"] = one.result.error;
     json["infra_failed"] = one.result.infra_failed;
@@ -329,11 +360,7 @@ absl::StatusOr<bool> TestReward(const RewardTestOptions& options, const RewardTe
   if (options.samples > 0) {
     BATON_ASSIGN_OR_RETURN(lines, Sample(options, std::move(lines)));
   }
-  std::vector<Case> cases;
-  for (const Line& line : lines) {
-    BATON_ASSIGN_OR_RETURN(const std::vector<Case> of_line, CasesOf(options, line));
-    cases.insert(cases.end(), of_line.begin(), of_line.end());
-  }
+  BATON_ASSIGN_OR_RETURN(std::vector<Case> cases, AllCases(options, lines));
   CommandSinks sinks;
   sinks.stderr_sink = [&](absl::string_view line) {
     output.err(absl::StrCat("stderr: ", line, "\n"));

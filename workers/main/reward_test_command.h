@@ -33,8 +33,8 @@ struct RewardTestOutput {
   std::function<void(absl::string_view text)> err;  ///< The command's stderr and troubles, at once.
 };
 
-/// Reads lines as the job would (but for those made up): with the keys that `data` names, and with
-/// an answer where a rule or the judge reads it.
+/// Reads lines as the job would (but for those made up): with the keys that `data` names. A list
+/// without a single answer is refused where a rule compares with it, as the job refuses it.
 ///
 /// Scores each line's responses: its `responses` or its `response`; else those sampled; else its
 /// `answer`, which should have the best reward. Shows each one's prompt, response, answer, reward,

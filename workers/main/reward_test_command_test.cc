@@ -98,13 +98,46 @@ TEST_F(RewardTestCommandTest, ReadsLinesAsTheJobDoes) {
                               "  answer    4\n  reward    1\n"));
 }
 
+// verl's parquet files, and rules that judge each a source of their own.
+TEST_F(RewardTestCommandTest, ReadsEveryKeyThatTheSpecNames) {
+  const auto line = [](const char* source, const char* answer, const char* response) {
+    return absl::StrCat("{\"prompt\": \"q\", \"data_source\": \"", source,
+                        "\", \"reward_model\": {\"ground_truth\": ", answer,
+                        "}, \"extra_info\": {\"index\": 0.10}, \"response\": \"", response,
+                        "\"}\n");
+  };
+  Data(line("math", "1.10", "1.1") + line("text", "1.10", "1.1") + line("text", "1.10", "1.10"));
+  v1::DataSpec* data = options_.spec.mutable_data();
+  data->set_answer_key("reward_model.ground_truth");
+  data->set_source_key("data_source");
+  data->set_extra_key("extra_info");
+  AddRule("numeric")->mutable_when()->add_source("math");
+  AddRule("exact_match")->mutable_when()->add_source("text");
+  options_.json = true;
+  EXPECT_TRUE(Run());
+  const auto rows = Rows();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0]["answer"], "1.10");
+  EXPECT_EQ(rows[0]["reward"], 1);
+  EXPECT_FALSE(rows[0]["scores"].contains("exact_match"));
+  EXPECT_EQ(rows[1]["reward"], 0);
+  EXPECT_EQ(rows[2]["reward"], 1);
+  EXPECT_FALSE(rows[2]["scores"].contains("numeric"));
+}
+
 // If such lines were taken, an empty response would get the reward of a right one.
 TEST_F(RewardTestCommandTest, RefusesLinesWithoutTheAnswerThatARuleReads) {
   Data("{\"prompt\": \"2+2=\", \"solution\": \"4\"}\n");
   AddRule("exact_match");
-  EXPECT_THAT(std::string(TestReward(options_, {}).status().message()),
-              AllOf(HasSubstr("data.jsonl:1: `answer` is missing, and spec.reward.rules[0]"),
-                    HasSubstr("`prompt`, `solution`"), HasSubstr("spec.data.answer_key")));
+  EXPECT_THAT(
+      std::string(TestReward(options_, {}).status().message()),
+      AllOf(HasSubstr("data.jsonl: none of 1 line has `answer`, and spec.reward.rules[0]"),
+            HasSubstr("`prompt`, `solution`"), HasSubstr("set spec.data.answer_key: solution")));
+  Data("{\"prompt\": \"2+2=\", \"solution\": \"4\"}\n{\"prompt\": \"1\", \"answer\": \"\"}\n");
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, AllOf(HasSubstr("answer    (none)\n  reward    0\n"),
+                          HasSubstr("note      exact_match: the line has no answer")));
+  Data("{\"prompt\": \"2+2=\", \"solution\": \"4\"}\n");
   options_.spec.mutable_reward()->clear_rules();
   Script(
       "import json, sys\n"

@@ -251,9 +251,8 @@ absl::StatusOr<Demonstration> PolicySource::EncodeDemonstration(const Prompt& pr
     out.response.erase(out.response.begin(), differ.second);
     out.prompt.erase(differ.first, out.prompt.end());
   }
-  if (max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response) {
-    out.response.resize(static_cast<size_t>(max_response));
-  }
+  out.cut = max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response;
+  if (out.cut) out.response.resize(static_cast<size_t>(max_response));
   return out;
 }
 
@@ -319,7 +318,8 @@ absl::StatusOr<Demonstration> PolicySource::EncodeTurns(
     add(ids, 1);
     done = range.end;
   }
-  if (max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response) {
+  out.cut = max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response;
+  if (out.cut) {
     out.response.resize(static_cast<size_t>(max_response));
     out.mask.resize(out.response.size());
   }

@@ -50,6 +50,8 @@ struct Demonstration {
   bool cut_back = false;
   /// Of each token of `response`, 1 where it is learned, else 0; empty: all are.
   std::vector<uint8_t> mask = {};
+  /// The response was longer than it may be, and lost its end.
+  bool cut = false;
 };
 
 /// Immutable after Open; any thread. Everything in it is a function of the spec and of the files

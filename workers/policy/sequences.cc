@@ -96,6 +96,7 @@ absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory
   sequence.tokens.insert(sequence.tokens.end(), said.response.begin(), said.response.end());
   sequence.loss_mask = std::move(said.mask);
   sequence.pretraining = true;
+  sequence.cut = said.cut;
   return sequence;
 }
 

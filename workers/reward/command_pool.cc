@@ -23,6 +23,7 @@
 #include "sdk/common/base/clock.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/reward/command_slot.h"
+#include "workers/reward/reply_line.h"
 
 namespace baton::reward {
 namespace {
@@ -48,10 +49,9 @@ struct ReplyHead {
 };
 
 ReplyHead ReadHead(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = ParseReplyLine(line);
   if (!json.is_object()) {
-    return {std::nullopt,
-            "wrote a line to stdout that is no JSON object (print to stderr whatever is no reply)"};
+    return {std::nullopt, NoObject(line)};
   }
   const auto id = json.find("id");
   if (id == json.end()) {

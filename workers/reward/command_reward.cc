@@ -1,6 +1,5 @@
 #include "workers/reward/command_reward.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -8,7 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "sdk/common/base/utf8.h"
+#include "workers/reward/reply_line.h"
 
 namespace baton::reward {
 namespace {
@@ -25,22 +26,24 @@ Json PromptOf(const RewardInput& input) {
   return messages;
 }
 
-// The request's line, or nothing when `extra` is not JSON.
+// The request's line, or nothing when `extra` is not JSON. `extra` goes as it is, since its numbers
+// are to stay as they were written.
 std::optional<std::string> RequestLine(uint64_t id, const RewardInput& input) {
-  Json extra;
-  if (!input.extra.empty()) {
-    extra = Json::parse(input.extra, nullptr, /*allow_exceptions=*/false);
-    if (extra.is_discarded()) return std::nullopt;
-  }
+  const std::string extra = input.extra.empty() ? "null" : input.extra;
+  if (!Json::accept(extra)) return std::nullopt;
   const Json request = {{"id", id},
                         {"prompt", PromptOf(input)},
                         {"response", input.response},
                         {"prompt_suffix", input.prompt_suffix},
                         {"answer", input.answer},
-                        {"source", input.source},
-                        {"extra", std::move(extra)}};
+                        {"source", input.source}};
   // No text of a model may stop this: bytes that are not UTF-8 become U+FFFD.
-  return request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string line = request.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // A break of a line can only stand between two values.
+  line.replace(
+      line.size() - 1, 1,
+      absl::StrCat(",\"extra\":", absl::StrReplaceAll(extra, {{"\n", " "}, {"\r", " "}}), "}"));
+  return line;
 }
 
 std::string BadReply(absl::string_view what, const std::string& line) {
@@ -51,7 +54,7 @@ std::string BadReply(absl::string_view what, const std::string& line) {
 // `line` is an object: the pool has seen its "id".
 RewardResult ParseReply(const std::string& line) {
   RewardResult result;
-  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseReplyLine(line);
   const auto fail = [&](std::string error, bool infra_failed = true) {
     RewardResult failed;
     failed.error = std::move(error);
@@ -67,13 +70,13 @@ RewardResult ParseReply(const std::string& line) {
   bool has_reward = false;
   for (const auto& [key, value] : json.items()) {
     if (key == "id" || key == "error" || value.is_null()) continue;
+    if (IsNotFinite(value)) {
+      return fail(BadReply(absl::StrCat("has a \"", key, "\" that is not a finite number"), line));
+    }
     if (!value.is_number() && !value.is_boolean()) {
       return fail(BadReply(absl::StrCat("has a \"", key, "\" that is not a number"), line));
     }
     const double number = value.is_boolean() ? value.get<bool>() : value.get<double>();
-    if (!std::isfinite(number)) {
-      return fail(BadReply(absl::StrCat("has a \"", key, "\" that is not finite"), line));
-    }
     if (key == "reward") {
       has_reward = true;
       result.reward = number;

@@ -49,6 +49,18 @@ for line in sys.stdin:
         reply["id"] = 987654321
     if x == "nan":
         reply["reward"] = float("nan")
+    if x == "infinite":
+        reply["reward"] = float("-inf")
+    if x == "large":
+        sys.stdout.write('{"id": %d, "reward": 1e999}\n' % r["id"])
+        sys.stdout.flush()
+        continue
+    if x == "dict":
+        print(reply, flush=True)
+        continue
+    if x == "list":
+        print(json.dumps([reply]), flush=True)
+        continue
     if x == "text":
         reply["reward"] = "one"
     if x == "none":
@@ -226,16 +238,56 @@ TEST_F(CommandRewardTest, HangIsAnErrorOfThatResponseOnly) {
 }
 
 TEST_F(CommandRewardTest, NonsenseIsAnErrorOfThatResponseWithItsText) {
-  EXPECT_THAT(ErrorAmongGood("garbage"), HasSubstr("hello, I am no JSON"));
+  EXPECT_THAT(ErrorAmongGood("garbage"),
+              AllOf(HasSubstr("hello, I am no JSON"), HasSubstr("print to stderr")));
   EXPECT_THAT(ErrorAmongGood("wrong id"),
               AllOf(HasSubstr("it was not asked"), HasSubstr("987654321")));
-  EXPECT_THAT(ErrorAmongGood("nan"), HasSubstr("NaN"));
   EXPECT_THAT(ErrorAmongGood("text"), AllOf(HasSubstr("\"reward\""), HasSubstr("\"one\"")));
   EXPECT_THAT(ErrorAmongGood("none"), HasSubstr("no \"reward\""));
   EXPECT_EQ(ErrorAmongGood("error", /*infra_failed=*/false),
             "your command says: cannot judge this");
   EXPECT_EQ(ErrorAmongGood("down"), "your command says: the sandbox is down");
   EXPECT_THAT(ErrorAmongGood("partial"), HasSubstr(R"({"id": 1, "rew)"));
+}
+
+// Python's json writes NaN, Infinity and 1e999: no JSON, but what was meant is plain.
+TEST_F(CommandRewardTest, ANumberThatIsNotFiniteFailsItsResponseAndNoProcess) {
+  std::vector<std::string> troubles;
+  absl::Mutex mu;
+  options_.trouble_sink = [&](absl::string_view text) {
+    absl::MutexLock lock(&mu);
+    troubles.emplace_back(text);
+  };
+  for (const char* bad : {"nan", "infinite", "large"}) {
+    EXPECT_THAT(ErrorAmongGood(bad),
+                HasSubstr("your command's reply has a \"reward\" that is not a finite number: {"));
+  }
+  absl::MutexLock lock(&mu);
+  EXPECT_TRUE(troubles.empty()) << troubles.front();
+}
+
+TEST_F(CommandRewardTest, TheAdviceFitsTheTextThatCausedIt) {
+  EXPECT_THAT(ErrorAmongGood("dict"), AllOf(HasSubstr("is no JSON object (write a reply with "
+                                                      "json.dumps"),
+                                            HasSubstr("{'id'")));
+  EXPECT_THAT(ErrorAmongGood("list"), HasSubstr("(a reply is one object"));
+}
+
+TEST_F(CommandRewardTest, ExtraGoesWithItsNumbersAsWritten) {
+  options_.command = "python3 texts.py";
+  Write("texts.py", R"(
+import json, sys
+for line in sys.stdin:
+    r = json.loads(line, parse_float=str)
+    print(json.dumps({"id": r["id"], "reward": float(r["extra"] == {"a": "1.10", "b": ["1e3"],
+                      "c": 2**64})}), flush=True)
+)");
+  RewardInput input;
+  input.extra = R"({"a":1.10,"b":[1e3],"c":18446744073709551616})";
+  const auto result = Create()->Score(input);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->error, "");
+  EXPECT_EQ(result->reward, 1);
 }
 
 TEST_F(CommandRewardTest, TooLongALineIsAnErrorOfThatResponse) {

@@ -26,6 +26,7 @@ struct RewardInput {
   std::string response;
   std::string prompt_suffix;  ///< What the chat template began the response with; often empty.
   std::string answer;         ///< Right answer of the data set; may be empty.
+  bool unanswered = false;    ///< The data set has no answer, not even an empty one.
   std::string source;         ///< The data set's name.
   std::string extra;          ///< The data set's own fields as one JSON value; empty: none.
   /// Becomes true when the result is not wanted any more (then call NoticeCancelled); may be null.
@@ -42,6 +43,9 @@ struct RewardResult {
   /// The failure says nothing of the response: a process that ended, a time limit, a reply that
   /// cannot be read. Only with `error`.
   bool infra_failed = false;
+  /// The function does not judge this response: it adds nothing to the reward, and has no score.
+  bool skipped = false;
+  std::string note;  ///< For people: why the reward is what it is; empty where that is plain.
 };
 
 /// Scores responses. Implementations are safe to call from any number of threads at once.

@@ -6,70 +6,58 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "sdk/common/base/regex.h"
 #include "sdk/common/base/utf8.h"
+#include "workers/reward/fold_text.h"
 #include "workers/reward/last_match.h"
+#include "workers/reward/numbers/exact_number.h"
+#include "workers/reward/numbers/read_number.h"
 
 namespace baton::reward {
 namespace {
 
 constexpr absl::string_view kAnswerMark = "{answer}";
-constexpr char kNumberPattern[] =
-    "[-+]?(?:\\d{1,3}(?:,\\d{3})+(?!\\d)|\\d+)(?:\\.\\d+)?(?:[eE][-+]?\\d+)?|[-+]?\\.\\d+";
 
 std::string Quote(absl::string_view text) {
   // \Q…\E takes everything as it is but its own end.
   return absl::StrCat("\\Q", absl::StrReplaceAll(text, {{"\\E", "\\E\\\\E\\Q"}}), "\\E");
 }
 
-// A finite number written in decimal, with thousands separators or a leading "$" if need be.
-std::optional<double> ParseNumber(absl::string_view text) {
-  text = absl::StripAsciiWhitespace(text);
-  if (!text.empty() && text[0] == '$') text.remove_prefix(1);
-  const std::string digits = absl::StrReplaceAll(text, {{",", ""}});
-  const bool plain = std::all_of(digits.begin(), digits.end(), [](char c) {
-    return absl::ascii_isdigit(static_cast<unsigned char>(c)) ||
-           absl::StrContains("+-.eE", absl::string_view(&c, 1));
-  });
-  double value = 0;
-  if (!plain || !absl::SimpleAtod(digits, &value) || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-// Digits without sign and leading zeros when `text` is a whole number, else empty. Longer numbers
-// than a double holds exactly are compared by these.
-std::string WholeNumber(absl::string_view text) {
-  std::string digits = absl::StrReplaceAll(absl::StripAsciiWhitespace(text), {{",", ""}});
-  const bool negative = !digits.empty() && digits[0] == '-';
-  if (!digits.empty() && (negative || digits[0] == '+')) digits.erase(0, 1);
-  const bool whole = !digits.empty() && std::all_of(digits.begin(), digits.end(), [](char c) {
-    return absl::ascii_isdigit(static_cast<unsigned char>(c));
-  });
-  if (!whole) return "";
-  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
-  return (negative && digits != "0" ? "-" : "") + digits;
+// For people: why a number does not count, where that is not plain from reading both.
+std::string WhyUnequal(const NumberReading& got, const NumberReading& expected) {
+  using Kind = NumberReading::Kind;
+  if (got.kind == Kind::kNone) return "the response has no number";
+  if (got.kind == Kind::kAmbiguous) return absl::StrCat("ambiguous: ", got.why);
+  if (got.kind != expected.kind) {
+    return got.kind == Kind::kRange ? "the response has a range, the answer is one number"
+                                    : "the answer is a range, the response has one number";
+  }
+  return got.percent == expected.percent
+             ? ""
+             : "only one of both has a percent sign, and 50% is 0.5 (option percent)";
 }
 
 class Rule : public RewardFunction {
  public:
   enum class Type { kExactMatch, kNumeric, kRegex };
 
-  Rule(Type type, RuleOptions options, std::optional<Regex> extract, std::optional<Regex> pattern,
-       Regex number)
+  Rule(Type type, RuleOptions options, std::optional<Regex> extract, std::optional<Regex> pattern)
       : type_(type),
         options_(std::move(options)),
         extract_(std::move(extract)),
-        pattern_(std::move(pattern)),
-        number_(std::move(number)) {}
+        pattern_(std::move(pattern)) {}
 
   absl::StatusOr<RewardResult> Score(const RewardInput& input) override {
     RewardResult result;
+    result.skipped = !AppliesTo(input.source) || (input.unanswered && ReadsAnswer());
+    if (result.skipped) {
+      if (AppliesTo(input.source)) result.note = "the line has no answer to compare with";
+      return result;
+    }
     auto holds = Judge(input, &result);
     if (!holds.ok()) {
       result = RewardResult();
@@ -82,6 +70,12 @@ class Rule : public RewardFunction {
   }
 
  private:
+  bool AppliesTo(const std::string& source) const {
+    return options_.sources.empty() || std::find(options_.sources.begin(), options_.sources.end(),
+                                                 source) != options_.sources.end();
+  }
+  bool ReadsAnswer() const { return type_ != Type::kRegex || !pattern_.has_value(); }
+
   absl::StatusOr<bool> Judge(const RewardInput& input, RewardResult* result) const {
     std::string text = ReplaceInvalidUtf8(input.response);
     if (extract_.has_value()) {
@@ -93,37 +87,38 @@ class Rule : public RewardFunction {
     }
     std::string answer = ReplaceInvalidUtf8(input.answer);
     if (options_.strip) {
-      text = std::string(absl::StripAsciiWhitespace(text));
-      answer = std::string(absl::StripAsciiWhitespace(answer));
+      text = std::string(StripSpaces(text));
+      answer = std::string(StripSpaces(answer));
     }
     switch (type_) {
       case Type::kExactMatch:
-        return options_.ignore_case ? absl::EqualsIgnoreCase(text, answer) : text == answer;
+        return options_.ignore_case ? FoldCase(text) == FoldCase(answer) : text == answer;
       case Type::kNumeric:
-        return SameNumber(text, answer);
+        return SameNumber(text, answer, result);
       case Type::kRegex:
         return Matches(text, answer);
     }
     return absl::InternalError("rule: unknown type");
   }
 
-  absl::StatusOr<bool> SameNumber(const std::string& text, const std::string& answer) const {
-    const std::optional<double> expected = ParseNumber(answer);
-    if (!expected.has_value()) {
+  absl::StatusOr<bool> SameNumber(const std::string& text, const std::string& answer,
+                                  RewardResult* result) const {
+    NumberStyle style;
+    style.percent_is_hundredths = options_.percent_is_hundredths;
+    const NumberReading expected = ReadWholeNumber(answer, style);
+    if (expected.kind == NumberReading::Kind::kNone ||
+        expected.kind == NumberReading::Kind::kAmbiguous) {
       return absl::InvalidArgumentError(
-          absl::StrCat("numeric: the answer '", answer.substr(0, 100), "' is not a number"));
+          absl::StrCat("numeric: the answer '", answer.substr(0, 100), "' is not a number",
+                       expected.why.empty() ? "" : ": ", expected.why));
     }
-    BATON_ASSIGN_OR_RETURN(const std::optional<std::string> last, LastMatch(number_, text));
-    if (!last.has_value()) return false;
-    const std::optional<double> got = ParseNumber(*last);
-    if (!got.has_value()) return false;
-    constexpr double kExactLimit = 9007199254740992.0;  // 2^53
-    if (options_.tolerance < 1 && std::abs(*expected) >= kExactLimit) {
-      const std::string whole = WholeNumber(answer);
-      if (!whole.empty() && !WholeNumber(*last).empty()) return whole == WholeNumber(*last);
-    }
-    const double off = std::abs(*got - *expected);
-    return off <= options_.tolerance;
+    const NumberReading got = ReadLastNumber(text, style);
+    result->scores["ambiguous"] = got.kind == NumberReading::Kind::kAmbiguous ? 1 : 0;
+    result->note = WhyUnequal(got, expected);
+    if (got.kind != expected.kind) return false;
+    const bool ranges = got.kind == NumberReading::Kind::kRange;
+    return AreNear(got.value, expected.value, options_.tolerance) &&
+           (!ranges || AreNear(got.upper, expected.upper, options_.tolerance));
   }
 
   absl::StatusOr<bool> Matches(const std::string& text, const std::string& answer) const {
@@ -141,7 +136,6 @@ class Rule : public RewardFunction {
   const RuleOptions options_;
   const std::optional<Regex> extract_;
   const std::optional<Regex> pattern_;  // none: it holds the answer and is compiled for each
-  const Regex number_;
 };
 
 absl::Status OptionError(absl::string_view option, absl::string_view text) {
@@ -186,10 +180,8 @@ absl::StatusOr<std::unique_ptr<RewardFunction>> CreateRule(const RuleOptions& op
                       options.ignore_case));
     if (with_answer) pattern.reset();
   }
-  BATON_ASSIGN_OR_RETURN(Regex number, CompileOption("number", kNumberPattern, false));
   return std::unique_ptr<RewardFunction>(new Rule(static_cast<Rule::Type>(type - types.begin()),
-                                                  options, std::move(extract), std::move(pattern),
-                                                  std::move(number)));
+                                                  options, std::move(extract), std::move(pattern)));
 }
 
 }  // namespace baton::reward

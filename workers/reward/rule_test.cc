@@ -98,6 +98,89 @@ TEST(RuleTest, AToleranceHoldsBeyondTheRangeOfDoublesToo) {
   EXPECT_EQ(Accuracy(options, "-10000000000000004", "10000000000000000"), 0);
 }
 
+// The cases of a public report: the sign decides, a range and a fraction are no whole numbers.
+TEST(RuleTest, NumericReadsSignsRangesAndFractions) {
+  const RuleOptions options = Options("numeric");
+  EXPECT_EQ(Accuracy(options, "The change is \u22125.", "5"), 0);
+  EXPECT_EQ(Accuracy(options, "The change is \u22125.", "-5"), 1);
+  EXPECT_EQ(Accuracy(options, "A loss of -$3", "3"), 0);
+  EXPECT_EQ(Accuracy(options, "A loss of -$3", "-3"), 1);
+  EXPECT_EQ(Accuracy(options, "between 10-12", "12"), 0);
+  EXPECT_EQ(Accuracy(options, "between 10-12", "-12"), 0);
+  EXPECT_EQ(Accuracy(options, "between 10-12", "10\u201312"), 1);
+  EXPECT_EQ(Accuracy(options, "The chance is 1/2.", "2"), 0);
+  EXPECT_EQ(Accuracy(options, "The chance is 1/2.", "0.5"), 1);
+  EXPECT_EQ(Accuracy(options, "\\boxed{\\frac{1}{2}}", "1/2"), 1);
+}
+
+TEST(RuleTest, NumericSaysWhyATextPaysNothing) {
+  const RuleOptions options = Options("numeric");
+  const RewardResult comma = Score(options, "It is 3,14", "3.14");
+  EXPECT_EQ(comma.reward, 0);
+  EXPECT_EQ(comma.scores.at("ambiguous"), 1);
+  EXPECT_THAT(comma.note, HasSubstr("ambiguous: '3,14' may have a decimal comma"));
+  EXPECT_EQ(Score(options, "3", "3").scores.at("ambiguous"), 0);
+  EXPECT_EQ(Score(options, "3", "3").note, "");
+  EXPECT_THAT(Score(options, "none", "3").note, HasSubstr("no number"));
+  EXPECT_THAT(Score(options, "10-12", "12").note, HasSubstr("has a range"));
+}
+
+TEST(RuleTest, APercentSignIsHundredthsUnlessItIsIgnored) {
+  RuleOptions options = Options("numeric");
+  EXPECT_EQ(Accuracy(options, "50%", "0.5"), 1);
+  EXPECT_EQ(Accuracy(options, "50%", "50%"), 1);
+  EXPECT_EQ(Accuracy(options, "50%", "50"), 0);
+  EXPECT_THAT(Score(options, "50%", "50").note, HasSubstr("percent sign"));
+  options.percent_is_hundredths = false;
+  EXPECT_EQ(Accuracy(options, "50%", "50"), 1);
+  EXPECT_EQ(Accuracy(options, "50%", "0.5"), 0);
+}
+
+TEST(RuleTest, ALimitedRuleSkipsOtherSources) {
+  RuleOptions options = Options("exact_match");
+  options.otherwise = -1;
+  options.sources = {"math"};
+  auto rule = CreateRule(options).value();
+  RewardInput input;
+  input.response = "a";
+  input.answer = "b";
+  input.source = "text";
+  EXPECT_TRUE(rule->Score(input)->skipped);
+  EXPECT_EQ(rule->Score(input)->reward, 0) << "not even otherwise";
+  input.source = "math";
+  EXPECT_FALSE(rule->Score(input)->skipped);
+  EXPECT_EQ(rule->Score(input)->reward, -1);
+}
+
+// An empty response would be right where there is nothing to compare with.
+TEST(RuleTest, ARuleThatComparesSkipsLinesWithoutAnAnswer) {
+  RewardInput input;
+  input.unanswered = true;
+  RuleOptions regex = Options("regex");
+  regex.pattern = "^{answer}";
+  for (const RuleOptions& options : {Options("exact_match"), Options("numeric"), regex}) {
+    const RewardResult result = CreateRule(options).value()->Score(input).value();
+    EXPECT_TRUE(result.skipped);
+    EXPECT_EQ(result.reward, 0);
+    EXPECT_TRUE(result.scores.empty());
+    EXPECT_THAT(result.note, HasSubstr("no answer"));
+  }
+  regex.pattern = "^$";
+  EXPECT_FALSE(CreateRule(regex).value()->Score(input)->skipped) << "it compares with nothing";
+}
+
+TEST(RuleTest, AllRulesFoldAndStripAsUnicodeDoes) {
+  RuleOptions exact = Options("exact_match");
+  exact.ignore_case = true;
+  RuleOptions regex = Options("regex");
+  regex.ignore_case = true;
+  regex.pattern = "^{answer}$";
+  for (const RuleOptions& options : {exact, regex}) {
+    EXPECT_EQ(Accuracy(options, "\u00a0ÉCOLE\u3000", "école"), 1) << options.type;
+    EXPECT_EQ(Accuracy(options, "STRASSE", "straße"), 0) << options.type;
+  }
+}
+
 TEST(RuleTest, AnswerThatIsNoNumberIsAnErrorOfTheResponse) {
   const RewardResult result = Score(Options("numeric"), "4", "four");
   EXPECT_THAT(result.error, HasSubstr("'four' is not a number"));

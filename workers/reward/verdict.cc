@@ -3,19 +3,17 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
+#include "workers/reward/fold_text.h"
 #include "workers/reward/last_match.h"
 
 namespace baton::reward {
 namespace {
 
-std::string Plain(absl::string_view verdict) {
-  return absl::AsciiStrToLower(absl::StripAsciiWhitespace(verdict));
-}
+std::string Plain(absl::string_view verdict) { return FoldCase(StripSpaces(verdict)); }
 
 }  // namespace
 
@@ -82,7 +80,7 @@ Verdict::Reading Verdict::Read(absl::string_view judgement) const {
     return worth == worth_.end() ? Unreadable() : Reading{worth->second, true};
   }
   double number = 0;
-  const bool read = absl::SimpleAtod(absl::StripAsciiWhitespace(**found), &number);
+  const bool read = absl::SimpleAtod(StripSpaces(**found), &number);
   return read && std::isfinite(number) ? Reading{number, true} : Unreadable();
 }
 

@@ -13,9 +13,15 @@ namespace {
 void Add(const WeightedPart& part, const RewardResult& from, RewardResult* to) {
   if (!from.error.empty()) {
     to->infra_failed |= from.infra_failed;
+    to->skipped = false;
     absl::StrAppend(&to->error, to->error.empty() ? "" : "; ", part.name, ": ", from.error);
     return;
   }
+  if (!from.note.empty()) {
+    absl::StrAppend(&to->note, to->note.empty() ? "" : "; ", part.name, ": ", from.note);
+  }
+  if (from.skipped) return;
+  to->skipped = false;
   to->reward += part.weight * from.reward;
   to->scores[part.name] = from.reward;
   for (const auto& [name, value] : from.scores) {
@@ -37,6 +43,7 @@ class WeightedReward : public RewardFunction {
   absl::StatusOr<std::vector<RewardResult>> ScoreBatch(
       absl::Span<const RewardInput> inputs) override {
     std::vector<RewardResult> sums(inputs.size());
+    for (RewardResult& sum : sums) sum.skipped = true;  // until a part judges it
     for (const WeightedPart& part : parts_) {
       auto results = part.function->ScoreBatch(inputs);
       if (!results.ok()) return Annotate(results.status(), part.name);

@@ -1,6 +1,7 @@
 #include "workers/trainer/actor_role.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,14 @@ namespace {
 
 /// Weights are float32 while they learn, whatever they travel as.
 constexpr torch::Dtype kTrainDtype = torch::kFloat32;
+
+std::optional<int64_t> CountCutTexts(absl::Span<const engine::TrainSequence> batch) {
+  std::optional<int64_t> cut;
+  for (const engine::TrainSequence& sequence : batch) {
+    if (sequence.pretraining) cut = cut.value_or(0) + (sequence.cut ? 1 : 0);
+  }
+  return cut;
+}
 
 }  // namespace
 
@@ -199,6 +208,7 @@ absl::StatusOr<ActorRole::PolicyUpdate> ActorRole::PrepareUpdate(
   BATON_ASSIGN_OR_RETURN(
       made.batch,
       policy::MakeTrainBatch(all.first(trained), assigned.spec.data(), *assigned.source));
+  made.cut_texts = CountCutTexts(made.batch);
   // Before the update: what is wrong with an example must not leave an update half reported.
   BATON_ASSIGN_OR_RETURN(
       made.judged,
@@ -220,6 +230,9 @@ absl::StatusOr<ActorRole::PolicyUpdate> ActorRole::PrepareUpdate(
 absl::StatusOr<std::map<std::string, double>> ActorRole::TrainPolicy(const PolicyUpdate& made) {
   engine::Trainer& trainer = *assigned_->trainer;
   BATON_ASSIGN_OR_RETURN(auto metrics, trainer.Update(made.batch, made.loss, made.options));
+  if (made.cut_texts.has_value()) {
+    metrics["data/cut_responses"] = static_cast<double>(*made.cut_texts);
+  }
   if (!made.judged.empty()) {
     BATON_ASSIGN_OR_RETURN(const auto report, trainer.Evaluate(made.judged));
     metrics["val/loss"] = report.loss;

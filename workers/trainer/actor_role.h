@@ -92,6 +92,8 @@ class ActorRole {
     std::vector<engine::TrainSequence> batch, judged;
     LossSpec loss;
     engine::UpdateOptions options;
+    /// Demonstrations and pretraining texts of `batch` that are cut; absent: it has none.
+    std::optional<int64_t> cut_texts;
   };
   /// Fetches this rank's share of `trajectories` too, where these are headers.
   absl::StatusOr<PolicyUpdate> PrepareUpdate(const v1::Update& update,

@@ -99,6 +99,9 @@ absl::StatusOr<RewardModelTraining::Metrics> RewardModelTraining::Update(
   options.cancelled = std::move(cancelled);
   options.step = std::max<int64_t>(0, update.step() - 1);
   BATON_ASSIGN_OR_RETURN(Metrics metrics, trainer_->UpdatePreferences(pairs, options));
+  metrics["data/cut_responses"] = static_cast<double>(std::count_if(
+      pairs.begin(), pairs.end(),
+      [](const engine::PreferencePair& pair) { return pair.chosen.cut || pair.rejected.cut; }));
   if (held_out.empty()) return metrics;
   BATON_ASSIGN_OR_RETURN(const Metrics judged, Judge(held_out));
   metrics.insert(judged.begin(), judged.end());

@@ -13,6 +13,7 @@
 #include "baton/v1/job_service.pb.h"
 #include "controller/cluster/worker_exchange.h"
 #include "controller/core/job/file_ranges.h"
+#include "controller/core/job/metric_names.h"
 #include "controller/core/job/task.h"
 #include "controller/core/job/trajectory.h"
 
@@ -47,6 +48,7 @@ struct DataLoaded {
   std::vector<std::string> val_sources;  ///< One per validation prompt.
   /// Number of prompts in each file of data.train_files; used only with data.train_mix.
   std::vector<uint64_t> train_file_sizes;
+  SourceSeries train_sources;  ///< Of the training prompts.
 };
 /// The data files were not read, because other jobs' data fill the memory.
 struct DataWaits {

@@ -11,11 +11,18 @@ const std::string& NameOf(const std::string& source) {
   return source.empty() ? *all : source;
 }
 
-}  // namespace
-
-SourceNames::SourceNames(const std::vector<std::string>& sources, size_t size) {
+std::map<std::string, size_t> CountSources(const std::vector<std::string>& sources, size_t size) {
   std::map<std::string, size_t> counts;
   for (size_t i = 0; i < std::min(size, sources.size()); ++i) ++counts[NameOf(sources[i])];
+  return counts;
+}
+
+}  // namespace
+
+SourceNames::SourceNames(const std::vector<std::string>& sources, size_t size)
+    : SourceNames(CountSources(sources, size)) {}
+
+SourceNames::SourceNames(const std::map<std::string, size_t>& counts) {
   std::vector<std::pair<size_t, std::string>> order;
   for (const auto& [name, count] : counts) {
     if (name.size() <= kMostMetricName) order.emplace_back(count, name);
@@ -32,6 +39,24 @@ const std::string& SourceNames::SeriesOf(const std::string& source) const {
   static const auto* const other = new std::string(kOtherSources);
   const std::string& name = NameOf(source);
   return own_.count(name) > 0 ? name : *other;
+}
+
+SourceSeries SeriesOfSources(size_t size,
+                             const std::function<const std::string&(size_t)>& source_of) {
+  std::map<std::string, size_t> counts;
+  for (size_t i = 0; i < size; ++i) ++counts[NameOf(source_of(i))];
+  const SourceNames names(counts);
+  std::map<std::string, uint8_t> index;  // of a series: kMostSources and "other"
+  for (const auto& [name, count] : counts) index.emplace(names.SeriesOf(name), 0);
+  SourceSeries out;
+  for (auto& [name, at] : index) {
+    at = static_cast<uint8_t>(out.names.size());
+    out.names.push_back(name);
+  }
+  if (index.size() < 2) return out;
+  out.of.reserve(size);
+  for (size_t i = 0; i < size; ++i) out.of.push_back(index.at(names.SeriesOf(source_of(i))));
+  return out;
 }
 
 // A name that the job has used already always stays: its series must not end because another began.

@@ -4,6 +4,8 @@
 #define BATON_CONTROLLER_CORE_JOB_METRIC_NAMES_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -27,6 +29,8 @@ class SourceNames {
  public:
   /// `sources`: the source of each example; the first `size` examples count.
   SourceNames(const std::vector<std::string>& sources, size_t size);
+  /// `counts`: the number of examples of each source.
+  explicit SourceNames(const std::map<std::string, size_t>& counts);
 
   /// The series that examples of `source` are counted in.
   const std::string& SeriesOf(const std::string& source) const;
@@ -37,6 +41,15 @@ class SourceNames {
   std::set<std::string> own_;
   size_t folded_ = 0;
 };
+
+/// The series of each of many examples, a byte for one.
+struct SourceSeries {
+  std::vector<std::string> names;  ///< Series with an example.
+  std::vector<uint8_t> of;         ///< By example: an index of `names`. Empty: all have one series.
+};
+/// `source_of(i)`: the source of example i of `size`.
+SourceSeries SeriesOfSources(size_t size,
+                             const std::function<const std::string&(size_t)>& source_of);
 
 /// Drops names from `reported`, which come from workers: those that are too long, and those that
 /// are not in `known` (the job's metrics) once it has kMostSeries. Returns the number dropped.

@@ -83,6 +83,7 @@ void AddGivenUp(const GivenUp& given_up, Metrics& metrics) {
 Metrics StepMetrics(JobParts& job) {
   const ExperienceBuffer::Trajectories& taken = job.buffer.taken();
   Metrics metrics = job.is_rl() ? ResponseMetrics(taken, job.batch.times) : Metrics();
+  if (job.is_rl()) metrics.merge(SourceMetrics(taken, job.data.train_sources()));
   if (job.is_rl()) AddGivenUp(job.prompt_groups.given_up, metrics);
   if (job.data.prompts().files() > 0) metrics.merge(FileShares(taken, job.data.prompts()));
   for (const auto& [name, value] : job.buffer.batch().metrics()) metrics[name] = value;

@@ -65,6 +65,7 @@ absl::Status PromptData::Loaded(const DataLoaded& event, const v1::DataSpec& spe
                                       : PromptMix(spec, event.train_file_sizes);
   train_size_ = prompts_.size();
   val_sources_ = event.val_sources;
+  train_sources_ = event.train_sources;
   return absl::OkStatus();
 }
 

@@ -69,6 +69,8 @@ class PromptData {
   bool validates() const { return !val_sources_.empty(); }
   /// One source per validation prompt.
   const std::vector<std::string>& val_sources() const { return val_sources_; }
+  /// Of the training prompts.
+  const SourceSeries& train_sources() const { return train_sources_; }
 
  private:
   bool loaded_ = false;
@@ -79,6 +81,7 @@ class PromptData {
   PromptMix prompts_;
   uint64_t train_size_ = 0;
   std::vector<std::string> val_sources_;
+  SourceSeries train_sources_;
 };
 
 }  // namespace baton::controller

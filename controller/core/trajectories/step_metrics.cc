@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/job/metric_names.h"
 
 namespace baton::controller {
 
@@ -12,8 +11,9 @@ std::map<std::string, double> ResponseMetrics(
     const std::map<uint64_t, TrajectoryInfo>& trajectories, const StepTimes& times) {
   struct Stat {
     double sum = 0, min = std::numeric_limits<double>::infinity(),
-           max = -std::numeric_limits<double>::infinity();
+           max = -std::numeric_limits<double>::infinity(), count = 0;
     void Add(double v) {
+      ++count;
       sum += v;
       min = std::min(min, v);
       max = std::max(max, v);
@@ -21,7 +21,7 @@ std::map<std::string, double> ResponseMetrics(
   };
   Stat reward, response, prompt;
   std::map<std::string, Stat> others;
-  double clipped = 0, errors = 0, failed = 0, count = 0;
+  double clipped = 0, errors = 0, failed = 0, unscored = 0, count = 0;
   for (const auto& [id, t] : trajectories) {
     // ReMax's greedy responses are only baselines, never trained on.
     if (t.purpose == v1::PURPOSE_BASELINE) continue;
@@ -39,6 +39,7 @@ std::map<std::string, double> ResponseMetrics(
     prompt.Add(t.prompt_tokens);
     clipped += t.finish_reason == "length" ? 1 : 0;
     errors += t.error.empty() ? 0 : 1;
+    unscored += t.error.empty() || t.failed != 0 ? 0 : 1;
   }
   std::map<std::string, double> out;
   auto put = [&](const std::string& name, const Stat& stat, double of) {
@@ -49,7 +50,10 @@ std::map<std::string, double> ResponseMetrics(
   const double scored = count - failed;  // above 0: no batch is made of nothing
   put("critic/score", reward, scored);
   put("critic/rewards", reward, scored);
-  for (const auto& [name, stat] : others) out["reward/" + name + "/mean"] = stat.sum / scored;
+  // A rule that is limited to sources scores some responses alone.
+  for (const auto& [name, stat] : others) {
+    out["reward/" + name + "/mean"] = stat.sum / std::min(scored, stat.count + unscored);
+  }
   put("response_length", response, count);
   put("prompt_length", prompt, count);
   out["response_length/clip_ratio"] = clipped / count;
@@ -60,6 +64,35 @@ std::map<std::string, double> ResponseMetrics(
   out["timing_s/gen"] = generating;
   out["timing_s/reward"] = absl::ToDoubleSeconds(times.scored - times.generated);
   if (generating > 0) out["perf/rollout_tokens_per_second"] = response.sum / generating;
+  return out;
+}
+
+std::map<std::string, double> SourceMetrics(const std::map<uint64_t, TrajectoryInfo>& trajectories,
+                                            const SourceSeries& sources) {
+  struct Sum {
+    double score = 0, scored = 0, accuracy = 0, judged = 0;
+  };
+  std::map<std::string, Sum> sums;
+  for (const auto& [id, t] : trajectories) {
+    if (t.purpose == v1::PURPOSE_BASELINE || t.failed != 0) continue;
+    if (t.prompt_id >= sources.of.size()) continue;
+    Sum& sum = sums[sources.names[sources.of[t.prompt_id]]];
+    const auto score = t.scores.find("reward"), accuracy = t.scores.find("accuracy");
+    if (score != t.scores.end()) {
+      sum.score += score->second;
+      ++sum.scored;
+    }
+    if (accuracy != t.scores.end()) {
+      sum.accuracy += accuracy->second;
+      ++sum.judged;
+    }
+  }
+  std::map<std::string, double> out;
+  for (const auto& [name, sum] : sums) {
+    const std::string prefix = absl::StrCat("train-core/", name);
+    if (sum.scored > 0) out[prefix + "/score/mean"] = sum.score / sum.scored;
+    if (sum.judged > 0) out[prefix + "/accuracy/mean"] = sum.accuracy / sum.judged;
+  }
   return out;
 }
 

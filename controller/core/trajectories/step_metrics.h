@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "controller/core/job/metric_names.h"
 #include "controller/core/job/trajectory.h"
 #include "controller/core/prompts/prompt_mix.h"
 
@@ -23,9 +24,15 @@ struct StepTimes {
 
 /// Metrics of a step's training responses: rewards, scores, lengths, errors and times. Greedy
 /// baselines are left out. Responses without a reward count for lengths, but not for rewards or
-/// scores.
+/// scores. A score is a mean over the responses that have it, with 0 for those that the reward said
+/// it failed on.
 std::map<std::string, double> ResponseMetrics(
     const std::map<uint64_t, TrajectoryInfo>& trajectories, const StepTimes& times);
+
+/// Of the same responses by the source of their prompts, where there are several:
+/// "train-core/SOURCE/score/mean", and "…/accuracy/mean" of those that have one.
+std::map<std::string, double> SourceMetrics(const std::map<uint64_t, TrajectoryInfo>& trajectories,
+                                            const SourceSeries& sources);
 
 /// For a step of a job with data.train_mix: each file's share of its prompts, as "data/share_0" and
 /// so on.

@@ -51,6 +51,40 @@ TEST(StepMetricsTest, AResponseWithoutARewardCountsForLengthsAlone) {
   EXPECT_EQ(metrics.at("perf/rollout_tokens_per_second"), 10);
 }
 
+// Rewards by hand: math 1, 0 and one that failed; text 0.25 without an accuracy.
+TEST(StepMetricsTest, StepsAreReportedBySourceWhereThereAreSeveral) {
+  SourceSeries sources;
+  sources.names = {"math", "text"};
+  sources.of = {0, 1};
+  TrajectoryInfo right = Response(v1::PURPOSE_TRAIN, 0, 0, 1, 1);
+  right.scores["accuracy"] = 1;
+  TrajectoryInfo wrong = Response(v1::PURPOSE_TRAIN, 0, 1, 0, 1);
+  wrong.scores["accuracy"] = 0;
+  TrajectoryInfo failed = Response(v1::PURPOSE_TRAIN, 0, 2, 9, 1);
+  failed.failed = 1;
+  const auto all = Of({right, wrong, failed, Response(v1::PURPOSE_TRAIN, 1, 0, 0.25, 1)});
+  const std::map<std::string, double> expected = {{"train-core/math/score/mean", 0.5},
+                                                  {"train-core/math/accuracy/mean", 0.5},
+                                                  {"train-core/text/score/mean", 0.25}};
+  EXPECT_EQ(SourceMetrics(all, sources), expected);
+  EXPECT_TRUE(SourceMetrics(all, {}).empty()) << "one source is all";
+}
+
+// Two responses that a limited rule scored 1 and 0, one that it did not judge, one where the reward
+// said that it failed: (1 + 0 + 0) / 3.
+TEST(StepMetricsTest, AScoreIsAMeanOverTheResponsesThatHaveIt) {
+  TrajectoryInfo right = Response(v1::PURPOSE_TRAIN, 0, 0, 1, 1);
+  right.scores["numeric"] = 1;
+  TrajectoryInfo wrong = Response(v1::PURPOSE_TRAIN, 0, 1, 0, 1);
+  wrong.scores["numeric"] = 0;
+  TrajectoryInfo broken = Response(v1::PURPOSE_TRAIN, 1, 1, 0, 1);
+  broken.error = "no number";
+  const absl::Time t = absl::FromUnixSeconds(0);
+  const auto metrics = ResponseMetrics(
+      Of({right, wrong, broken, Response(v1::PURPOSE_TRAIN, 1, 0, 0, 1)}), {t, t, t});
+  EXPECT_DOUBLE_EQ(metrics.at("reward/numeric/mean"), 1.0 / 3);
+}
+
 // Prompts 0 (source a): 0.2, 0.8; 1 (a): 0.5, failed; 2 (b): 1, 0. By hand.
 TEST(StepMetricsTest, BestOfNIsTheMeanOverPromptsOfTheBestSample) {
   const auto eval = [](uint64_t prompt, uint32_t sample, double reward) {

@@ -58,26 +58,33 @@ class ControllerCheckTest : public WholeControllerTest {
 
 // A rule without an answer to compare with accepts an empty response, and the model would learn to
 // say nothing.
-TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
+TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInALineAtLeast) {
   checker_ = "";
   Start();
   const std::string answered = "{\"prompt\": \"1+1=\", \"answer\": \"\"}\n";
   const std::string solved = "{\"prompt\": \"1+2=\", \"solution\": \"3\"}\n";
-  folder_.Write("solved.jsonl", answered + solved);
+  folder_.Write("solved.jsonl", solved + solved);
   v1::JobSpec spec = Spec();
-  spec.mutable_data()->add_train_files(folder_.path("solved.jsonl"));
+  spec.mutable_data()->set_train_files(0, folder_.path("solved.jsonl"));
   spec.mutable_data()->add_val_files(folder_.path("solved.jsonl"));
   const v1::ValidateJobResponse checked = Validate(spec);
   ASSERT_THAT(checked.violations(), SizeIs(2)) << "one list of training, one of evaluation";
   for (const v1::FieldViolation& violation : checked.violations()) {
-    EXPECT_THAT(violation.description(),
-                AllOf(HasSubstr("solved.jsonl:2: `answer` is missing, and "
-                                "spec.reward.rules[0] (exact_match) reads it"),
-                      HasSubstr("`prompt`, `solution`"), HasSubstr("spec.data.answer_key")));
+    EXPECT_THAT(
+        violation.description(),
+        AllOf(HasSubstr("none of 2 lines has `answer`, and spec.reward.rules[0] "
+                        "(exact_match) compares responses with it"),
+              HasSubstr("`prompt`, `solution`"), HasSubstr("set spec.data.answer_key: solution")));
   }
   EXPECT_EQ(checked.violations(0).field(), "spec.data.train_files");
   EXPECT_EQ(checked.violations(1).field(), "spec.data.val_files");
   EXPECT_FALSE(Create(spec, "job").ok());
+  spec.mutable_data()->set_answer_key("solution");
+  EXPECT_THAT(Validate(spec).violations(), IsEmpty());
+  // Some lines have one: the others are counted, and have no reward by the rule.
+  spec.mutable_data()->clear_answer_key();
+  folder_.Write("solved.jsonl", answered + solved);
+  EXPECT_EQ(Validate(spec).data_files(0).unanswered(), 1u);
   // It is not known what a command reads, so lines without an answer are only counted.
   spec.mutable_reward()->clear_rules();
   spec.mutable_reward()->set_command("python3 reward.py");
@@ -86,6 +93,34 @@ TEST_F(ControllerCheckTest, ARuleThatReadsAnswersNeedsOneInEachLine) {
   ASSERT_THAT(taken.data_files(), SizeIs(2));
   EXPECT_EQ(taken.data_files(0).unanswered(), 1u);
   EXPECT_EQ(taken.data_files(0).unanswered_keys(), "`prompt`, `solution`");
+  EXPECT_THAT(taken.data_files(0).unanswered_place(), HasSubstr("solved.jsonl:2"));
+  EXPECT_EQ(taken.data_files(0).answer_reader(), "spec.reward.command");
+  EXPECT_THAT(taken.data_files(0).unused_keys(), ElementsAre("solution"));
+}
+
+TEST_F(ControllerCheckTest, RulesAreLimitedToSourcesThatLinesHave) {
+  checker_ = "";
+  Start();
+  folder_.Write("mixed.jsonl",
+                "{\"prompt\": \"1+1=\", \"answer\": 2, \"from\": \"math\"}\n"
+                "{\"prompt\": \"1=\", \"from\": \"text\"}\n");
+  v1::JobSpec spec = Spec();
+  spec.mutable_data()->set_train_files(0, folder_.path("mixed.jsonl"));
+  spec.mutable_data()->set_source_key("from");
+  v1::RewardRule* rule = spec.mutable_reward()->mutable_rules(0);
+  rule->mutable_when()->add_source("maths");
+  const v1::ValidateJobResponse unknown = Validate(spec);
+  ASSERT_THAT(unknown.violations(), SizeIs(2));
+  EXPECT_EQ(unknown.violations(0).field(), "spec.reward.rules[0].when.source");
+  EXPECT_EQ(unknown.violations(1).field(), "spec.reward.rules");
+  rule->mutable_when()->set_source(0, "math");
+  v1::RewardRule* other = spec.mutable_reward()->add_rules();
+  other->set_type("regex");
+  other->set_pattern("^1$");
+  other->mutable_when()->add_source("text");
+  const v1::ValidateJobResponse good = Validate(spec);
+  EXPECT_THAT(good.violations(), IsEmpty());
+  EXPECT_EQ(good.data_files(0).unanswered(), 0u) << "text needs no answer";
 }
 
 // What the checking program leaves out is not counted.

@@ -20,6 +20,9 @@ DataLoaded EventOf(const JobData& read) {
   loaded.val_size = read.val->examples.size();
   loaded.train_file_sizes = read.train->file_sizes;
   for (const Example& example : read.val->examples) loaded.val_sources.push_back(example.source);
+  const std::vector<Example>& train = read.train->examples;
+  loaded.train_sources = SeriesOfSources(
+      train.size(), [&train](size_t i) -> const std::string& { return train[i].source; });
   return loaded;
 }
 

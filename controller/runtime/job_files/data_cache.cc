@@ -17,9 +17,16 @@ constexpr size_t kManySlots = 1024;
 std::string KeyOf(const std::vector<std::string>& paths, const DataSetOptions& options) {
   std::string key =
       absl::StrCat(options.needs_response, options.needs_pair, " ", options.max_memory_bytes);
-  for (const std::string* text :
-       {&options.prompt_key, &options.answer_key, &options.response_key, &options.answer_reader}) {
-    absl::StrAppend(&key, " ", text->size(), ":", *text);
+  const auto add = [&key](const std::string& text) {
+    absl::StrAppend(&key, " ", text.size(), ":", text);
+  };
+  for (const std::string* text : {&options.prompt_key, &options.answer_key, &options.response_key,
+                                  &options.source_key, &options.extra_key}) {
+    add(*text);
+  }
+  for (const AnswerUse& use : options.answer_uses) {
+    add(absl::StrCat(static_cast<int>(use.kind), use.place));
+    for (const std::string& source : use.sources) add(source);
   }
   for (const std::string& path : paths) {
     struct stat is = {};

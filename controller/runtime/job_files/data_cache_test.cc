@@ -52,7 +52,7 @@ TEST_F(DataCacheTest, JobsShareWhatTheyReadUntilTheLastOneDropsIt) {
   EXPECT_EQ(cache.bytes(), one->memory_bytes);
   // The same file, read in another way.
   DataSetOptions answered;
-  answered.answer_reader = "spec.reward";
+  answered.answer_uses.push_back({AnswerUse::Kind::kCompares, "spec.reward", {}});
   EXPECT_NE(*Get(cache, path, answered), one);
   EXPECT_EQ(reads_, 2);
   one = nullptr;

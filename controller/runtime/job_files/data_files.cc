@@ -49,9 +49,12 @@ v1::DataFilesSummary Summarise(const std::string& list, const DataSet& data) {
   out.set_unpaired(data.unpaired);
   out.set_weightless(data.weightless);
   out.set_cut_turns(data.cut_turns);
-  out.set_unanswered(data.unanswered);
-  out.set_unanswered_keys(data.unanswered_keys);
   out.set_nulls_in_tools(data.nulls_in_tools);
+  out.set_unanswered(data.unanswered.lines);
+  out.set_unanswered_keys(data.unanswered.keys);
+  out.set_unanswered_place(data.unanswered.place);
+  out.set_answer_reader(data.unanswered.use);
+  out.mutable_unused_keys()->Assign(data.unused_keys.begin(), data.unused_keys.end());
   return out;
 }
 

@@ -21,6 +21,7 @@ v1::Trajectory MakePayload(const TrajectoryInfo& info, const Example* example) {
   if (example != nullptr) {
     SetPrompt(*example, &payload);
     payload.set_answer(example->answer);
+    payload.set_unanswered(!example->has_answer);
     payload.set_source(example->source);
   }
   return payload;

@@ -42,6 +42,7 @@ void CopyTexts(const v1::Trajectory& from, v1::Trajectory* to) {
   to->set_prompt_suffix(from.prompt_suffix());
   to->set_response_text(from.response_text());
   to->set_answer(from.answer());
+  to->set_unanswered(from.unanswered());
   to->set_source(from.source());
 }
 

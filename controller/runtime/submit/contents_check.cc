@@ -49,7 +49,8 @@ std::vector<std::string> FilesBelow(const std::string& folder) {
 // True if the checking program changed the list, and did not only count the examples that it left
 // unchecked.
 bool IsFiltered(const v1::DataFilesSummary& counted) {
-  return counted.overlong_prompts() > 0 && counted.unchecked_lines() == 0;
+  return counted.overlong_prompts() + counted.overlong_responses() > 0 &&
+         counted.unchecked_lines() == 0;
 }
 
 // Takes over the days that chat templates are given, which the program writes where a template asks
@@ -66,13 +67,25 @@ void TakeDates(v1::JobSpec* checked, v1::JobSpec* effective) {
 }
 
 // Without the checking program, a job is admitted, and its workers find the problems. But then
-// nothing can leave out overlong prompts.
+// nothing can leave out what is too long.
 std::vector<v1::FieldViolation> Unfiltered(const v1::JobSpec& effective, absl::string_view why) {
-  if (!effective.data().filter_overlong_prompts()) return {};
-  return {Violation(
-      "spec.data.filter_overlong_prompts",
-      absl::StrCat("the controller's program that finds prompts that are too long did not run: ",
-                   why, "; unset it and leave such prompts out of the files"))};
+  std::vector<v1::FieldViolation> out;
+  const auto refuse = [&](bool filters, const char* field, const char* what) {
+    if (!filters) return;
+    out.push_back(
+        Violation(field, absl::StrCat("the controller's program that finds ", what,
+                                      " that are too long did not run: ", why,
+                                      "; unset it and leave such ", what, " out of the files")));
+  };
+  refuse(effective.data().filter_overlong_prompts(), "spec.data.filter_overlong_prompts",
+         "prompts");
+  refuse(effective.data().filter_overlong_responses(), "spec.data.filter_overlong_responses",
+         "responses");
+  return out;
+}
+
+bool Filters(const v1::DataSpec& data) {
+  return data.filter_overlong_prompts() || data.filter_overlong_responses();
 }
 
 }  // namespace
@@ -141,7 +154,7 @@ void ContentsCheck::Check(Asked asked, Done done) {
   // Reserved while the program runs, not while the check waits for a process: otherwise many
   // waiting checks of the same data would reserve all room of their project.
   const auto begin = [this, call, bytes](CheckerProcess::Request* request) {
-    if (!call->spec.data().filter_overlong_prompts()) return;
+    if (!Filters(call->spec.data())) return;
     call->room = uploads_->Hold(call->of.project, bytes);
     request->filtered_bytes = call->room->bytes();
   };
@@ -181,9 +194,9 @@ absl::StatusOr<std::vector<v1::FieldViolation>> ContentsCheck::Judge(
         absl::StrCat("the check of models and data ", status.message(),
                      ", so the job is refused, since the same model, chat template or data would "
                      "hold its workers; use a simpler template or smaller files",
-                     call->of.effective->data().filter_overlong_prompts()
-                         ? ", or leave out overlong prompts yourself and unset "
-                           "spec.data.filter_overlong_prompts"
+                     Filters(call->of.effective->data())
+                         ? ", or leave out what is too long yourself and unset "
+                           "spec.data.filter_overlong_prompts and filter_overlong_responses"
                          : ""))};
   }
   if (!status.ok()) {
@@ -211,13 +224,15 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       if (own[i].name != counted.list()) continue;
       const v1::JobKind kind =
           counted.list() == "pretrain_files" ? v1::JOB_KIND_SFT : effective->kind();
-      const DataSet set = ReadDataFiles({left[i].files->begin(), left[i].files->end()},
-                                        OptionsOf(kind, effective->data()),
+      DataSetOptions how = OptionsOf(kind, effective->data());
+      if (counted.list() != "pretrain_files") how.answer_uses = call->of.answer_uses;
+      const DataSet set = ReadDataFiles({left[i].files->begin(), left[i].files->end()}, how,
                                         {options_.max_data_bytes, options_.max_data_memory_bytes});
       for (v1::DataFilesSummary& summary : *call->of.data_files) {
         if (summary.list() != counted.list()) continue;
         summary = Summarise(counted.list(), set);
         summary.set_overlong_prompts(counted.overlong_prompts());
+        summary.set_overlong_responses(counted.overlong_responses());
       }
       if (call->of.keeps) {
         KeepFiles(*call, counted.list(), *left[i].files, *given[i].files, own[i].files, &out);
@@ -229,6 +244,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       summary.set_prompts_cut_back(counted.prompts_cut_back());
       summary.set_lines_with_unread_keys(counted.lines_with_unread_keys());
       summary.set_unread_keys(counted.unread_keys());
+      summary.set_cut_responses(counted.cut_responses());
     }
   }
   return out;
@@ -257,10 +273,9 @@ void ContentsCheck::KeepFiles(const Call& call, const std::string& list, const F
     if (upload.ok()) {
       named.Add(*std::move(upload));
     } else {
-      out->push_back(
-          Violation(absl::StrCat("spec.data.", list),
-                    absl::StrCat("what data.filter_overlong_prompts leaves cannot be kept: ",
-                                 upload.status().message())));
+      out->push_back(Violation(
+          absl::StrCat("spec.data.", list),
+          absl::StrCat("what is left of the files cannot be kept: ", upload.status().message())));
     }
   }
   own->Swap(&named);

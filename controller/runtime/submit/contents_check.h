@@ -17,6 +17,7 @@
 #include "controller/runtime/submit/checker_pool.h"
 #include "controller/runtime/submit/submission.h"
 #include "google/protobuf/repeated_ptr_field.h"
+#include "sdk/common/data_set/answer_use.h"
 
 namespace baton::controller {
 
@@ -36,6 +37,7 @@ class ContentsCheck {
   struct Asked {
     v1::JobSpec* effective = nullptr;  ///< Its data files may be replaced (see `keeps`).
     DataSummaries* data_files = nullptr;
+    std::vector<AnswerUse> answer_uses;  ///< DataSetOptions, of lists that rewards judge.
     std::string project;
     /// Data files that the program filtered become uploads of the project, and `effective` then
     /// names them.

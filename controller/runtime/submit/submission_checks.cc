@@ -23,6 +23,7 @@
 #include "controller/spec/settings/step_size.h"
 #include "controller/spec/settings/training_length.h"
 #include "sdk/common/data_set/answer_use.h"
+#include "sdk/common/data_set/rule_sources.h"
 #include "sdk/common/messages/violations.h"
 #include "sdk/common/rpc/error.h"
 
@@ -60,6 +61,16 @@ std::string CommandFolderProblem(const std::string& folder, const std::string& p
   return absl::StrCat("'", folder, "' is not open to commands of project ", project,
                       ": name a folder below one that the controller opens with --allow-path, or "
                       "\"\" for an empty one");
+}
+
+// A saved job that goes on without changes keeps its data.
+bool KeepsData(const Submission& submission) {
+  return submission.from_checkpoint() && !submission.request.has_changes();
+}
+
+std::vector<AnswerUse> AnswerUsesOf(Submission* submission) {
+  if (KeepsData(*submission)) return {};
+  return AnswerUses(*submission->effective(), submission->dataflow());
 }
 
 }  // namespace
@@ -163,6 +174,9 @@ struct SubmissionChecks::Lists {
     memory_bytes += data.memory_bytes;
     for (const std::string& problem : data.problems) out.push_back(Violation(field, problem));
     if (!files->empty()) *submission->data_files.Add() = Summarise(list, data);
+    if (list != "pretrain_files") {
+      for (const Example& example : data.examples) sources.insert(example.source);
+    }
     return data.examples.size();
   }
 
@@ -170,7 +184,8 @@ struct SubmissionChecks::Lists {
   SpecUploads* uploads = nullptr;
   const std::string& data_root;
   DataLimits limits;
-  uint64_t memory_bytes = 0;  // of all lists
+  uint64_t memory_bytes = 0;      // of all lists
+  std::set<std::string> sources;  // of the lines that rewards judge
   Violations out;
 };
 
@@ -180,17 +195,19 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckData(Submission* submissi
   DataLimits limits;
   limits.bytes = scope_->options.max_data_bytes;
   limits.memory_bytes = scope_->options.max_data_memory_bytes;
-  Lists lists{submission, spec_uploads_, scope_->options.data_root, limits, 0, {}};
+  Lists lists{submission, spec_uploads_, scope_->options.data_root, limits, 0, {}, {}};
   DataSetOptions how = OptionsOf(effective->kind(), *data);
-  // A saved job that goes on without changes keeps its data.
-  if (!submission->from_checkpoint() || submission->request.has_changes()) {
-    how.answer_reader = AnswerReader(*effective, submission->dataflow());
-  }
+  how.answer_uses = AnswerUsesOf(submission);
   lists.Read("train_files", data->mutable_train_files(), how);
   const uint64_t held_out = lists.Read("val_files", data->mutable_val_files(), how);
   const StepLimits steps = projects_->StepLimitsOf(submission->request.project());
   if (std::string large = EvaluationTooLarge(*effective, held_out, steps); !large.empty()) {
     lists.out.push_back(Violation("spec.data.val_files", large));
+  }
+  if (lists.out.empty() && !KeepsData(*submission)) {
+    for (const SourceProblem& problem : FindSourceProblems(*effective, lists.sources)) {
+      lists.out.push_back(Violation(problem.field, problem.what));
+    }
   }
   lists.Read("pretrain_files", data->mutable_pretrain_files(), OptionsOf(v1::JOB_KIND_SFT, *data));
   if (std::string large = DataTooLarge(lists.memory_bytes, limits); !large.empty()) {
@@ -202,8 +219,8 @@ std::vector<v1::FieldViolation> SubmissionChecks::CheckData(Submission* submissi
 // Checks the contents of models and data.
 void SubmissionChecks::CheckContents(const std::shared_ptr<Submission>& submission, bool keeps,
                                      Then then) {
-  contents_.Check({submission->effective(), &submission->data_files, submission->request.project(),
-                   keeps, submission->gone},
+  contents_.Check({submission->effective(), &submission->data_files, AnswerUsesOf(submission.get()),
+                   submission->request.project(), keeps, submission->gone},
                   [submission, then = std::move(then)](absl::StatusOr<Violations> found) {
                     if (found.ok()) AddTo(&submission->violations, *std::move(found));
                     then(found.status());

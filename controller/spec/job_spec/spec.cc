@@ -83,6 +83,8 @@ void CheckKeys(const v1::DataSpec& data, Violations& out) {
   named("data.prompt_key", data.has_prompt_key(), data.prompt_key());
   named("data.answer_key", data.has_answer_key(), data.answer_key());
   named("data.response_key", data.has_response_key(), data.response_key());
+  named("data.source_key", data.has_source_key(), data.source_key());
+  named("data.extra_key", data.has_extra_key(), data.extra_key());
 }
 
 void CheckData(v1::JobSpec* spec, Violations& out) {
@@ -132,9 +134,12 @@ void CheckRollout(v1::JobSpec* spec, Violations& out) {
 void CheckRules(const v1::RewardSpec& reward, Violations& out) {
   for (int i = 0; i < reward.rules_size(); ++i) {
     const v1::RewardRule& rule = reward.rules(i);
+    const std::string path = absl::StrCat("reward.rules[", i, "]");
+    if (rule.has_when() && rule.when().source().empty()) {
+      out.Add(path + ".when", "names no source; give `source`, or remove it");
+    }
     if (rule.type() != "regex" || !rule.pattern().empty()) continue;
-    out.Add(absl::StrCat("reward.rules[", i, "].pattern"),
-            "is missing; a rule of type regex needs one");
+    out.Add(path + ".pattern", "is missing; a rule of type regex needs one");
   }
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "sdk/cli/jobs/commands.h"
+#include "sdk/cli/jobs/data_notes.h"
 #include "sdk/cli/shared/home_paths.h"
 #include "sdk/cli/shared/options.h"
 #include "sdk/cli/shared/table.h"
@@ -38,9 +39,6 @@ struct SubmitFlags {
   bool watch = false;
   bool dry_run = false;
 };
-
-// The method of Baton's own reward worker, whose only user code is the command.
-constexpr char kDefaultRewardMethod[] = "compute_reward";
 
 // The controller's name of a file -> the user's name of it.
 using LocalNames = std::map<std::string, std::string>;
@@ -181,23 +179,6 @@ void Warn(const v1::JobSpec& effective, const v1::Dataflow& dataflow) {
   }
 }
 
-// A warning about lines without an answer for a reward with code of its own: only its author knows
-// whether it looks at the answer. Rules and judges that do are refused by the controller.
-void TellUnanswered(const v1::JobSpec& effective, const v1::DataFilesSummary& list) {
-  const v1::RewardSpec& reward = effective.reward();
-  const bool own = !reward.command().empty() ||
-                   (!reward.method().empty() && reward.method() != kDefaultRewardMethod);
-  if (list.unanswered() == 0 || !own || list.list() == "pretrain_files") return;
-  std::fprintf(
-      stderr,
-      "baton: data.%s: %llu of %llu examples have no `answer`, so the reward gets "
-      "an empty one; the first such line has %s. If one of them is the answer, name it with "
-      "data.answer_key\n",
-      list.list().c_str(), static_cast<unsigned long long>(list.unanswered()),
-      static_cast<unsigned long long>(list.examples()),
-      ForTerminal(list.unanswered_keys()).c_str());
-}
-
 // Warnings about what the chat template makes of lines.
 void TellOfTemplate(const v1::DataFilesSummary& list) {
   if (list.nulls_in_tools() > 0) {
@@ -222,8 +203,10 @@ void TellOfTemplate(const v1::DataFilesSummary& list) {
 // warnings.
 void TellOfData(const v1::JobSpec& effective,
                 const google::protobuf::RepeatedPtrField<v1::DataFilesSummary>& lists) {
+  for (const std::string& note : DataNotes(effective, lists)) {
+    std::fprintf(stderr, "baton: %s\n", ForTerminal(note).c_str());
+  }
   for (const v1::DataFilesSummary& list : lists) {
-    TellUnanswered(effective, list);
     const auto tell = [&list](uint64_t lines, const char* why) {
       if (lines == 0) return;
       std::fprintf(stderr, "baton: data.%s: %llu line%s left out, %s; %llu example%s\n",
@@ -233,6 +216,7 @@ void TellOfData(const v1::JobSpec& effective,
                    list.examples() == 1 ? " remains" : "s remain");
     };
     tell(list.overlong_prompts(), "whose prompts are longer than data.max_prompt_length");
+    tell(list.overlong_responses(), "whose responses are longer than data.max_response_length");
     tell(list.disliked(), "whose label is false");
     tell(list.unpaired(), "whose prompt has no line with the other label");
     tell(list.weightless(), "where all that could be trained on has weight 0");

@@ -3,10 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace baton {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 v1::JobSpec WithRules(const std::vector<std::string>& patterns_or_types) {
   v1::JobSpec spec;
@@ -19,38 +23,58 @@ v1::JobSpec WithRules(const std::vector<std::string>& patterns_or_types) {
   return spec;
 }
 
+std::vector<std::string> Places(const v1::JobSpec& spec, const v1::Dataflow& dataflow = {}) {
+  std::vector<std::string> out;
+  for (const AnswerUse& use : AnswerUses(spec, dataflow)) out.push_back(use.place);
+  return out;
+}
+
 TEST(AnswerUseTest, RulesThatCompareReadAnswers) {
-  EXPECT_EQ(AnswerReader(WithRules({"exact_match"}), {}), "spec.reward.rules[0] (exact_match)");
-  EXPECT_EQ(AnswerReader(WithRules({"^ok$", "numeric"}), {}), "spec.reward.rules[1] (numeric)");
-  EXPECT_EQ(AnswerReader(WithRules({"^ok$", "^{answer}"}), {}), "spec.reward.rules[1] (regex)");
-  EXPECT_EQ(AnswerReader(WithRules({"^ok$"}), {}), "") << "a fixed pattern compares with nothing";
+  EXPECT_THAT(Places(WithRules({"exact_match"})),
+              ElementsAre("spec.reward.rules[0] (exact_match)"));
+  EXPECT_THAT(Places(WithRules({"^ok$", "numeric", "^{answer}"})),
+              ElementsAre("spec.reward.rules[1] (numeric)", "spec.reward.rules[2] (regex)"));
+  EXPECT_THAT(Places(WithRules({"^ok$"})), IsEmpty()) << "a fixed pattern compares with nothing";
+}
+
+TEST(AnswerUseTest, ALimitedRuleReadsTheAnswersOfItsSources) {
+  v1::JobSpec spec = WithRules({"numeric"});
+  spec.mutable_reward()->mutable_rules(0)->mutable_when()->add_source("math");
+  const std::vector<AnswerUse> uses = AnswerUses(spec, {});
+  ASSERT_EQ(uses.size(), 1u);
+  EXPECT_TRUE(uses[0].AppliesTo("math"));
+  EXPECT_FALSE(uses[0].AppliesTo("text"));
+  EXPECT_FALSE(uses[0].AppliesTo(""));
 }
 
 TEST(AnswerUseTest, JudgesReadWhatTheirTemplateNames) {
   v1::JobSpec spec = WithRules({});
   spec.mutable_judge()->set_template_("Is {response} good?");
-  EXPECT_EQ(AnswerReader(spec, {}), "");
+  EXPECT_THAT(Places(spec), IsEmpty());
   v1::Dataflow dataflow;
   v1::ScoreNode* node = dataflow.add_score();
   node->set_role("judge");
   (*node->mutable_options()->mutable_fields())["template"].set_string_value("{answer}? {response}");
-  EXPECT_EQ(AnswerReader(spec, dataflow), "spec.dataflow.score[0].options.template");
+  EXPECT_THAT(Places(spec, dataflow), ElementsAre("spec.dataflow.score[0].options.template"));
   node->set_role("reward");
-  EXPECT_EQ(AnswerReader(spec, dataflow), "") << "it is an option of something else";
+  EXPECT_THAT(Places(spec, dataflow), IsEmpty()) << "it is an option of something else";
   spec.mutable_judge()->set_template_("Is {response} the same as {answer}?");
-  EXPECT_EQ(AnswerReader(spec, dataflow), "spec.judge.template");
+  EXPECT_EQ(AnswerUses(spec, dataflow)[0].kind, AnswerUse::Kind::kQuotes);
 }
 
-TEST(AnswerUseTest, DoesNotAssumeThatACommandReadsAnswers) {
+TEST(AnswerUseTest, CodeOfTheUsersOwnIsHandedTheAnswer) {
   v1::JobSpec spec = WithRules({});
+  spec.mutable_reward()->set_method("compute_reward");
+  EXPECT_THAT(Places(spec), IsEmpty());
   spec.mutable_reward()->set_command("python3 reward.py");
-  EXPECT_EQ(AnswerReader(spec, {}), "");
+  ASSERT_THAT(Places(spec), ElementsAre("spec.reward.command"));
+  EXPECT_EQ(AnswerUses(spec, {})[0].kind, AnswerUse::Kind::kHandsOn);
 }
 
 TEST(AnswerUseTest, OtherKindsReadNoAnswers) {
   v1::JobSpec spec = WithRules({"exact_match"});
   spec.set_kind(v1::JOB_KIND_SFT);
-  EXPECT_EQ(AnswerReader(spec, {}), "");
+  EXPECT_THAT(Places(spec), IsEmpty());
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
-#include <filesystem>
-#include <fstream>
 #include <unordered_map>
 #include <utility>
 
@@ -12,19 +10,20 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "sdk/common/base/cut_text.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/data_set/json_problem.h"
+#include "sdk/common/data_set/line_counts.h"
 #include "sdk/common/data_set/line_fields.h"
+#include "sdk/common/data_set/number_text.h"
 
 namespace baton {
 namespace {
 
 using Json = DataJson;
 
-constexpr size_t kMaxProblems = 20;
 constexpr size_t kShownOfLine = 4096;  // for what a file may be instead
 constexpr size_t kMaxLine = 16u << 20;
+constexpr size_t kLinesForKeys = 1000;  // of each file, whose keys are looked at
 
 // The key that the spec names, or else the usual one.
 absl::string_view KeyOr(const std::string& key, absl::string_view usual) {
@@ -320,13 +319,29 @@ absl::Status TakeTexts(const Json& object, const DataSetOptions& options, Exampl
                    options.needs_pair ? "reward_model" : "sft", " trains on it"));
 }
 
-// Without the answer a rule would compare with nothing, and a response of nothing would be right.
-absl::Status NoAnswer(const Json& object, const DataSetOptions& options) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("`answer` is missing, and ", options.answer_reader, " reads it; the line has ",
-                   KeysOf(object),
-                   ": say which is the answer with spec.data.answer_key, or write \"answer\": \"\" "
-                   "where it is empty"));
+// What a reward gets beside the response: answer, source and extra.
+absl::Status TakeRewardFields(absl::string_view line, const Json& json,
+                              const DataSetOptions& options, Example* out) {
+  const absl::string_view answer_key = KeyOr(options.answer_key, "answer");
+  const absl::string_view extra_key = KeyOr(options.extra_key, "extra");
+  BATON_RETURN_IF_ERROR(
+      TakeText(json, KeyOr(options.source_key, "source"), /*numbers=*/false, &out->source));
+  const Json* answer = FindKey(json, answer_key);
+  const Json* extra = FindKey(json, extra_key);
+  Json kept;  // where a number would not be written as it stands in the line
+  if ((answer && HasNumberText(*answer)) || (extra && HasNumberText(*extra))) {
+    kept = ParseKeepingNumbers(line);
+    answer = FindKey(kept, answer_key);
+    extra = FindKey(kept, extra_key);
+  }
+  out->has_answer = answer != nullptr;
+  if (answer != nullptr && answer->is_binary()) {
+    out->answer = JsonText(*answer, KeyOrder::kAsGiven);
+  } else {
+    BATON_RETURN_IF_ERROR(TakeText(json, answer_key, /*numbers=*/true, &out->answer));
+  }
+  if (extra != nullptr) out->extra_json = JsonText(*extra, KeyOrder::kSorted);
+  return absl::OkStatus();
 }
 
 // Lines with a label as pairs, each where its second line stands.
@@ -380,6 +395,7 @@ class Pairs {
 absl::Status AddExample(Example example, const DataSetOptions& options, Pairs* pairs,
                         DataSet* out) {
   if (example.cut_turns) ++out->cut_turns;
+  if (example.nulls_in_tools) ++out->nulls_in_tools;
   if (example.weightless) {
     ++out->weightless;
   } else if (!example.label.has_value()) {
@@ -396,11 +412,12 @@ absl::Status AddExample(Example example, const DataSetOptions& options, Pairs* p
 }
 
 absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pairs* pairs,
-                      DataSet* out, ProblemList* problems) {
+                      LineCounts* counts, DataSet* out, ProblemList* problems) {
   BATON_ASSIGN_OR_RETURN(LineReader lines, LineReader::Open(file));
   FirstLines first;
-  bool empty = true, objects = false;
-  for (; lines.Next(); empty = false) {
+  bool objects = false;
+  size_t read = 0;
+  for (; lines.Next(); ++read) {
     absl::StatusOr<Example> example = ParseExample(lines.line(), options);
     if (example.ok()) out->memory_bytes += example->MemoryBytes();
     if (out->memory_bytes > options.max_memory_bytes) {
@@ -408,12 +425,12 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pa
           absl::StrCat("the examples up to line ", lines.number(), " take ", out->memory_bytes,
                        " bytes in memory, at most ", options.max_memory_bytes));
     }
-    if (example.ok() && !example->has_answer && out->unanswered++ == 0) {
-      out->unanswered_keys = KeysOf(Json::parse(lines.line()));
+    absl::Status status = example.status();
+    if (status.ok()) {
+      if (read < kLinesForKeys) counts->AddKeys(lines.line());
+      status = counts->Add(*example, lines.line(), absl::StrCat(file, ":", lines.number()));
     }
-    if (example.ok() && example->nulls_in_tools) ++out->nulls_in_tools;
-    const absl::Status status =
-        example.ok() ? AddExample(*std::move(example), options, pairs, out) : example.status();
+    if (status.ok()) status = AddExample(*std::move(example), options, pairs, out);
     objects = objects || (!first.IsArray() && (status.ok() || IsJsonObject(lines.line())));
     if (objects) first.MoveTo(file, problems);
     if (status.ok()) continue;
@@ -424,7 +441,7 @@ absl::Status ReadFile(const std::string& file, const DataSetOptions& options, Pa
     }
   }
   BATON_RETURN_IF_ERROR(lines.status());
-  if (empty) return absl::InvalidArgumentError("holds no example; give one JSON object a line");
+  if (read == 0) return absl::InvalidArgumentError("holds no example; give one JSON object a line");
   if (first.IsOneBrokenLine()) first.MoveTo(file, problems);
   return first.Empty() ? absl::OkStatus() : first.OfFile();
 }
@@ -493,23 +510,7 @@ absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOption
   BATON_ASSIGN_OR_RETURN(example.tools_json, ReadTools(json));
   BATON_ASSIGN_OR_RETURN(example.chat_template_kwargs_json, ReadTemplateKwargs(json));
   example.nulls_in_tools = HasNullInTools(json);
-  BATON_RETURN_IF_ERROR(TakeText(json, KeyOr(options.answer_key, "answer"), true, &example.answer));
-  example.has_answer = FindKey(json, KeyOr(options.answer_key, "answer")) != nullptr;
-  if (!options.answer_key.empty() && !example.has_answer) {
-    return absl::InvalidArgumentError(absl::StrCat("`", options.answer_key,
-                                                   "` is missing (spec.data.answer_key); the line "
-                                                   "has ",
-                                                   KeysOf(json)));
-  }
-  if (!example.has_answer && !options.answer_reader.empty()) {
-    return NoAnswer(json, options);
-  }
-  BATON_RETURN_IF_ERROR(TakeText(json, "source", false, &example.source));
-  auto extra = json.find("extra");
-  if (extra != json.end() && !extra->is_null()) {
-    const nlohmann::json sorted(*extra);
-    example.extra_json = sorted.dump(-1, ' ', false, Json::error_handler_t::replace);
-  }
+  BATON_RETURN_IF_ERROR(TakeRewardFields(line, json, options, &example));
   return example;
 }
 
@@ -526,58 +527,19 @@ DataSetOptions OptionsOf(v1::JobKind kind, const v1::DataSpec& data) {
   options.answer_key = data.answer_key();
   options.response_key = data.response_key();
   options.all_turns = options.needs_response && data.loss_on() == "all_assistant";
+  options.source_key = data.source_key();
+  options.extra_key = data.extra_key();
   return options;
-}
-
-void ProblemList::AddFile(const std::string& file, absl::string_view what) {
-  problems_.push_back(absl::StrCat(file, ": ", what));
-}
-
-void ProblemList::AddLine(const std::string& file, size_t line, absl::string_view what) {
-  if (problems_.size() < kMaxProblems) {
-    problems_.push_back(absl::StrCat(file, ":", line, ": ", CutText(what)));
-  } else {
-    ++suppressed_;
-  }
-}
-
-std::vector<std::string> ProblemList::Take() && {
-  if (suppressed_ > 0) {
-    problems_.push_back(absl::StrCat("… and ", suppressed_, " more broken lines"));
-  }
-  return std::move(problems_);
-}
-
-absl::StatusOr<LineReader> LineReader::Open(const std::string& file) {
-  std::error_code code;
-  if (std::filesystem::exists(file, code) && !std::filesystem::is_regular_file(file, code)) {
-    return absl::InvalidArgumentError("is not a file; give a JSONL file");  // a pipe would block
-  }
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return absl::NotFoundError("cannot be opened; check the path and its permissions");
-  return LineReader(std::move(in));
-}
-
-bool LineReader::Next() {
-  while (std::getline(in_, line_)) {
-    ++number_;
-    if (line_.find_first_not_of(" \t\r") != std::string::npos) return true;
-  }
-  return false;
-}
-
-absl::Status LineReader::status() const {
-  if (in_.bad()) return absl::DataLossError("cannot be read to its end");
-  return absl::OkStatus();
 }
 
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options) {
   DataSet out;
   ProblemList problems;
   Pairs pairs;
+  LineCounts counts(options);
   for (const std::string& file : files) {
     const size_t before = out.examples.size();
-    const absl::Status status = ReadFile(file, options, &pairs, &out, &problems);
+    const absl::Status status = ReadFile(file, options, &pairs, &counts, &out, &problems);
     if (!status.ok()) problems.AddFile(file, status.message());
     out.file_sizes.push_back(out.examples.size() - before);
     if (absl::IsResourceExhausted(status)) break;
@@ -600,6 +562,9 @@ DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions&
                           "one with `label: false`"));
   }
   out.problems = std::move(problems).Take();
+  for (std::string& problem : counts.Problems()) out.problems.push_back(std::move(problem));
+  out.unanswered = counts.unanswered();
+  out.unused_keys = counts.unused_keys();
   return out;
 }
 

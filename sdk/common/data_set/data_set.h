@@ -2,21 +2,19 @@
 #ifndef BATON_SDK_COMMON_DATA_SET_DATA_SET_H_
 #define BATON_SDK_COMMON_DATA_SET_DATA_SET_H_
 
-#include <cstddef>
 #include <cstdint>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
+#include "sdk/common/data_set/answer_use.h"
+#include "sdk/common/data_set/line_reader.h"
 
 namespace baton {
 
@@ -27,7 +25,7 @@ struct Example {
   std::string tools_json;  ///< A list of functions' schemas; "" when absent.
   /// The line's own variables for the chat template, as a JSON object; "" when there is none.
   std::string chat_template_kwargs_json;
-  std::string answer;
+  std::string answer;       ///< A number is as written in the file: "1.10".
   bool has_answer = false;  ///< The line has one; it may be "".
   std::string response;     ///< In a pair: the chosen one.
   std::string rejected;     ///< In a pair only.
@@ -44,7 +42,7 @@ struct Example {
   bool cut_turns = false;
   bool nulls_in_tools = false;  ///< null stands inside `tools` or `tool_calls`.
   std::string source;
-  std::string extra_json;  ///< As given; "" when absent.
+  std::string extra_json;  ///< Numbers as written, keys sorted; "" when absent.
 
   bool has_response() const { return !response.empty() || !response_messages.empty(); }
   bool has_rejected() const { return !rejected.empty() || rejected_message.has_value(); }
@@ -62,6 +60,15 @@ void SetPrompt(const Example& example, v1::Trajectory* trajectory);
 /// Writes the response of `example`, and in a pair the rejected one, where a trajectory carries it.
 void SetResponse(const Example& example, v1::Trajectory* trajectory);
 
+/// Lines without an answer that a part of the job gets.
+struct UnansweredLines {
+  uint64_t lines = 0;
+  // Of the first one:
+  std::string keys;   ///< "`prompt`, `solution`".
+  std::string place;  ///< "FILE:LINE".
+  std::string use;    ///< AnswerUse::place.
+};
+
 struct DataSet {
   std::vector<Example> examples;
   std::vector<uint64_t> file_sizes;   ///< Number of examples of each file, in the files' order.
@@ -70,44 +77,10 @@ struct DataSet {
   uint64_t weightless = 0;            ///< Example::weightless: left out.
   uint64_t cut_turns = 0;             ///< Examples with Example::cut_turns.
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
-  uint64_t unanswered = 0;
-  std::string unanswered_keys;  ///< Keys of the first of the `unanswered` examples: "`a`, `b`".
   uint64_t nulls_in_tools = 0;  ///< Lines with null inside `tools` or `tool_calls`.
-  uint64_t memory_bytes = 0;    ///< Memory of the examples.
-};
-
-/// Problems of files, "FILE: what", and of their lines, "FILE:LINE: what": the first 20 lines, then
-/// the number of others. The text about a line is cut (cut_text.h).
-class ProblemList {
- public:
-  void AddFile(const std::string& file, absl::string_view what);
-  void AddLine(const std::string& file, size_t line, absl::string_view what);
-  std::vector<std::string> Take() &&;
-
- private:
-  std::vector<std::string> problems_;
-  size_t suppressed_ = 0;
-};
-
-/// The lines of one file, but for those of white space alone, one after the other. One thread.
-class LineReader {
- public:
-  /// NOT_FOUND, INVALID_ARGUMENT (a folder; a pipe, which would block). No error has the file's
-  /// name.
-  static absl::StatusOr<LineReader> Open(const std::string& file);
-
-  /// False at the end and when the rest cannot be read, which status() tells apart.
-  [[nodiscard]] bool Next();
-  const std::string& line() const { return line_; }
-  size_t number() const { return number_; }  ///< Number of line(), from 1.
-  absl::Status status() const;
-
- private:
-  explicit LineReader(std::ifstream in) : in_(std::move(in)) {}
-
-  std::ifstream in_;
-  std::string line_;
-  size_t number_ = 0;
+  UnansweredLines unanswered;
+  std::vector<std::string> unused_keys;  ///< LineCounts, of the first 1,000 lines of each file.
+  uint64_t memory_bytes = 0;             ///< Memory of the examples.
 };
 
 struct DataSetOptions {
@@ -118,9 +91,12 @@ struct DataSetOptions {
   std::string prompt_key = {};
   std::string answer_key = {};
   std::string response_key = {};
-  /// The part of the job that compares with each line's answer (AnswerReader), so that a line
-  /// without one is broken; empty: no part is known to.
-  std::string answer_reader = {};
+  std::string source_key = {};
+  std::string extra_key = {};
+  /// The parts of the job that get answers. ReadDataSet then counts the lines that lack one, and
+  /// refuses a list in which no line has one that a rule compares with, and a line without one that
+  /// a judge quotes.
+  std::vector<AnswerUse> answer_uses = {};
   /// Reading ends with a problem once the examples take more: of short lines each takes many times
   /// its length.
   uint64_t max_memory_bytes = std::numeric_limits<uint64_t>::max();
@@ -130,7 +106,8 @@ struct DataSetOptions {
 /// is left out; a file that cannot be read, or that holds no example, is one too. From lines with a
 /// `label`, kind sft takes those that people liked, and kind reward_model makes pairs: the first
 /// liked and the first disliked response to one prompt, the second ones, and so on. Kind sft goes
-/// without lines that have weight 0 on all that it could train on. May block.
+/// without lines that have weight 0 on all that it could train on. For kind rl it is a problem too
+/// if no line has a key that the options name, or an answer that they need. May block.
 DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions& options);
 
 /// The options that a job of this kind needs.

@@ -234,22 +234,5 @@ TEST_F(DataSetTest, ALineReaderCountsTheLinesThatItSkips) {
   EXPECT_TRUE(absl::IsNotFound(LineReader::Open(folder_.path("missing.jsonl")).status()));
 }
 
-TEST_F(DataSetTest, LinesWithoutAnAnswerAreCounted) {
-  const std::string file = Write("a.jsonl",
-                                 "{\"prompt\": \"1+1=\", \"answer\": \"\"}\n"
-                                 "{\"prompt\": \"1+2=\", \"solution\": 3}\n"
-                                 "{\"prompt\": \"1+3=\"}\n");
-  DataSetOptions options;
-  const DataSet counted = ReadDataSet({file}, options);
-  EXPECT_THAT(counted.problems, IsEmpty());
-  EXPECT_EQ(counted.unanswered, 2u);
-  EXPECT_EQ(counted.unanswered_keys, "`prompt`, `solution`");
-  options.answer_reader = "spec.judge.template";
-  const DataSet refused = ReadDataSet({file}, options);
-  ASSERT_THAT(refused.problems, SizeIs(2));
-  EXPECT_THAT(refused.problems[0],
-              HasSubstr("a.jsonl:2: `answer` is missing, and spec.judge.templ"));
-}
-
 }  // namespace
 }  // namespace baton

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
@@ -54,8 +55,21 @@ absl::string_view WordAt(absl::string_view line, size_t at) {
   return line.substr(at, end - at);
 }
 
+// What Python writes and JSON does not know; "": `word` is something else.
+std::string PythonWord(absl::string_view word) {
+  if (word == "NaN" || word == "Infinity") {
+    return absl::StrCat("'", word,
+                        "' is no number of JSON (Python's json writes it for a float that is not "
+                        "finite); write null, or leave the key out");
+  }
+  if (word != "True" && word != "False" && word != "None") return "";
+  return absl::StrCat("'", word, "' is Python's; JSON writes ",
+                      word == "None" ? "null" : absl::AsciiStrToLower(word),
+                      " (json.dumps of Python does)");
+}
+
 std::string Cause(absl::string_view line, const Stop& stop) {
-  if (stop.too_large) return "a number that is too large";
+  if (stop.too_large) return "a number that is too large; write it as a text, in double quotes";
   if (stop.at == line.size()) {
     return stop.in_text ? "the line ends inside a text; its closing quote is missing"
                         : "the line ends too early; a value or a closing bracket is missing";
@@ -81,6 +95,7 @@ std::string Cause(absl::string_view line, const Stop& stop) {
     return "a comma before the closing bracket; remove it";
   }
   if (const absl::string_view word = WordAt(line, stop.at); !word.empty()) {
+    if (std::string python = PythonWord(word); !python.empty()) return python;
     if (std::isdigit(static_cast<unsigned char>(word[0]))) {
       return absl::StrCat("'", word, "' does not belong here; is a comma or a colon missing?");
     }

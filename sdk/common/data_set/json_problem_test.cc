@@ -32,13 +32,25 @@ TEST(JsonProblemTest, NamesTheColumnAndTheCause) {
       {"{\"a\": \"\tx\"}", "column 8: not valid JSON: a tab inside a text; write it as \\t"},
       {"{\"a\": \"\xff\"}", "column 8: not valid JSON: a byte that is not UTF-8"},
       {R"({"a": True})",
-       "column 7: not valid JSON: 'True' does not belong here; keys and texts stand in double "
-       "quotes, "
-       "and the only other words are true, false and null"},
+       "column 7: not valid JSON: 'True' is Python's; JSON writes true (json.dumps of Python "
+       "does)"},
+      {R"({"a": None})",
+       "column 7: not valid JSON: 'None' is Python's; JSON writes null (json.dumps of Python "
+       "does)"},
+      {R"({"a": NaN})",
+       "column 7: not valid JSON: 'NaN' is no number of JSON (Python's json writes it for a float "
+       "that is not finite); write null, or leave the key out"},
+      {R"({"a": -Infinity})",
+       "column 8: not valid JSON: 'Infinity' is no number of JSON (Python's json writes it for a "
+       "float that is not finite); write null, or leave the key out"},
+      {R"({"a": yes})",
+       "column 7: not valid JSON: 'yes' does not belong here; keys and texts stand in double "
+       "quotes, and the only other words are true, false and null"},
       {R"({"a": "\x"})",
        "column 9: not valid JSON: not a valid escape; a backslash itself is written \\\\"},
       {R"({"a": [1, 2})", "column 12: not valid JSON: '}' does not belong here"},
-      {R"({"a": 1e999})", "not valid JSON: a number that is too large"},
+      {R"({"a": 1e999})",
+       "not valid JSON: a number that is too large; write it as a text, in double quotes"},
       {"",
        "column 1: not valid JSON: the line ends too early; a value or a closing bracket is "
        "missing"},

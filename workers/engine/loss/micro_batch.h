@@ -41,6 +41,7 @@ struct TrainSequence {
   /// A text without the policy's columns: under a policy loss it takes part in the pretraining term
   /// alone. sft learns it as any other.
   bool pretraining = false;
+  bool cut = false;  ///< The text was longer than a response may be, and lost its end.
   /// Above 0: another rank has the tokens, so many, and their columns. This one knows
   /// prompt_length, loss_mask, positive and pretraining: what the weights of a mini-batch's tokens
   /// depend on.
