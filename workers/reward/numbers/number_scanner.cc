@@ -43,7 +43,7 @@ bool NumberScanner::Begins(size_t i) const {
 
 std::nullopt_t NumberScanner::Ambiguous(NumberSpan* span, absl::string_view why) {
   // What else belongs to it is no number of its own.
-  const auto joins = [this](char c) { return absl::StrContains(",.:/-'\x01", c); };
+  const auto joins = [](char c) { return absl::StrContains(",.:/-'\x01", c); };
   while (DigitAt(at_) || (at_ < text_.size() && joins(text_[at_]) && DigitAt(at_ + 1))) ++at_;
   span->end = at_;
   span->reading.kind = NumberReading::Kind::kAmbiguous;
@@ -139,7 +139,7 @@ std::optional<std::string> NumberScanner::TakeDigits(NumberSpan* span) {
       Ambiguous(span, "may have a decimal comma, or be several numbers");
       return std::nullopt;
     }
-    digits.append(text_.substr(at_ + 1, 3));
+    absl::StrAppend(&digits, text_.substr(at_ + 1, 3));
     at_ += 4;
   }
   return digits;
