@@ -1,11 +1,11 @@
-#include "workers/tokenizer/jinja/jinja_template.h"
+#include "workers/tokenizer/templates/jinja_template.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "workers/tokenizer/jinja/jinja_evaluator.h"
-#include "workers/tokenizer/jinja/jinja_syntax.h"
+#include "workers/tokenizer/templates/jinja_evaluator.h"
+#include "workers/tokenizer/templates/jinja_syntax.h"
 
 namespace baton::tokenizer::jinja {
 namespace {
@@ -59,10 +59,13 @@ absl::StatusOr<Template> Template::Parse(absl::string_view source) {
   }
 }
 
-absl::StatusOr<RenderedText> Template::Render(const Variables& variables) const {
+absl::StatusOr<RenderedText> Template::Render(const Variables& variables,
+                                              std::vector<TextRange>* generated) const {
   try {
     Evaluator evaluator(variables);
-    return evaluator.Run(parts_->statements);
+    RenderedText text = evaluator.Run(parts_->statements);
+    if (generated != nullptr) *generated = evaluator.generated();
+    return text;
   } catch (const Error& error) {
     return ToStatus(error);
   }
