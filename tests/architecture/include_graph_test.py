@@ -120,10 +120,12 @@ ALLOWED = {
     "controller/server": "sdk/common/base sdk/common/process sdk/common/contracts controller/store controller/access"
                          " controller/runtime controller/api controller/status",
     "workers/tokenizer/jinja": "sdk/common/base",
+    "workers/tokenizer/templates": "sdk/common/base workers/tokenizer/jinja",
     "workers/tokenizer/steps": "sdk/common/base sdk/common/schema workers/tokenizer/jinja",
     "workers/tokenizer/tokens": "sdk/common/base sdk/common/schema relay/weights workers/tokenizer/jinja"
                                 " workers/tokenizer/steps",
-    "workers/tokenizer/chat": "sdk/common/base sdk/common/schema workers/tokenizer/jinja workers/tokenizer/tokens",
+    "workers/tokenizer/chat": "sdk/common/base sdk/common/schema workers/tokenizer/jinja workers/tokenizer/templates"
+                              " workers/tokenizer/tokens",
     "workers/engine/kernels": "sdk/common/base sdk/common/schema",
     "workers/engine/model": "sdk/common/base sdk/common/schema sdk/common/parallel relay/weights workers/tokenizer"
                             " workers/engine/kernels",

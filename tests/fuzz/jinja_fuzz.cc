@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "workers/tokenizer/jinja/jinja_template.h"
+#include "workers/tokenizer/templates/jinja_template.h"
 
 using namespace baton::tokenizer;  // NOLINT
 

@@ -11,7 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "workers/tokenizer/chat/chat_message.h"
-#include "workers/tokenizer/jinja/jinja_template.h"
+#include "workers/tokenizer/templates/jinja_template.h"
 #include "workers/tokenizer/jinja/rendered_text.h"
 
 namespace baton::tokenizer {

@@ -1,14 +1,13 @@
 #include "workers/tokenizer/jinja/jinja_text.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_case.h"
 
 namespace baton::tokenizer::jinja {
 namespace {
@@ -196,15 +195,48 @@ Texts SplitWords(const RenderedText& text, int64_t limit) {
   return parts;
 }
 
-Texts SplitLines(const RenderedText& text) {
-  const std::string& bytes = text.text();
-  Texts lines;
-  Budget::SpendWalk(bytes.size());
-  for (size_t from = 0; from < bytes.size();) {
-    const size_t end = std::min(bytes.find_first_of("\n\r\v\f", from), bytes.size());
-    lines.push_back(text.Slice(from, end));
-    from = end + (bytes.compare(end, 2, "\r\n") == 0 ? 2 : 1);
+Texts SplitWordsFromRight(const RenderedText& text, int64_t limit) {
+  const absl::string_view bytes = text.text();
+  Texts parts;
+  Budget::SpendWalk(2 * bytes.size());
+  // Where the run of white space, or of other characters, that ends at `end` begins.
+  const auto before = [&](size_t end, bool space) {
+    while (end > 0) {
+      const size_t length = CharacterBefore(bytes, end);
+      if (IsSpace(CharacterAt(bytes, end - length).first) != space) break;
+      end -= length;
+    }
+    return end;
+  };
+  for (size_t end = before(bytes.size(), true); end > 0;) {
+    const bool last = limit >= 0 && static_cast<int64_t>(parts.size()) == limit;
+    const size_t begin = last ? 0 : before(end, false);
+    parts.push_back(text.Slice(begin, end));
+    end = before(begin, true);
   }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+/// Python's ends of lines, "\r\n" aside.
+bool EndsLine(char32_t c) {
+  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
+}
+
+Texts SplitLines(const RenderedText& text, bool keep_ends) {
+  const absl::string_view bytes = text.text();
+  Texts lines;
+  size_t from = 0;
+  for (const TextRange& range : Characters(bytes)) {
+    const char32_t c = CharacterAt(bytes, range.begin).first;
+    if (range.begin < from || !EndsLine(c)) continue;
+    const size_t end =
+        c == '\r' && range.end < bytes.size() && bytes[range.end] == '\n' ? range.end + 1 : range.end;
+    lines.push_back(text.Slice(from, keep_ends ? end : range.begin));
+    from = end;
+  }
+  if (from < bytes.size()) lines.push_back(text.Slice(from, bytes.size()));
   return lines;
 }
 
@@ -231,28 +263,7 @@ RenderedText Replace(const RenderedText& text, absl::string_view from, const Ren
   return out;
 }
 
-RenderedText ChangeCase(const RenderedText& text, Case how) {
-  Budget::SpendWalk(text.text().size());
-  std::string bytes = text.text();
-  bool begins = true;
-  for (char& c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool up = how == Case::kUpper || (how != Case::kLower && begins);
-    c = up ? absl::ascii_toupper(byte) : absl::ascii_tolower(byte);
-    begins = how == Case::kTitle && byte < 0x80 && !absl::ascii_isalpha(byte);
-  }
-  RenderedText out;
-  size_t done = 0;
-  for (const TextRange& range : text.template_ranges()) {
-    out.AddContent(absl::string_view(bytes).substr(done, range.begin - done));
-    out.AddTemplate(absl::string_view(bytes).substr(range.begin, range.end - range.begin));
-    done = range.end;
-  }
-  out.AddContent(absl::string_view(bytes).substr(done));
-  return out;
-}
-
-void AddQuoted(const RenderedText& text, RenderedText* out) {
+void AddQuoted(const RenderedText& text, RenderedText* out, bool ascii_only) {
   const absl::string_view bytes = text.text();
   const bool has_single = bytes.find('\'') != absl::string_view::npos;
   const bool has_double = bytes.find('"') != absl::string_view::npos;
@@ -266,10 +277,13 @@ void AddQuoted(const RenderedText& text, RenderedText* out) {
       escaped = {'\\', static_cast<char>(c)};
     } else if (c == '\n' || c == '\r' || c == '\t') {
       escaped = c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
-    } else if (c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0xAD) {
-      escaped = absl::StrFormat("\\x%02x", static_cast<unsigned>(c));
-    } else {
+    } else if (ascii_only ? c >= 0x20 && c < 0x7F : IsPrintable(c)) {
       continue;
+    } else {
+      const auto code = static_cast<unsigned>(c);
+      escaped = c < 0x100     ? absl::StrFormat("\\x%02x", code)
+                : c < 0x10000 ? absl::StrFormat("\\u%04x", code)
+                              : absl::StrFormat("\\U%08x", code);
     }
     out->Add(text.Slice(done, range.begin));
     out->AddContent(escaped);
@@ -323,39 +337,6 @@ void AddJsonString(const RenderedText& text, bool ensure_ascii, RenderedText* ou
   }
   out->Add(text.Slice(done, bytes.size()));
   out->AddTemplate("\"");
-}
-
-std::string FloatRepr(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char buffer[64];
-  const auto result =
-      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
-  const absl::string_view written(buffer, static_cast<size_t>(result.ptr - buffer));
-  const size_t e = written.find('e');
-  int exponent = 0;
-  const bool negative_exponent = written[e + 1] == '-';
-  for (const char c : written.substr(e + 2)) exponent = exponent * 10 + (c - '0');
-  if (negative_exponent) exponent = -exponent;
-  std::string digits, sign;
-  for (const char c : written.substr(0, e)) {
-    if (c == '-') sign = "-";
-    if (absl::ascii_isdigit(static_cast<unsigned char>(c))) digits += c;
-  }
-  if (exponent < -4 || exponent >= 16) {
-    std::string mantissa = digits.substr(0, 1);
-    if (digits.size() > 1) mantissa += "." + digits.substr(1);
-    return absl::StrFormat("%s%se%s%02d", sign, mantissa, exponent < 0 ? "-" : "+",
-                           std::abs(exponent));
-  }
-  if (exponent < 0) {
-    return absl::StrCat(sign, "0.", std::string(static_cast<size_t>(-exponent - 1), '0'), digits);
-  }
-  const auto whole = static_cast<size_t>(exponent) + 1;
-  if (digits.size() <= whole) {
-    return absl::StrCat(sign, digits, std::string(whole - digits.size(), '0'), ".0");
-  }
-  return absl::StrCat(sign, digits.substr(0, whole), ".", digits.substr(whole));
 }
 
 }  // namespace baton::tokenizer::jinja

@@ -64,23 +64,18 @@ Texts Split(const RenderedText& text, absl::string_view separator, int64_t limit
             bool from_right = false);
 /// str.split without a separator: at white space, without empty parts.
 Texts SplitWords(const RenderedText& text, int64_t limit);
+/// The same from the right.
+Texts SplitWordsFromRight(const RenderedText& text, int64_t limit);
 /// str.splitlines.
-Texts SplitLines(const RenderedText& text);
+Texts SplitLines(const RenderedText& text, bool keep_ends = false);
 /// str.replace, at most `limit` times; below 0: no limit.
 RenderedText Replace(const RenderedText& text, absl::string_view from, const RenderedText& to,
                      int64_t limit);
 
-enum class Case { kUpper, kLower, kCapitalize, kTitle };
-/// ASCII letters alone; other characters stay as they are.
-RenderedText ChangeCase(const RenderedText& text, Case how);
-
-/// Python's repr of a string.
-void AddQuoted(const RenderedText& text, RenderedText* out);
+/// Python's repr of a string; `ascii_only`: its ascii().
+void AddQuoted(const RenderedText& text, RenderedText* out, bool ascii_only = false);
 /// json.dumps of a string.
 void AddJsonString(const RenderedText& text, bool ensure_ascii, RenderedText* out);
-
-/// Python's repr of a float: the shortest digits that read back to it.
-std::string FloatRepr(double value);
 
 /// Python's str.isspace of the code point.
 bool IsSpace(char32_t c);

@@ -1,11 +1,11 @@
 #include "workers/tokenizer/jinja/jinja_value.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_number.h"
+#include "workers/tokenizer/jinja/jinja_operators.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 
 namespace baton::tokenizer::jinja {
@@ -14,6 +14,7 @@ namespace {
 constexpr int kMaxValueDepth = 200;
 constexpr uint64_t kWalkOfValue = 8;  // a walk over a value, in bytes (Budget::SpendWalk)
 constexpr size_t kNameShown = 64;     // bytes
+constexpr int64_t kMaxRange = 100000;  // of jinja2's sandbox
 
 [[noreturn]] void Mismatch(const Value& value, absl::string_view what, absl::string_view wanted) {
   if (value.is(Value::Kind::kUndefined)) {
@@ -41,6 +42,15 @@ const Value* Arguments::Find(size_t index, absl::string_view name) const {
   return nullptr;
 }
 
+const Value& Arguments::Need(size_t index, absl::string_view name,
+                             absl::string_view callee) const {
+  const Value* value = Find(index, name);
+  if (value == nullptr) {
+    throw Error{Error::Kind::kType, absl::StrCat(callee, " needs the argument '", name, "'")};
+  }
+  return *value;
+}
+
 void Arguments::Check(absl::string_view callee, size_t positional_limit,
                       std::initializer_list<absl::string_view> names) const {
   Budget::SpendWalk(kWalkOfValue * named.size() * names.size());
@@ -49,19 +59,31 @@ void Arguments::Check(absl::string_view callee, size_t positional_limit,
                                                  " arguments and got ", positional.size())};
   }
   for (const auto& [name, value] : named) {
-    if (std::find(names.begin(), names.end(), name) == names.end()) {
-      throw Error{Error::Kind::kUnsupported,
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) {
+      throw Error{Error::Kind::kType,
                   absl::StrCat(callee, " has no argument called '", name, "'")};
+    }
+    if (static_cast<size_t>(at - names.begin()) < positional.size()) {
+      throw Error{Error::Kind::kType, absl::StrCat(callee, " gets '", name, "' twice")};
     }
   }
 }
+
+Value Object::Call(const Arguments& /*arguments*/) {
+  throw Error{Error::Kind::kType, absl::StrCat(Repr(), " is no function")};
+}
+
+Value::Value(RenderedText text)
+    : kind_(Kind::kText),
+      data_(std::allocate_shared<RenderedText>(Counted<RenderedText>(), std::move(text))) {}
 
 Value Value::Undefined(absl::string_view name) {
   Value value;
   if (name.empty()) return value;
   size_t end = std::min(name.size(), kNameShown);
   while (end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
-  value.name_ = std::allocate_shared<const std::string>(
+  value.data_ = std::allocate_shared<std::string>(
       Counted<std::string>(), absl::StrCat(name.substr(0, end), end < name.size() ? "…" : ""));
   return value;
 }
@@ -71,10 +93,8 @@ Value Value::None() {
   return value;
 }
 Value Value::Bool(bool b) {
-  Value value;
+  Value value = Int(b ? 1 : 0);
   value.kind_ = Kind::kBool;
-  value.bool_ = b;
-  value.int_ = b ? 1 : 0;
   return value;
 }
 Value Value::Int(int64_t i) {
@@ -89,12 +109,6 @@ Value Value::Float(double f) {
   value.float_ = f;
   return value;
 }
-Value Value::Text(RenderedText text) {
-  Value value;
-  value.kind_ = Kind::kText;
-  value.text_ = std::allocate_shared<const RenderedText>(Counted<RenderedText>(), std::move(text));
-  return value;
-}
 Value Value::Own(absl::string_view text) {
   RenderedText own;
   own.AddTemplate(text);
@@ -104,27 +118,80 @@ Value Value::List(Items items, Kind kind) {
   Budget::SpendItems(items.size());
   Value value;
   value.kind_ = kind;
-  for (const Value& item : items) value.depth_ = std::max(value.depth_, item.depth_);
-  CheckDepth(++value.depth_);
-  value.items_ = std::allocate_shared<const Items>(Counted<Items>(), std::move(items));
+  value.Hold(nullptr);
+  for (const Value& item : items) value.Hold(&item);
+  value.data_ = std::allocate_shared<Items>(Counted<Items>(), std::move(items));
+  return value;
+}
+Value Value::Group(Value key, Value items) {
+  Value value = List({std::move(key), std::move(items)}, Kind::kTuple);
+  value.is_group_ = true;
   return value;
 }
 Value Value::Dict(Entries entries, Kind kind) {
   Budget::SpendWalk(entries.size());
   Value value;
   value.kind_ = kind;
-  for (const auto& [key, entry] : entries) value.depth_ = std::max(value.depth_, entry.depth_);
-  CheckDepth(++value.depth_);
-  value.entries_ = std::allocate_shared<Entries>(Counted<Entries>(), std::move(entries));
+  value.Hold(nullptr);
+  for (const auto& [key, entry] : entries) {
+    value.Hold(&key);
+    value.Hold(&entry);
+  }
+  value.data_ = std::allocate_shared<Entries>(Counted<Entries>(), std::move(entries));
+  return value;
+}
+Value Value::Range(int64_t begin, int64_t end, int64_t step) {
+  IntegerRange range = {begin, end, step, 0};
+  const double distance = static_cast<double>(end) - static_cast<double>(begin);
+  if (distance / static_cast<double>(step) > static_cast<double>(kMaxRange) + 1) {
+    throw Error{Error::Kind::kLimit, "range has more than 100000 items"};
+  }
+  if (step > 0 ? begin < end : begin > end) {
+    const uint64_t width = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)
+                                    : static_cast<uint64_t>(begin) - static_cast<uint64_t>(end);
+    const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+    range.count = static_cast<int64_t>((width - 1) / stride + 1);
+  }
+  if (range.count > kMaxRange) {
+    throw Error{Error::Kind::kLimit, "range has more than 100000 items"};
+  }
+  Value value;
+  value.kind_ = Kind::kRange;
+  value.data_ = std::allocate_shared<IntegerRange>(Counted<IntegerRange>(), range);
+  return value;
+}
+Value Value::View(const Value& dict, Kind kind) {
+  Value value = dict;
+  value.kind_ = kind;
   return value;
 }
 Value Value::Callable(Function function, const Value* holds) {
   Value value;
-  value.depth_ = 1 + (holds == nullptr ? 0 : holds->depth_);
-  CheckDepth(value.depth_);
   value.kind_ = Kind::kFunction;
-  value.function_ = std::allocate_shared<const Function>(Counted<Function>(), std::move(function));
+  value.Hold(holds);
+  value.data_ = std::allocate_shared<Function>(Counted<Function>(), std::move(function));
   return value;
+}
+Value Value::Iterator(NextItem next, std::initializer_list<const Value*> holds) {
+  Value value;
+  value.kind_ = Kind::kIterator;
+  value.Hold(nullptr);
+  for (const Value* held : holds) value.Hold(held);
+  value.data_ = std::allocate_shared<NextItem>(Counted<NextItem>(), std::move(next));
+  return value;
+}
+Value Value::OfObject(std::shared_ptr<Object> object, std::initializer_list<const Value*> holds) {
+  Value value;
+  value.kind_ = Kind::kObject;
+  value.Hold(nullptr);
+  for (const Value* held : holds) value.Hold(held);
+  value.data_ = std::move(object);
+  return value;
+}
+
+void Value::Hold(const Value* part) {
+  depth_ = std::max(depth_, 1 + (part == nullptr ? 0 : part->depth_));
+  CheckDepth(depth_);
 }
 
 Value Value::FromJson(const nlohmann::ordered_json& json, int depth) {
@@ -152,7 +219,7 @@ Value Value::FromJson(const nlohmann::ordered_json& json, int depth) {
     case nlohmann::ordered_json::value_t::object: {
       Entries entries;
       for (const auto& [key, item] : json.items()) {
-        entries.emplace_back(RenderedText(key), FromJson(item, depth + 1));
+        entries.emplace_back(Text(RenderedText(key)), FromJson(item, depth + 1));
       }
       return Dict(std::move(entries));
     }
@@ -161,48 +228,48 @@ Value Value::FromJson(const nlohmann::ordered_json& json, int depth) {
   }
 }
 
-absl::string_view Value::TypeName() const {
-  switch (kind_) {
-    case Kind::kUndefined:
-      return "an undefined value";
-    case Kind::kNone:
-      return "none";
-    case Kind::kBool:
-      return "a bool";
-    case Kind::kInt:
-      return "an int";
-    case Kind::kFloat:
-      return "a float";
-    case Kind::kText:
-      return "a string";
-    case Kind::kList:
-      return "a list";
-    case Kind::kTuple:
-      return "a tuple";
-    case Kind::kDict:
-      return "a dict";
-    case Kind::kNamespace:
-      return "a namespace";
-    case Kind::kFunction:
-      return "a function";
+bool Value::is_iterable() const {
+  return is_sequence() || is_view() || kind_ == Kind::kDict || kind_ == Kind::kIterator ||
+         kind_ == Kind::kUndefined;
+}
+bool Value::is_callable() const {
+  return kind_ == Kind::kFunction || kind_ == Kind::kUndefined ||
+         (kind_ == Kind::kObject && object().IsCallable());
+}
+bool Value::is_hashable() const {
+  if (kind_ == Kind::kTuple) {
+    const Items& all = items("a key");
+    return std::all_of(all.begin(), all.end(), [](const Value& v) { return v.is_hashable(); });
   }
-  return "";
+  return kind_ != Kind::kList && kind_ != Kind::kDict && kind_ != Kind::kKeys &&
+         kind_ != Kind::kPairs;
+}
+
+absl::string_view Value::TypeName() const {
+  static constexpr absl::string_view kNames[] = {
+      "an undefined value", "none",           "a bool",     "an int",   "a float",
+      "a string",           "a list",         "a tuple",    "a range",  "a dict",
+      "a dict's keys",      "a dict's values", "a dict's items", "a namespace", "a function",
+      "an iterator",        "an object"};
+  return kNames[static_cast<size_t>(kind_)];
 }
 
 const RenderedText& Value::text(absl::string_view what) const {
   if (kind_ != Kind::kText) Mismatch(*this, what, "a string");
-  Budget::SpendCopy(text_->text().size());
-  return *text_;
+  Budget::SpendCopy(as<RenderedText>().text().size());
+  return as<RenderedText>();
 }
 const Items& Value::items(absl::string_view what) const {
   if (!is_list()) Mismatch(*this, what, "a list");
-  Budget::SpendWalk(kWalkOfValue * items_->size());
-  return *items_;
+  Budget::SpendWalk(kWalkOfValue * as<Items>().size());
+  return as<Items>();
 }
 const Entries& Value::entries(absl::string_view what) const {
-  if (kind_ != Kind::kDict && kind_ != Kind::kNamespace) Mismatch(*this, what, "a dict");
-  Budget::SpendWalk(kWalkOfValue * entries_->size());
-  return *entries_;
+  if (kind_ != Kind::kDict && kind_ != Kind::kNamespace && !is_view()) {
+    Mismatch(*this, what, "a dict");
+  }
+  Budget::SpendWalk(kWalkOfValue * as<Entries>().size());
+  return as<Entries>();
 }
 int64_t Value::integer(absl::string_view what) const {
   if (kind_ != Kind::kInt && kind_ != Kind::kBool) Mismatch(*this, what, "an int");
@@ -214,7 +281,13 @@ double Value::number(absl::string_view what) const {
 }
 const Function& Value::function(absl::string_view what) const {
   if (kind_ != Kind::kFunction) Mismatch(*this, what, "a function");
-  return *function_;
+  return as<Function>();
+}
+const IntegerRange& Value::range() const { return as<IntegerRange>(); }
+Object& Value::object() const { return *static_cast<Object*>(data_.get()); }
+
+absl::string_view Value::undefined_name() const {
+  return data_ == nullptr ? absl::string_view() : absl::string_view(as<std::string>());
 }
 
 bool Value::Truth() const {
@@ -228,75 +301,140 @@ bool Value::Truth() const {
     case Kind::kFloat:
       return float_ != 0;
     case Kind::kText:
-      return !text_->text().empty();
+      return !as<RenderedText>().text().empty();
     case Kind::kList:
     case Kind::kTuple:
-      return !items_->empty();
+      return !as<Items>().empty();
+    case Kind::kRange:
+      return range().count > 0;
     case Kind::kDict:
-      return !entries_->empty();
+    case Kind::kKeys:
+    case Kind::kValues:
+    case Kind::kPairs:
+      return !as<Entries>().empty();
+    case Kind::kObject:
+      return object().Length().value_or(1) != 0;
     case Kind::kNamespace:
     case Kind::kFunction:
+    case Kind::kIterator:
       return true;
   }
   return false;
 }
 
-Items Value::Iterate(absl::string_view what) const {
+namespace {
+
+/// What a walk over a dict or a view of `kind` gives of an entry.
+Value PartOf(const std::pair<Value, Value>& entry, Value::Kind kind) {
+  if (kind == Value::Kind::kValues) return entry.second;
+  if (kind != Value::Kind::kPairs) return entry.first;
+  return Value::List({entry.first, entry.second}, Value::Kind::kTuple);
+}
+
+}  // namespace
+
+NextItem Value::Walk(absl::string_view what) const {
   switch (kind_) {
     case Kind::kUndefined:
-      return {};
+      return [] { return std::nullopt; };
     case Kind::kList:
     case Kind::kTuple:
-      return items(what);
-    case Kind::kDict: {
-      Items keys;
-      for (const auto& [key, value] : entries(what)) keys.push_back(Text(key));
-      return keys;
-    }
-    case Kind::kText: {
-      Items characters;
-      for (const TextRange& range : Characters(text_->text())) {
-        characters.push_back(Text(text_->Slice(range.begin, range.end)));
-      }
-      return characters;
-    }
+    case Kind::kRange:
+      return [all = *this, i = int64_t{0}]() mutable -> std::optional<Value> {
+        Budget::SpendWalk(kWalkOfValue);
+        const int64_t size = all.is_list() ? static_cast<int64_t>(all.as<Items>().size())
+                                           : all.range().count;
+        if (i >= size) return std::nullopt;
+        return all.At(i++);
+      };
+    case Kind::kText:
+      return [all = *this, at = size_t{0}]() mutable -> std::optional<Value> {
+        const RenderedText& text = all.as<RenderedText>();
+        const auto character = CharacterNumber(absl::string_view(text.text()).substr(at), 0);
+        if (!character.has_value()) return std::nullopt;
+        const size_t begin = std::exchange(at, at + character->end);
+        return Text(text.Slice(begin, at));
+      };
+    case Kind::kDict:
+    case Kind::kKeys:
+    case Kind::kValues:
+    case Kind::kPairs:
+      return [all = *this, i = size_t{0}]() mutable -> std::optional<Value> {
+        Budget::SpendWalk(kWalkOfValue);
+        if (i >= all.as<Entries>().size()) return std::nullopt;
+        return PartOf(all.as<Entries>()[i++], all.kind_);
+      };
+    case Kind::kIterator:
+      return [all = *this] {
+        Budget::SpendWalk(kWalkOfValue);
+        return static_cast<const NextItem*>(all.data_.get())->operator()();
+      };
     default:
       Mismatch(*this, what, "a list, a dict or a string");
   }
 }
 
-int64_t Value::Length(absl::string_view what) const {
+Items Value::Iterate(absl::string_view what) const {
+  if (is_list()) return items(what);
+  Items out;
+  const NextItem next = Walk(what);
+  while (std::optional<Value> item = next()) out.push_back(*std::move(item));
+  return out;
+}
+
+std::optional<int64_t> Value::MaybeLength() const {
   switch (kind_) {
     case Kind::kUndefined:
       return 0;
     case Kind::kList:
     case Kind::kTuple:
-      return static_cast<int64_t>(items_->size());
+      return static_cast<int64_t>(as<Items>().size());
+    case Kind::kRange:
+      return range().count;
     case Kind::kDict:
-      return static_cast<int64_t>(entries_->size());
+    case Kind::kKeys:
+    case Kind::kValues:
+    case Kind::kPairs:
+      return static_cast<int64_t>(as<Entries>().size());
     case Kind::kText:
-      return CountCharacters(text_->text());
+      return CountCharacters(as<RenderedText>().text());
+    case Kind::kObject:
+      return object().Length();
     default:
-      Mismatch(*this, what, "a list, a dict or a string");
+      return std::nullopt;
   }
 }
 
+int64_t Value::Length(absl::string_view what) const {
+  const std::optional<int64_t> length = MaybeLength();
+  if (!length.has_value()) Mismatch(*this, what, "a list, a dict or a string");
+  return *length;
+}
+
 Value Value::At(int64_t index) const {
-  const int64_t size = index < 0 || is_list() ? Length() : INT64_MAX;
+  const int64_t size = index < 0 || kind_ != Kind::kText ? Length() : INT64_MAX;
   const int64_t at = index < 0 ? index + size : index;
-  if (at >= 0 && is_list() && at < size) return (*items_)[static_cast<size_t>(at)];
+  if (at >= 0 && is_list() && at < size) return as<Items>()[static_cast<size_t>(at)];
+  if (at >= 0 && kind_ == Kind::kRange && at < size) {
+    return Int(range().begin + at * range().step);
+  }
   if (at >= 0 && kind_ == Kind::kText) {
-    const std::optional<TextRange> range = CharacterNumber(text_->text(), at);
-    if (range.has_value()) return Text(text_->Slice(range->begin, range->end));
+    const RenderedText& text = as<RenderedText>();
+    const std::optional<TextRange> place = CharacterNumber(text.text(), at);
+    if (place.has_value()) return Text(text.Slice(place->begin, place->end));
   }
   return Undefined(absl::StrCat("item ", index));
 }
 
-size_t Value::PlaceOf(absl::string_view key) const {
+namespace {
+
+/// The index of the entry with this key; the number of entries where there is none.
+size_t PlaceOf(const Entries& entries, absl::string_view key) {
   size_t place = 0;
-  for (; place < entries_->size(); ++place) {
+  for (; place < entries.size(); ++place) {
     Budget::SpendWalk(kWalkOfValue);
-    const std::string& name = (*entries_)[place].first.text();
+    if (!entries[place].first.is(Value::Kind::kText)) continue;
+    const std::string& name = entries[place].first.text("a key").text();
     if (name.size() != key.size()) continue;
     Budget::SpendCopy(key.size());
     if (name == key) break;
@@ -304,29 +442,57 @@ size_t Value::PlaceOf(absl::string_view key) const {
   return place;
 }
 
+size_t PlaceOf(const Entries& entries, const Value& key) {
+  if (key.is(Value::Kind::kText)) return PlaceOf(entries, key.text("a key").text());
+  if (!key.is_hashable()) {
+    throw Error{Error::Kind::kType, absl::StrCat(key.TypeName(), " cannot be a dict's key")};
+  }
+  size_t place = 0;
+  while (place < entries.size() && !Equal(entries[place].first, key)) ++place;
+  return place;
+}
+
+}  // namespace
+
+const Value* Value::Find(const Value& key) const {
+  if (kind_ != Kind::kDict && kind_ != Kind::kNamespace && !is_view()) return nullptr;
+  const auto& all = as<Entries>();
+  const size_t place = PlaceOf(all, key);
+  return place == all.size() ? nullptr : &all[place].second;
+}
+
 const Value* Value::Find(absl::string_view key) const {
-  if (entries_ == nullptr) return nullptr;
-  const size_t place = PlaceOf(key);
-  return place == entries_->size() ? nullptr : &(*entries_)[place].second;
+  if (kind_ != Kind::kDict && kind_ != Kind::kNamespace && !is_view()) return nullptr;
+  const auto& all = as<Entries>();
+  const size_t place = PlaceOf(all, key);
+  return place == all.size() ? nullptr : &all[place].second;
+}
+
+void PutEntry(Entries* entries, Value key, Value value) {
+  const size_t place = PlaceOf(*entries, key);
+  if (place < entries->size()) {
+    (*entries)[place].second = std::move(value);
+  } else {
+    entries->emplace_back(std::move(key), std::move(value));
+  }
 }
 
 void Value::SetEntry(absl::string_view key, Value value) {
-  const size_t place = PlaceOf(key);
-  if (place < entries_->size()) {
-    (*entries_)[place].second = std::move(value);
-    return;
-  }
-  RenderedText name;
-  name.AddTemplate(key);
-  entries_->emplace_back(std::move(name), std::move(value));
+  PutEntry(&mutable_entries(), Own(key), std::move(value));
 }
 
 void Value::ClearEntries() {
-  if (kind_ == Kind::kNamespace) Entries().swap(*entries_);
+  if (kind_ == Kind::kNamespace) Entries().swap(mutable_entries());
+}
+
+bool Value::Same(const Value& other) const {
+  if (kind_ != other.kind_) return false;
+  if (kind_ == Kind::kNone || is_number()) return Equal(*this, other);
+  return data_ == other.data_;
 }
 
 RenderedText Value::ToText() const {
-  if (kind_ == Kind::kText) return *text_;
+  if (kind_ == Kind::kText) return as<RenderedText>();
   if (kind_ == Kind::kUndefined) return {};
   return ToRepr();
 }
@@ -346,193 +512,64 @@ void Value::Repr(RenderedText* out, int depth) const {
     case Kind::kNone:
       return out->AddTemplate("None");
     case Kind::kBool:
-      return out->AddTemplate(bool_ ? "True" : "False");
+      return out->AddTemplate(int_ != 0 ? "True" : "False");
     case Kind::kInt:
       return out->AddTemplate(absl::StrCat(int_));
     case Kind::kFloat:
       return out->AddTemplate(FloatRepr(float_));
     case Kind::kText:
-      return AddQuoted(*text_, out);
+      return AddQuoted(as<RenderedText>(), out);
     case Kind::kFunction:
       return out->AddTemplate("<function>");
+    case Kind::kIterator:
+      return out->AddTemplate("<generator object>");
+    case Kind::kObject:
+      return out->AddTemplate(object().Repr());
+    case Kind::kRange: {
+      const IntegerRange& all = range();
+      return out->AddTemplate(absl::StrCat("range(", all.begin, ", ", all.end,
+                                           all.step == 1 ? "" : absl::StrCat(", ", all.step), ")"));
+    }
     case Kind::kList:
-    case Kind::kTuple: {
-      const bool tuple = kind_ == Kind::kTuple;
-      out->AddTemplate(tuple ? "(" : "[");
-      for (size_t i = 0; i < items_->size(); ++i) {
-        if (i > 0) out->AddTemplate(", ");
-        (*items_)[i].Repr(out, depth + 1);
-      }
-      return out->AddTemplate(tuple ? (items_->size() == 1 ? ",)" : ")") : "]");
-    }
-    case Kind::kDict:
-    case Kind::kNamespace: {
-      out->AddTemplate("{");
-      bool first = true;
-      for (const auto& [key, value] : *entries_) {
-        if (!first) out->AddTemplate(", ");
-        first = false;
-        AddQuoted(key, out);
-        out->AddTemplate(": ");
-        value.Repr(out, depth + 1);
-      }
-      return out->AddTemplate("}");
-    }
-  }
-}
-
-bool Equal(const Value& a, const Value& b, int depth) {
-  CheckDepth(depth);
-  // Lists that share their items are compared as often as they are reached.
-  Budget::SpendWalk(2 * kWalkOfValue);
-  if (a.is_number() && b.is_number()) {
-    if (a.is(Value::Kind::kFloat) || b.is(Value::Kind::kFloat)) {
-      return a.number("==") == b.number("==");
-    }
-    return a.integer("==") == b.integer("==");
-  }
-  if (a.kind() != b.kind()) return false;
-  switch (a.kind()) {
-    case Value::Kind::kUndefined:
-    case Value::Kind::kNone:
-      return true;
-    case Value::Kind::kText:
-      return a.text("==").text() == b.text("==").text();
-    case Value::Kind::kList:
-    case Value::Kind::kTuple: {
-      const Items &x = a.items("=="), &y = b.items("==");
-      return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                        [&](const Value& p, const Value& q) { return Equal(p, q, depth + 1); });
-    }
-    case Value::Kind::kDict: {
-      const Entries &x = a.entries("=="), &y = b.entries("==");
-      return x.size() == y.size() && std::all_of(x.begin(), x.end(), [&](const auto& entry) {
-               const Value* other = b.Find(entry.first.text());
-               return other != nullptr && Equal(entry.second, *other, depth + 1);
-             });
-    }
+    case Kind::kTuple:
+      return ReprItems(out, depth);
     default:
-      return false;
+      return ReprEntries(out, depth);
   }
 }
 
-bool Less(const Value& a, const Value& b) {
-  Budget::SpendWalk(4 * kWalkOfValue);
-  if (a.is(Value::Kind::kText) && b.is(Value::Kind::kText)) {
-    return a.text("<").text() < b.text("<").text();
+void Value::ReprItems(RenderedText* out, int depth) const {
+  const auto& all = as<Items>();
+  const bool tuple = kind_ == Kind::kTuple;
+  out->AddTemplate(tuple ? "(" : "[");
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (i > 0) out->AddTemplate(", ");
+    all[i].Repr(out, depth + 1);
   }
-  if (a.is_number() && b.is_number()) {
-    if (a.is(Value::Kind::kFloat) || b.is(Value::Kind::kFloat)) {
-      return a.number("<") < b.number("<");
-    }
-    return a.integer("<") < b.integer("<");
-  }
-  if (a.is_list() && b.is_list()) {
-    const Items &x = a.items("<"), &y = b.items("<");
-    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-      if (!Equal(x[i], y[i])) return Less(x[i], y[i]);
-    }
-    return x.size() < y.size();
-  }
-  throw Error{Error::Kind::kType,
-              absl::StrCat("cannot order ", a.TypeName(), " and ", b.TypeName())};
+  out->AddTemplate(tuple ? (all.size() == 1 ? ",)" : ")") : "]");
 }
 
-bool Contains(const Value& haystack, const Value& needle) {
-  if (haystack.is(Value::Kind::kText)) {
-    const std::string& part = needle.text("in").text();
-    return FindPart(haystack.text("in").text(), part, 0) != std::string::npos;
+void Value::ReprEntries(RenderedText* out, int depth) const {
+  if (is_view()) {
+    out->AddTemplate(kind_ == Kind::kKeys     ? "dict_keys(["
+                     : kind_ == Kind::kValues ? "dict_values(["
+                                              : "dict_items([");
+  } else {
+    out->AddTemplate(kind_ == Kind::kNamespace ? "<Namespace {" : "{");
   }
-  if (haystack.is_mapping()) {
-    return needle.is(Value::Kind::kText) && haystack.Find(needle.text("in").text()) != nullptr;
-  }
-  if (haystack.is(Value::Kind::kUndefined)) return false;
-  if (!haystack.is_list()) Mismatch(haystack, "in", "a list, a dict or a string");
-  const Items& items = haystack.items("in");
-  return std::any_of(items.begin(), items.end(),
-                     [&](const Value& item) { return Equal(item, needle); });
-}
-
-namespace {
-
-struct JsonWriter {
-  const JsonStyle& style;
-  RenderedText out;
-
-  void Break(int depth) {
-    if (style.indent < 0) return;
-    out.AddTemplate(
-        absl::StrCat("\n", std::string(static_cast<size_t>(depth * style.indent), ' ')));
-  }
-  void Separate(bool first, int depth) {
-    if (!first) out.AddTemplate(style.item_separator);
-    Break(depth);
-  }
-  void Write(const Value& value, int depth) {
-    CheckDepth(depth);
-    Budget::SpendWalk(kWalkOfValue);
-    switch (value.kind()) {
-      case Value::Kind::kUndefined:
-        throw Error{Error::Kind::kType,
-                    absl::StrCat("tojson: '", value.undefined_name(), "' is undefined")};
-      case Value::Kind::kNone:
-        return out.AddTemplate("null");
-      case Value::Kind::kBool:
-        return out.AddTemplate(value.Truth() ? "true" : "false");
-      case Value::Kind::kFloat: {
-        const double number = value.number("tojson");
-        return out.AddTemplate(std::isnan(number)   ? "NaN"
-                               : std::isinf(number) ? (number > 0 ? "Infinity" : "-Infinity")
-                                                    : FloatRepr(number));
-      }
-      case Value::Kind::kText:
-        return AddJsonString(value.text("tojson"), style.ensure_ascii, &out);
-      case Value::Kind::kList:
-      case Value::Kind::kTuple:
-        return WriteItems(value.items("tojson"), depth);
-      case Value::Kind::kDict:
-        return WriteEntries(value.entries("tojson"), depth);
-      case Value::Kind::kInt:
-        return out.AddTemplate(absl::StrCat(value.integer("tojson")));
-      default:
-        throw Error{Error::Kind::kType, absl::StrCat("tojson cannot write ", value.TypeName())};
+  bool first = true;
+  for (const auto& entry : as<Entries>()) {
+    if (!first) out->AddTemplate(", ");
+    first = false;
+    if (is_view()) {
+      PartOf(entry, kind_).Repr(out, depth + 1);
+      continue;
     }
+    entry.first.Repr(out, depth + 1);
+    out->AddTemplate(": ");
+    entry.second.Repr(out, depth + 1);
   }
-  void WriteItems(const Items& items, int depth) {
-    if (items.empty()) return out.AddTemplate("[]");
-    out.AddTemplate("[");
-    for (size_t i = 0; i < items.size(); ++i) {
-      Separate(i == 0, depth + 1);
-      Write(items[i], depth + 1);
-    }
-    Break(depth);
-    out.AddTemplate("]");
-  }
-  void WriteEntries(Entries entries, int depth) {
-    if (entries.empty()) return out.AddTemplate("{}");
-    if (style.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-        return a.first.text() < b.first.text();
-      });
-    }
-    out.AddTemplate("{");
-    for (size_t i = 0; i < entries.size(); ++i) {
-      Separate(i == 0, depth + 1);
-      AddJsonString(entries[i].first, style.ensure_ascii, &out);
-      out.AddTemplate(style.key_separator);
-      Write(entries[i].second, depth + 1);
-    }
-    Break(depth);
-    out.AddTemplate("}");
-  }
-};
-
-}  // namespace
-
-RenderedText ToJsonText(const Value& value, const JsonStyle& style) {
-  JsonWriter writer{style, {}};
-  writer.Write(value, 0);
-  return std::move(writer.out);
+  out->AddTemplate(is_view() ? "])" : kind_ == Kind::kNamespace ? "}>" : "}");
 }
 
 }  // namespace baton::tokenizer::jinja

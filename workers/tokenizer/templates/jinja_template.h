@@ -1,27 +1,25 @@
-// The part of Jinja that chat templates of models are written in.
+// Jinja, as chat templates of models are written in it.
 //
-// It renders as `transformers` does (jinja2 3 with trim_blocks and lstrip_blocks, and the functions
-// that apply_chat_template adds), and unlike other renderers it knows of every byte of the result
-// whether the template or a message wrote it (rendered_text.h): through trim, split, join, slices,
-// replace and tojson. So a message that spells out "<|im_end|>" ends no turn.
+// It renders as `transformers` does (jinja2 3.1 in the immutable sandbox with trim_blocks,
+// lstrip_blocks, loopcontrols, and the functions that apply_chat_template adds), and unlike jinja2
+// it knows of every byte of the result whether the template or a message wrote it
+// (rendered_text.h): through trim, split, join, slices, replace, formats and tojson. So a message
+// that spells out "<|im_end|>" ends no turn. tests/differential compares it with jinja2.
 //
-// Has: {{ }}, {% if for set macro raw break continue generation %}, comments, `-` and `+` at tags;
-// all operators, `a if b else c`, subscripts, slices, calls with named arguments; loop, namespace,
-// range, dict, raise_exception; the filters and tests of jinja_builtins.cc; the methods of strings
-// and dicts of jinja_methods.cc.
+// Has: {{ }}, {% if for set macro call filter with raw break continue generation %}, comments, `-`
+// and `+` at tags; all operators; calls with *values and **values; loop, recursive loops too;
+// namespace, range, dict, cycler, joiner, raise_exception; jinja2's filters (jinja_filters.h) and
+// tests (jinja_value_tests.h); Python's methods of strings, dicts, lists, tuples and numbers
+// (jinja_text_methods.cc, jinja_methods.cc); `%` and format.
 //
-// Has not: {% call, filter, include, import, extends, block, with, do %}, recursive loops, * and **
-// in arguments, methods that change a list or a dict (transformers forbids these too), string
-// formatting by %, keys of dicts that are no strings. Changes of case touch ASCII letters alone.
-// strftime_now is what the variables say it is: a prompt is a function of the job, not of the day.
-// An unsupported construct is an error that names it and its
-// line, mostly when the template is parsed.
+// Differs, as docs/formats/data-set.md lists. What it has not is an error that names it and its line:
+// unknown tags when the template is parsed, filters, tests and methods when they are reached.
 //
 // Bounds, since a template comes from outside (jinja_budget.h): 1 MiB of source, 200 levels of
 // nested tags, 500 of operations, 2 million steps (some tenths of a second to a second), 256 MiB of
 // values, 16 MiB of text.
-#ifndef BATON_WORKERS_TOKENIZER_JINJA_JINJA_TEMPLATE_H_
-#define BATON_WORKERS_TOKENIZER_JINJA_JINJA_TEMPLATE_H_
+#ifndef BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_TEMPLATE_H_
+#define BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_TEMPLATE_H_
 
 #include <map>
 #include <memory>
@@ -65,4 +63,4 @@ class Template {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_TOKENIZER_JINJA_JINJA_TEMPLATE_H_
+#endif  // BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_TEMPLATE_H_

@@ -5,7 +5,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/utf8.h"
-#include "workers/tokenizer/jinja/jinja_syntax.h"
+#include "workers/tokenizer/jinja/jinja_case.h"
+#include "workers/tokenizer/templates/jinja_syntax.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 
 namespace baton::tokenizer::jinja {
@@ -15,8 +16,7 @@ constexpr absl::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", 
                                             "/",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                             ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
-bool IsNameStart(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool IsDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
+bool IsAsciiDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
 /// As jinja2: "\r\n" and "\r" become "\n", and one newline at the end goes.
 std::string Normalized(absl::string_view source) {
@@ -95,8 +95,8 @@ class Lexer {
     if (!text.empty()) Add(Token::Kind::kText, text);
     Skip(tag);
     if (kind == '\0') return;
-    const bool has_sign = sign == '-' || (sign == '+' && kind != '{');
-    if (kind == '#') return Comment();
+    const bool has_sign = sign == '-' || sign == '+';
+    if (kind == '#') return Comment(has_sign ? 3 : 2);
     const int line = line_;
     Skip(tag + (has_sign ? 3 : 2));
     if (kind == '%' && Raw(line)) return;
@@ -119,10 +119,11 @@ class Lexer {
     line_starts_ = at > 0 && source_[at - 1] == '\n';
   }
 
-  void Comment() {
-    const size_t end = source_.find("#}", at_ + 2);
+  /// `begin`: how long its beginning is.
+  void Comment(size_t begin) {
+    const size_t end = source_.find("#}", at_ + begin);
     if (end == std::string::npos) Fail("a comment that begins with {# has no #}");
-    const char sign = source_[end - 1];
+    const char sign = end > at_ + begin ? source_[end - 1] : '\0';
     EndTag(end + 2, sign == '-', sign != '+');
   }
 
@@ -137,24 +138,24 @@ class Lexer {
       at += wanted.size();
       return true;
     };
-    /// "-%}" or "%}" after it.
-    const auto closes = [&](bool* minus) {
+    /// "-%}", "+%}" or "%}" after it; `sign` is '\0' without one.
+    const auto closes = [&](char* sign) {
       spaces();
-      *minus = at < source_.size() && source_[at] == '-';
-      if (*minus) ++at;
+      const char c = at < source_.size() ? source_[at] : '\0';
+      *sign = c == '-' || c == '+' ? c : '\0';
+      if (*sign != '\0') ++at;
       return word("%}");
     };
     spaces();
-    bool minus = false;
-    if (!word("raw") || !closes(&minus)) return false;
-    EndTag(at, minus, false);
+    char end_sign = '\0';
+    if (!word("raw") || !closes(&end_sign) || end_sign == '+') return false;
+    EndTag(at, end_sign == '-', false);
     for (size_t from = at_; (from = source_.find("{%", from)) != std::string::npos; from += 2) {
       at = from + 2;
       const char sign = at < source_.size() ? source_[at] : '\0';
       if (sign == '-' || sign == '+') ++at;
       spaces();
-      bool end_minus = false;
-      if (!word("endraw") || !closes(&end_minus)) continue;
+      if (!word("endraw") || !closes(&end_sign)) continue;
       absl::string_view text = absl::string_view(source_).substr(at_, from - at_);
       if (sign == '-') {
         text = text.substr(0, Strip(RenderedText(text), Side::kRight).text().size());
@@ -162,7 +163,7 @@ class Lexer {
         text = WithoutIndent(text);
       }
       if (!text.empty()) Add(Token::Kind::kText, text);
-      EndTag(at, end_minus, true);
+      EndTag(at, end_sign == '-', end_sign != '+');
       return true;
     }
     line_ = line;
@@ -191,17 +192,27 @@ class Lexer {
     Fail(absl::StrCat("a tag has no ", end));
   }
 
+  /// Of the name at hand; where it is where there is none.
+  size_t EndOfName() const {
+    size_t end = at_;
+    while (end < source_.size()) {
+      const Utf8Char c = ReadUtf8(absl::string_view(source_).substr(end));
+      if (c.kind != Utf8Char::Kind::kValid) break;
+      if (end == at_ ? !BeginsName(c.code_point) : !ContinuesName(c.code_point)) break;
+      end += c.length;
+    }
+    return end;
+  }
+
   /// Reads one token; returns what it adds to the depth of brackets.
   int One() {
     const char c = source_[at_];
-    if (IsNameStart(c)) {
-      size_t end = at_ + 1;
-      while (end < source_.size() && (IsNameStart(source_[end]) || IsDigit(source_[end]))) ++end;
+    if (const size_t end = EndOfName(); end > at_) {
       Add(Token::Kind::kName, rest().substr(0, end - at_));
       Skip(end);
       return 0;
     }
-    if (IsDigit(c)) return Number();
+    if (IsAsciiDigit(c)) return Number();
     if (c == '\'' || c == '"') return String(c);
     for (const absl::string_view op : kOperators) {
       if (!absl::StartsWith(rest(), op)) continue;
@@ -212,34 +223,65 @@ class Lexer {
     Fail(absl::StrCat("'", std::string(1, c), "' is no part of Jinja"));
   }
 
+  /// As jinja2's regular expressions cut it: an underscore stands between two digits alone, and what
+  /// follows a point (x.0.1) is no float.
   int Number() {
-    size_t end = at_;
-    bool is_float = false;
-    const auto digits = [&] {
-      while (end < source_.size() && (IsDigit(source_[end]) || source_[end] == '_')) ++end;
-    };
-    digits();
-    if (end + 1 < source_.size() && source_[end] == '.' && IsDigit(source_[end + 1])) {
-      is_float = true;
-      ++end;
-      digits();
-    }
-    if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
-      size_t exponent = end + 1;
-      if (exponent < source_.size() && (source_[exponent] == '-' || source_[exponent] == '+')) {
-        ++exponent;
-      }
-      if (exponent < source_.size() && IsDigit(source_[exponent])) {
-        is_float = true;
-        end = exponent;
-        digits();
-      }
-    }
+    const bool after_point = at_ > 0 && source_[at_ - 1] == '.';
+    const size_t float_end = after_point ? at_ : EndOfFloat();
+    const size_t end = float_end > at_ ? float_end : EndOfInteger();
     std::string text(rest().substr(0, end - at_));
-    text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
-    Add(is_float ? Token::Kind::kFloat : Token::Kind::kInteger, text);
+    if (float_end > at_) {
+      text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
+      Add(Token::Kind::kFloat, text);
+    } else {
+      Add(Token::Kind::kInteger, text);
+    }
     Skip(end);
     return 0;
+  }
+
+  /// Of the digits from `at` on that `is_digit` takes, single underscores between them.
+  template <class Digit>
+  size_t EndOfDigits(size_t at, Digit is_digit) const {
+    const auto digit = [&](size_t i) { return i < source_.size() && is_digit(source_[i]); };
+    while (digit(at) || (at < source_.size() && source_[at] == '_' && digit(at + 1))) ++at;
+    return at;
+  }
+
+  size_t EndOfFloat() const {
+    const size_t whole = EndOfDigits(at_, IsAsciiDigit);
+    size_t end = whole;
+    const auto digit = [&](size_t i) { return i < source_.size() && IsAsciiDigit(source_[i]); };
+    if (end < source_.size() && source_[end] == '.' && digit(end + 1)) {
+      end = EndOfDigits(end + 1, IsAsciiDigit);
+    }
+    if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
+      const bool sign = end + 1 < source_.size() && (source_[end + 1] == '-' || source_[end + 1] == '+');
+      if (digit(end + (sign ? 2 : 1))) end = EndOfDigits(end + (sign ? 2 : 1), IsAsciiDigit);
+    }
+    return end > whole ? end : at_;
+  }
+
+  /// 0x1f, 0o17, 0b11, digits that begin with no 0, or zeros.
+  size_t EndOfInteger() const {
+    const auto in_base = [](int base) {
+      return [base](char c) {
+        const auto byte = static_cast<unsigned char>(c);
+        return base == 16 ? absl::ascii_isxdigit(byte) : c >= '0' && c < '0' + base;
+      };
+    };
+    if (source_[at_] != '0') return EndOfDigits(at_, in_base(10));
+    const char letter = at_ + 1 < source_.size() ? source_[at_ + 1] : '\0';
+    const int base = letter == 'x' || letter == 'X'   ? 16
+                     : letter == 'o' || letter == 'O' ? 8
+                     : letter == 'b' || letter == 'B' ? 2
+                                                      : 0;
+    if (base != 0) {
+      const size_t first = at_ + (at_ + 2 < source_.size() && source_[at_ + 2] == '_' ? 3 : 2);
+      const size_t end = EndOfDigits(first, in_base(base));
+      if (end > first) return end;
+    }
+    return EndOfDigits(at_, in_base(1));
   }
 
   int String(char quote) {
@@ -280,6 +322,9 @@ class Lexer {
       AppendUtf8(code, out);
       return end;
     }
+    if (c == 'N') {
+      throw Error{Error::Kind::kUnsupported, "the escape \\N of a string is not supported", line_};
+    }
     if (digits == 0) {  // Python keeps what it does not know.
       *out += '\\';
       *out += c;
@@ -290,7 +335,7 @@ class Lexer {
         Fail(absl::StrCat("the escape \\", std::string(1, c), " of a string is cut short"));
       }
       const char d = absl::ascii_tolower(static_cast<unsigned char>(source_[i]));
-      code = code * 16 + static_cast<char32_t>(IsDigit(d) ? d - '0' : d - 'a' + 10);
+      code = code * 16 + static_cast<char32_t>(IsAsciiDigit(d) ? d - '0' : d - 'a' + 10);
     }
     if (code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
       Fail("the escape of a string is no character");

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "workers/tokenizer/jinja/jinja_template.h"
+#include "workers/tokenizer/templates/jinja_template.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 
 namespace baton::tokenizer::jinja {
@@ -164,6 +164,25 @@ TEST(JinjaBudget, EveryWalkOverALongValueSpends) {
                            "[x] | join",
                            "''.join([x])",
                            "x | indent",
+                           "x.swapcase()",
+                           "x.casefold()",
+                           "x.title()",
+                           "x | title",
+                           "x.istitle()",
+                           "x.partition('b')",
+                           "x.rpartition('b')",
+                           "x.rsplit(none, 1)",
+                           "x.expandtabs()",
+                           "x.index('a', 5)",
+                           "x.zfill(9)",
+                           "x | wordcount",
+                           "x | urlencode",
+                           "x | truncate(9, true)",
+                           "'%s' % x",
+                           "x % ()",
+                           "'{}'.format(x)",
+                           "x.format()",
+                           "'{:>5}'.format(x)",
                            "{x: 1}[x]",
                            "{}[x] is defined",
                            "[x, y] | sort",
@@ -194,7 +213,17 @@ TEST(JinjaBudget, EveryWalkOverALongValueSpends) {
                            "range(100000)",
                            "x | unique",
                            "x | sort",
-                           "'a'.startswith(x | map('string') | list)",
+                           "x | batch(9) | list",
+                           "x | slice(9) | list",
+                           "x | groupby(0, default=1)",
+                           "x.index(2) if 2 in x",
+                           "x.count(2)",
+                           "x | map('default') | join",
+                           "range(100000) | join",
+                           "range(100000) | sum",
+                           "x | reverse | first",
+                           "'%s' % (x,)",
+                           "dict.fromkeys(x)",
                            "dict(a=x).items() | list + x"}) {
     if (!Chosen()) continue;
     EXPECT_THAT(

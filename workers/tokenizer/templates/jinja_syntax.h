@@ -1,7 +1,7 @@
 // The parts of a template: tokens, and the tree that the parser makes of them. Internal to the
 // Jinja renderer (jinja_template.h).
-#ifndef BATON_WORKERS_TOKENIZER_JINJA_JINJA_SYNTAX_H_
-#define BATON_WORKERS_TOKENIZER_JINJA_JINJA_SYNTAX_H_
+#ifndef BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_SYNTAX_H_
+#define BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_SYNTAX_H_
 
 #include <cstdint>
 #include <memory>
@@ -44,6 +44,8 @@ using ExpressionPtr = std::unique_ptr<const Expression>;
 struct CallArguments {
   std::vector<ExpressionPtr> positional;
   std::vector<std::pair<std::string, ExpressionPtr>> named;
+  ExpressionPtr spread;        ///< *values; may be null.
+  ExpressionPtr spread_named;  ///< **values; may be null.
 };
 
 struct Expression {
@@ -61,7 +63,7 @@ struct Expression {
     kSubscript,    ///< operands[0], operands[1]
     kSlice,        ///< operands: object, begin, end, step, each but the first may be null
     kCall,         ///< operands[0], arguments
-    kFilter,       ///< text: its name; operands[0] (null in a block's filter), arguments
+    kFilter,       ///< text: its name; operands[0] (null: the text of a block), arguments
     kTest,         ///< text: its name; operands[0], arguments
   };
   Kind kind = Kind::kConstant;
@@ -79,19 +81,30 @@ using Statements = std::vector<std::unique_ptr<const Statement>>;
 
 struct Parameter {
   std::string name;
-  ExpressionPtr fallback;  ///< Null: required, or undefined.
+  ExpressionPtr fallback;  ///< Null: undefined where it is not given.
+};
+
+/// What an assignment sets: a name, an attribute of a namespace, or several of them.
+struct Target {
+  std::string name;
+  std::string attribute;      ///< Of the namespace `name`; empty: the name itself.
+  bool is_tuple = false;
+  std::vector<Target> parts;  ///< Of a tuple.
 };
 
 struct Statement {
   enum class Kind {
-    kText,      ///< text
-    kOutput,    ///< expression
-    kIf,        ///< branches; otherwise
-    kFor,       ///< targets, expression, condition (may be null), body, otherwise
-    kSet,       ///< targets (one may be "namespace.name"), expression
-    kSetBlock,  ///< targets, body, expression: a filter (may be null)
-    kMacro,     ///< text: its name; parameters, body
-    kBlock,     ///< body: {% generation %}
+    kText,        ///< text
+    kOutput,      ///< expression
+    kIf,          ///< branches; otherwise
+    kFor,         ///< target, expression, condition (may be null), body, otherwise
+    kSet,         ///< target, expression
+    kSetBlock,    ///< target, body, expression: a filter (may be null)
+    kMacro,       ///< text: its name; parameters, body
+    kCall,        ///< expression: the call; parameters and body of what it calls `caller`
+    kFilter,      ///< expression: the filter; body
+    kWith,        ///< names, values, body
+    kGeneration,  ///< body
     kBreak,
     kContinue,
   };
@@ -100,10 +113,17 @@ struct Statement {
   std::string text;
   ExpressionPtr expression;
   ExpressionPtr condition;
-  std::vector<std::string> targets;
-  bool reads_loop = false;  ///< For kFor: the name `loop` stands somewhere inside.
+  Target target;
+  bool is_recursive = false;  ///< Of kFor.
+  bool reads_loop = false;    ///< For kFor: the name `loop` stands somewhere inside.
+  // Names that the body of a macro, a call or a generation reads, which then has them.
+  bool reads_caller = false;
+  bool reads_varargs = false;
+  bool reads_kwargs = false;
   std::vector<std::pair<ExpressionPtr, Statements>> branches;
   std::vector<Parameter> parameters;
+  std::vector<Target> names;
+  std::vector<ExpressionPtr> values;
   Statements body;
   Statements otherwise;
 };
@@ -111,10 +131,6 @@ struct Statement {
 /// Throws Error.
 Statements Parse(absl::string_view source);
 
-// Names that filters and tests have; the parser refuses others.
-bool IsFilter(absl::string_view name);
-bool IsTest(absl::string_view name);
-
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_TOKENIZER_JINJA_JINJA_SYNTAX_H_
+#endif  // BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_SYNTAX_H_

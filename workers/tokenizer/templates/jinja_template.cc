@@ -1,11 +1,11 @@
-#include "workers/tokenizer/jinja/jinja_template.h"
+#include "workers/tokenizer/templates/jinja_template.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "workers/tokenizer/jinja/jinja_evaluator.h"
-#include "workers/tokenizer/jinja/jinja_syntax.h"
+#include "workers/tokenizer/templates/jinja_evaluator.h"
+#include "workers/tokenizer/templates/jinja_syntax.h"
 
 namespace baton::tokenizer::jinja {
 namespace {

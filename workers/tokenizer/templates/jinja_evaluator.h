@@ -1,6 +1,6 @@
 // The evaluator, which walks a template's tree. Internal to the Jinja renderer (jinja_template.h).
-#ifndef BATON_WORKERS_TOKENIZER_JINJA_JINJA_EVALUATOR_H_
-#define BATON_WORKERS_TOKENIZER_JINJA_JINJA_EVALUATOR_H_
+#ifndef BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_EVALUATOR_H_
+#define BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_EVALUATOR_H_
 
 #include <deque>
 #include <functional>
@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "workers/tokenizer/jinja/jinja_budget.h"
-#include "workers/tokenizer/jinja/jinja_syntax.h"
+#include "workers/tokenizer/templates/jinja_loop.h"
+#include "workers/tokenizer/templates/jinja_macro.h"
+#include "workers/tokenizer/templates/jinja_syntax.h"
 #include "workers/tokenizer/jinja/jinja_value.h"
 
 namespace baton::tokenizer::jinja {
@@ -41,22 +43,33 @@ class Evaluator {
   Flow Execute(const Statements& statements, Scope* scope, RenderedText* out);
   Flow ExecuteOne(const Statement& statement, Scope* scope, RenderedText* out);
   Flow ExecuteIf(const Statement& statement, Scope* scope, RenderedText* out);
-  void ExecuteFor(const Statement& statement, Scope* scope, RenderedText* out);
-  void Assign(const std::vector<std::string>& targets, const Value& value, Scope* scope);
+  Flow ExecuteFor(const Statement& statement, const Value& iterable, int64_t depth0, Scope* scope,
+                  RenderedText* out);
+  Flow ExecuteSetBlock(const Statement& statement, Scope* scope);
+  Flow ExecuteFilter(const Statement& statement, Scope* scope, RenderedText* out);
+  Flow ExecuteWith(const Statement& statement, Scope* scope, RenderedText* out);
+  void ExecuteCall(const Statement& statement, Scope* scope, RenderedText* out);
+  void ExecuteGeneration(const Statement& statement, Scope* scope, RenderedText* out);
+  std::shared_ptr<Loop> MakeLoop(const Statement& statement, const Value& iterable, int64_t depth0,
+                                 Scope* scope);
+  void Assign(const Target& target, const Value& value, Scope* scope);
+  void AssignAttribute(const Target& target, const Value& value, Scope* scope);
+  Value ValueOf(const Target& target, Scope* scope);
   Value MakeMacro(const Statement& statement, Scope* scope);
+  Value RenderMacro(const Statement& statement, const Macro::Bound& bound, Scope* scope);
 
   // Expressions.
   Value Evaluate(const Expression& expression, Scope* scope);
   Value EvaluateOne(const Expression& expression, Scope* scope);
-  Value EvaluateUnary(const Expression& expression, Scope* scope);
   Value EvaluateBinary(const Expression& expression, Scope* scope);
   Value EvaluateComparison(const Expression& expression, Scope* scope);
   Value EvaluateSlice(const Expression& expression, Scope* scope);
-  Value EvaluateCall(const Expression& expression, Scope* scope);
+  Value EvaluateCall(const Expression& expression, Scope* scope, const Value* caller = nullptr);
   Value EvaluateDict(const Expression& expression, Scope* scope);
+  /// The filters `expression` of the text of a block.
+  Value Filtered(const Expression& expression, RenderedText text, Scope* scope);
   Items EvaluateAll(const std::vector<ExpressionPtr>& expressions, Scope* scope);
   Arguments EvaluateArguments(const CallArguments& arguments, Scope* scope);
-  Value Attribute(const Value& object, const std::string& name) const;
 
   Value Call(const Value& function, const Arguments& arguments);
   Scope* NewScope(Scope* parent);
@@ -76,4 +89,4 @@ class Evaluator {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_TOKENIZER_JINJA_JINJA_EVALUATOR_H_
+#endif  // BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_EVALUATOR_H_

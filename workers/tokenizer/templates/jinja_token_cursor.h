@@ -1,6 +1,6 @@
 // A place in the tokens of a template. Internal to the Jinja renderer's parser.
-#ifndef BATON_WORKERS_TOKENIZER_JINJA_JINJA_TOKEN_CURSOR_H_
-#define BATON_WORKERS_TOKENIZER_JINJA_JINJA_TOKEN_CURSOR_H_
+#ifndef BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_TOKEN_CURSOR_H_
+#define BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_TOKEN_CURSOR_H_
 
 #include <algorithm>
 #include <memory>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "workers/tokenizer/jinja/jinja_syntax.h"
+#include "workers/tokenizer/templates/jinja_syntax.h"
 
 namespace baton::tokenizer::jinja {
 
@@ -94,6 +94,8 @@ class TokenCursor {
   void AdoptArguments(Expression* parent, CallArguments arguments) const {
     for (const ExpressionPtr& argument : arguments.positional) CountHeight(parent, argument);
     for (const auto& [name, argument] : arguments.named) CountHeight(parent, argument);
+    CountHeight(parent, arguments.spread);
+    CountHeight(parent, arguments.spread_named);
     parent->arguments = std::move(arguments);
   }
   /// A long chain makes a deep tree, which is walked by recursion.
@@ -118,4 +120,4 @@ class TokenCursor {
 
 }  // namespace baton::tokenizer::jinja
 
-#endif  // BATON_WORKERS_TOKENIZER_JINJA_JINJA_TOKEN_CURSOR_H_
+#endif  // BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_TOKEN_CURSOR_H_
