@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/client/spec_writer.h"
 #include "sdk/client/spec_yaml.h"
 
 namespace baton {

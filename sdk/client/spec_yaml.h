@@ -55,9 +55,6 @@ std::string FormatProblems(const std::string& file, const std::vector<SpecProble
 std::vector<SpecProblem> LocateViolations(const ParsedSpec& parsed,
                                           const std::vector<v1::FieldViolation>& violations);
 
-/// The spec as YAML that can be submitted again.
-std::string SpecToYaml(const v1::JobSpec& spec);
-
 }  // namespace baton
 
 #endif  // BATON_SDK_CLIENT_SPEC_YAML_H_

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "google/protobuf/util/field_comparator.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "sdk/client/spec_writer.h"
 #include "sdk/client/spec_yaml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -11,6 +11,7 @@
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
 #include "sdk/cli/command_line.h"
+#include "sdk/client/spec_writer.h"
 #include "sdk/client/spec_yaml.h"
 
 namespace baton {

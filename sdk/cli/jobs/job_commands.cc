@@ -18,7 +18,7 @@
 #include "sdk/cli/shared/table.h"
 #include "sdk/cli/shared/wait_text.h"
 #include "sdk/client/spec_warnings.h"
-#include "sdk/client/spec_yaml.h"
+#include "sdk/client/spec_writer.h"
 #include "sdk/common/base/nearest.h"
 #include "sdk/common/messages/columns.h"
 #include "sdk/common/messages/times.h"

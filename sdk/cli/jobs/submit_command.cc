@@ -19,6 +19,7 @@
 #include "sdk/cli/spec/spec_paths.h"
 #include "sdk/cli/watch/commands.h"
 #include "sdk/client/spec_warnings.h"
+#include "sdk/client/spec_writer.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/common/base/clock.h"
 #include "sdk/common/base/loopback.h"

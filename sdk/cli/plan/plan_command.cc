@@ -24,6 +24,7 @@
 #include "sdk/cli/plan/plan_timings.h"
 #include "sdk/cli/shared/home_paths.h"
 #include "sdk/cli/shared/options.h"
+#include "sdk/client/spec_writer.h"
 #include "sdk/client/spec_yaml.h"
 #include "sdk/common/base/nearest.h"
 

@@ -12,7 +12,7 @@ class HomePathsTest : public ::testing::Test {
   HomePathsTest() {
     const char* home = std::getenv("HOME");
     if (home != nullptr) before_ = home;
-    ::setenv("HOME", "/home/ann", 1);
+    ::setenv("HOME", "/homes/ann", 1);
   }
   ~HomePathsTest() override { ::setenv("HOME", before_.c_str(), 1); }
 
@@ -20,8 +20,8 @@ class HomePathsTest : public ::testing::Test {
 };
 
 TEST_F(HomePathsTest, OnlyTheUsersOwnHomeIsExpanded) {
-  EXPECT_EQ(ExpandHome("~"), "/home/ann");
-  EXPECT_EQ(ExpandHome("~/data/train.jsonl"), "/home/ann/data/train.jsonl");
+  EXPECT_EQ(ExpandHome("~"), "/homes/ann");
+  EXPECT_EQ(ExpandHome("~/data/train.jsonl"), "/homes/ann/data/train.jsonl");
   EXPECT_EQ(ExpandHome("~bob/data"), "~bob/data");
   EXPECT_EQ(ExpandHome("data/~/train.jsonl"), "data/~/train.jsonl");
   EXPECT_EQ(ExpandHome("job:sft"), "job:sft");
@@ -47,8 +47,8 @@ TEST_F(HomePathsTest, EveryPathOfASpecIsExpanded) {
   spec.mutable_reward()->set_working_dir("~/w");
   ExpandHomes(&spec);
   EXPECT_EQ(spec.DebugString().find('~'), std::string::npos) << spec.DebugString();
-  EXPECT_EQ(spec.model().path(), "/home/ann/m");
-  EXPECT_EQ(spec.reward().working_dir(), "/home/ann/w");
+  EXPECT_EQ(spec.model().path(), "/homes/ann/m");
+  EXPECT_EQ(spec.reward().working_dir(), "/homes/ann/w");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "sdk/cli/shared/table.h"
 #include "sdk/cli/spec/commands.h"
 #include "sdk/client/spec_warnings.h"
-#include "sdk/client/spec_yaml.h"
+#include "sdk/client/spec_writer.h"
 
 namespace baton::cli {
 namespace {
