@@ -20,6 +20,7 @@
 #include "workers/engine/scalar/check_weights.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/policy_source.h"
+#include "workers/tokenizer/tokens/class_warning.h"
 
 namespace baton {
 namespace {
@@ -73,6 +74,9 @@ class Checking {
   absl::StatusOr<v1::ValidateJobResponse> Run() {
     CheckModels();
     if (policy_ == nullptr) return std::move(out_);  // nothing can be encoded
+    if (!policy_->directory().empty()) {
+      tokenizer_warning_ = tokenizer::ClassWarning(policy_->directory());
+    }
     begin_ = BootNow();
     auto* data = out_.mutable_effective_spec()->mutable_data();
     BATON_RETURN_IF_ERROR(CheckList("train_files", OptionsOf(spec_.kind(), spec_.data()),
@@ -184,7 +188,8 @@ class Checking {
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
-    if (counts.overlong == 0 && counts.cut_back == 0 && counts.unchecked == 0) {
+    const std::string warning = std::exchange(tokenizer_warning_, "");
+    if (counts.overlong == 0 && counts.cut_back == 0 && counts.unchecked == 0 && warning.empty()) {
       return absl::OkStatus();
     }
     v1::DataFilesSummary* summary = out_.add_data_files();
@@ -192,6 +197,7 @@ class Checking {
     summary->set_overlong_prompts(counts.overlong);
     summary->set_prompts_cut_back(counts.cut_back);
     summary->set_unchecked_lines(counts.unchecked);
+    summary->set_tokenizer_warning(warning);
     unchecked_ += counts.unchecked;
     if (counts.overlong > 0) files->Assign(kept.begin(), kept.end());
     return absl::OkStatus();
@@ -350,7 +356,8 @@ class Checking {
   v1::ValidateJobResponse out_;
   std::shared_ptr<PolicySource> policy_;
   std::set<std::string> reported_;
-  int64_t longest_prompt_ = 0;  // of those that are not too long
+  std::string tokenizer_warning_;  // to be told with the first list
+  int64_t longest_prompt_ = 0;     // of those that are not too long
 };
 
 }  // namespace

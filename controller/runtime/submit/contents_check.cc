@@ -212,6 +212,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       if (summary.list() != counted.list()) continue;
       summary.set_unchecked_lines(counted.unchecked_lines());
       summary.set_prompts_cut_back(counted.prompts_cut_back());
+      summary.set_tokenizer_warning(counted.tokenizer_warning());
     }
   }
   return out;

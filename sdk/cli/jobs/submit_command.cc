@@ -192,6 +192,10 @@ void TellUnanswered(const v1::JobSpec& effective, const v1::DataFilesSummary& li
 void TellOfData(const v1::JobSpec& effective,
                 const google::protobuf::RepeatedPtrField<v1::DataFilesSummary>& lists) {
   for (const v1::DataFilesSummary& list : lists) {
+    if (!list.tokenizer_warning().empty()) {
+      std::fprintf(stderr, "baton: warning: model.path: %s\n",
+                   ForTerminal(list.tokenizer_warning()).c_str());
+    }
     TellUnanswered(effective, list);
     const auto tell = [&list](uint64_t lines, const char* why) {
       if (lines == 0) return;
