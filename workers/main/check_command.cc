@@ -27,6 +27,7 @@
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/policy_source.h"
 #include "workers/reward/verdict.h"
+#include "workers/tokenizer/tokens/class_warning.h"
 
 namespace baton {
 namespace {
@@ -112,6 +113,9 @@ class Checking {
     CheckModels();
     if (policy_ == nullptr) return std::move(out_);  // nothing can be encoded
     CheckStopStrings();
+    if (!policy_->directory().empty()) {
+      tokenizer_warning_ = tokenizer::ClassWarning(policy_->directory());
+    }
     begin_ = BootNow();
     auto* data = out_.mutable_effective_spec()->mutable_data();
     BATON_RETURN_IF_ERROR(CheckList("train_files", OptionsOf(spec_.kind(), spec_.data()),
@@ -295,9 +299,11 @@ class Checking {
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
+    const std::string warning = std::exchange(tokenizer_warning_, "");
     if (counts.overlong + counts.cut_back + counts.cut + counts.cut_out + counts.unchecked +
             counts.unread ==
-        0) {
+            0 &&
+        warning.empty()) {
       return absl::OkStatus();
     }
     v1::DataFilesSummary* summary = out_.add_data_files();
@@ -309,6 +315,7 @@ class Checking {
     summary->set_cut_responses(counts.cut);
     summary->set_overlong_responses(counts.cut_out);
     summary->set_unchecked_lines(counts.unchecked);
+    summary->set_tokenizer_warning(warning);
     unchecked_ += counts.unchecked;
     files->Assign(kept.begin(), kept.end());
     return absl::OkStatus();
@@ -524,7 +531,8 @@ class Checking {
   v1::ValidateJobResponse out_;
   std::shared_ptr<PolicySource> policy_;
   std::set<std::string> reported_;
-  int64_t longest_prompt_ = 0;  // of those that are not too long
+  std::string tokenizer_warning_;  // to be told with the first list
+  int64_t longest_prompt_ = 0;     // of those that are not too long
 };
 
 }  // namespace

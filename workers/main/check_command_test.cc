@@ -296,6 +296,22 @@ TEST_F(CheckCommandTest, TheTemplatesSettingsAreCheckedAndItsDayIsWrittenDown) {
                                            HasSubstr("`enable_thinkin_` is nowhere in"))));
 }
 
+// A class of transformers that puts a space before each text.
+TEST_F(CheckCommandTest, ATokenizerThatTransformersRebuildsIsWarnedOf) {
+  spec_.mutable_model()->clear_init();
+  spec_.mutable_model()->set_path(SaveModel("renamed"));
+  Add("a.jsonl", "{\"prompt\": \"1\"}\n");
+  EXPECT_THAT(Check().data_files(), IsEmpty());
+  folder_.Write("renamed/tokenizer_config.json",
+                R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true, "eos_token": "<eos>",
+                    "pad_token": "<pad>"})");
+  const v1::ValidateJobResponse checked = Check();
+  ASSERT_THAT(checked.data_files(), SizeIs(1));
+  EXPECT_EQ(checked.data_files(0).list(), "train_files");
+  EXPECT_THAT(checked.data_files(0).tokenizer_warning(),
+              HasSubstr("loads this folder's tokenizer as GPT2Tokenizer"));
+}
+
 TEST_F(CheckCommandTest, PairsThatAreEqualOnceTheyAreCutAreNamed) {
   spec_.set_kind(v1::JOB_KIND_REWARD_MODEL);
   const std::string file =

@@ -208,6 +208,10 @@ void TellOfData(const v1::JobSpec& effective,
     std::fprintf(stderr, "baton: %s\n", ForTerminal(note).c_str());
   }
   for (const v1::DataFilesSummary& list : lists) {
+    if (!list.tokenizer_warning().empty()) {
+      std::fprintf(stderr, "baton: warning: model.path: %s\n",
+                   ForTerminal(list.tokenizer_warning()).c_str());
+    }
     const auto tell = [&list](uint64_t lines, const char* why) {
       if (lines == 0) return;
       std::fprintf(stderr, "baton: data.%s: %llu line%s left out, %s; %llu example%s\n",

@@ -20,7 +20,8 @@ Words Cut(const std::string& pattern, const std::string& text) {
       TextPattern::FromJson(nlohmann::json{{"pattern", {{"Regex", pattern}}}}, "step");
   if (!parsed.ok()) return {parsed.status().ToString()};
   Words out;
-  for (const PatternPiece& piece : *parsed->Find(text)) {
+  const std::vector<PatternPiece> pieces = *parsed->Find(text);
+  for (const PatternPiece& piece : pieces) {
     if (piece.begin < piece.end) out.push_back(text.substr(piece.begin, piece.end - piece.begin));
   }
   return out;

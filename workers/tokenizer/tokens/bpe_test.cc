@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 // Random merges over an alphabet of four letters. Rank order has nothing to do with length, so
 // joining one pair often takes away a pair that was queued before.
 struct RandomMerges {
-  Bpe::Vocab vocab;
+  Vocab vocab;
   std::vector<Bpe::Merge> merges;
 
   explicit RandomMerges(unsigned seed) {
@@ -75,7 +75,7 @@ TEST(BpeTest, RandomWordsEqualTheNaiveEncoder) {
 
 // (b, c) comes first and takes b away from the pair (a, b), which was queued before.
 TEST(BpeTest, SkipsAPairConsumedByAnEarlierMerge) {
-  const Bpe::Vocab vocab = {{"a", 0}, {"b", 1}, {"c", 2}, {"bc", 3}, {"ab", 4}, {"abc", 5}};
+  const Vocab vocab = {{"a", 0}, {"b", 1}, {"c", 2}, {"bc", 3}, {"ab", 4}, {"abc", 5}};
   const auto bpe = Bpe::Create(vocab, {{"b", "c"}, {"a", "b"}, {"a", "bc"}}, BpeOptions());
   ASSERT_TRUE(bpe.ok()) << bpe.status();
   std::vector<int32_t> ids;

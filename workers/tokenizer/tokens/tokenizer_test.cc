@@ -275,7 +275,7 @@ TEST(TokenizerTest, LongWordsTakeNoQuadraticTime) {
 
 // Without a pre-tokenizer the whole text is one word.
 TEST(TokenizerTest, LongTextsTakeNoQuadraticWork) {
-  Bpe::Vocab vocab = {{"\u2581", 0}, {"a", 1}};
+  Vocab vocab = {{"\u2581", 0}, {"a", 1}};
   std::vector<Bpe::Merge> merges;
   for (int length = 1; length < 1024; length *= 2) {
     const std::string half(length, 'a');
@@ -288,7 +288,7 @@ TEST(TokenizerTest, LongTextsTakeNoQuadraticWork) {
   const int64_t characters = 100000;
   std::vector<int32_t> ids;
   int64_t pairs = 0;
-  ASSERT_EQ(bpe.Encode(std::string(characters, 'a'), &ids, &pairs), std::nullopt);
+  ASSERT_EQ(bpe.EncodeCounting(std::string(characters, 'a'), &ids, &pairs), std::nullopt);
   EXPECT_EQ(ids.size(), characters / 1024 + 3);  // 100000 = 97 * 1024 + 512 + 128 + 32
   // Each of the at most n merges looks at itself and at its two neighbours; stale entries that it
   // queued before are looked at once more.
