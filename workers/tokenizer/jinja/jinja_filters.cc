@@ -172,8 +172,8 @@ Value Truncate(const Value& input, const Arguments& arguments) {
   const int64_t leeway = IsGiven(given_leeway) ? given_leeway->integer("truncate") : 5;
   const int64_t kept = length - CountCharacters(end.text());
   if (kept < 0 || leeway < 0) Refuse("truncate's length is shorter than its end");
+  if (input.Length("truncate") <= length + leeway) return input;
   const RenderedText& text = input.text("truncate");
-  if (CountCharacters(text.text()) <= length + leeway) return input;
   RenderedText out = SliceCharacters(text, 0, kept);
   if (!FlagOf(arguments, 1, "killwords")) out = Split(out, " ", 1, /*from_right=*/true).front();
   out.Add(end);

@@ -133,7 +133,7 @@ class PercentFormatter {
     if (Now() == 'h' || Now() == 'l' || Now() == 'L') ++at_;
     conversion.type = Now();
     ++at_;
-    if (conversion.type == '%') return out_.Add(pattern_.Slice(begin, begin + 1));
+    if (conversion.type == '%' && at_ == begin + 2) return out_.Add(pattern_.Slice(begin, begin + 1));
     Convert(conversion, Take());
   }
 

@@ -36,7 +36,7 @@ std::string GeneralDigits(double value, int64_t precision) {
   const std::string scientific = Printed(value, 'e', digits - 1, false);
   const int exponent = std::atoi(scientific.c_str() + scientific.find('e') + 1);
   std::string out = Printed(value, 'g', digits, false);
-  if (exponent >= digits - 1 && exponent < digits && digits > 1) {
+  if (exponent == digits - 1) {
     // g writes no exponent for so many digits; this form does.
     std::string mantissa = scientific.substr(0, scientific.find('e'));
     if (mantissa.find('.') != std::string::npos) {
@@ -45,7 +45,7 @@ std::string GeneralDigits(double value, int64_t precision) {
     }
     return absl::StrCat(mantissa, scientific.substr(scientific.find('e')));
   }
-  if (out.find_first_of(".e") == std::string::npos) out += exponent == 0 && digits == 1 ? "" : ".0";
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
   return out;
 }
 

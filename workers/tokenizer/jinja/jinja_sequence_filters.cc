@@ -198,7 +198,7 @@ Value DictSort(const Value& input, const Arguments& arguments) {
   const Value* by = arguments.Find(1, "by");
   const std::string what = by == nullptr ? "key" : by->ToText().text();
   if (what != "key" && what != "value") Refuse("dictsort sorts by=\"key\" or by=\"value\"");
-  if (!input.is(Kind::kDict)) input.entries("dictsort of what is no dict");
+  if (!input.is(Kind::kDict)) Refuse(absl::StrCat("dictsort of ", input.TypeName()));
   const ItemPath path(nullptr, ignores_case);
   Keyed keyed;
   for (const auto& [key, value] : input.entries("dictsort")) {
@@ -345,6 +345,7 @@ Value Batch(const Value& input, const Arguments& arguments) {
   return Value::Iterator(
       [input, count, fill, next = NextItem(), ahead = std::optional<Value>(),
        begun = false]() mutable -> std::optional<Value> {
+        const bool resumes = begun;
         if (!begun) {
           next = input.Walk("batch");
           ahead = next();
@@ -352,9 +353,10 @@ Value Batch(const Value& input, const Arguments& arguments) {
         begun = true;
         if (!ahead.has_value()) return std::nullopt;
         Items batch;
-        // As in jinja2, a batch that never has `count` items has all.
-        while (ahead.has_value() &&
-               !(Equal(Value::Int(static_cast<int64_t>(batch.size())), count) && !batch.empty())) {
+        // As in jinja2, the first batch of 0 items is empty, and the second has all.
+        while (ahead.has_value()) {
+          const auto size = static_cast<int64_t>(batch.size());
+          if ((size > 0 || !resumes) && Equal(Value::Int(size), count)) break;
           batch.push_back(*ahead);
           ahead = next();
         }

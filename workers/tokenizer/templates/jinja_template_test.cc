@@ -124,11 +124,11 @@ TEST(JinjaTemplate, EveryByteKnowsItsOrigin) {
   EXPECT_EQ(OriginsOf("{% for k, v in d.items() %}{{ k }}={{ v }}{% endfor %}"), "<k>[=]<v>");
   EXPECT_EQ(OriginsOf("{{ 'a<b>' if '<b>' in x }}"), "[a<b>]");
   EXPECT_EQ(OriginsOf("{{ '<%s>' % x }}{{ '%d' % 12 }}"), "[<] a<b>\"c [>12]");
-  EXPECT_EQ(OriginsOf("{{ '<{:>9}>'.format(x) }}{{ x.format() }}"), "[<  ] a<b>\"c [>] a<b>\"c ");
+  EXPECT_EQ(OriginsOf("{{ '<{:>9}>'.format(x) }}{{ x.format() }}"), "[< ] a<b>\"c [>] a<b>\"c ");
   EXPECT_EQ(OriginsOf("{{ '<{a!r}>'.format(a=tags) }}"), "[<[']<i>[', ']j[']>]");
   EXPECT_EQ(OriginsOf("{{ x.partition('<')[1] }}{{ x.partition('<')[2] }}"), "[<]b>\"c ");
   EXPECT_EQ(OriginsOf("{{ 'ß' | upper }}{{ (x ~ 'ß') | upper }}"), "[SS] A<B>\"C [SS]");
-  EXPECT_EQ(OriginsOf("{{ x.center(9, '*') }}{{ x | title }}"), "[*] a<b>\"c [*] A<B>\"c ");
+  EXPECT_EQ(OriginsOf("{{ x.center(9, '*') }}{{ x | title }}"), "[*] a<b>\"c  A<B>\"c ");
   EXPECT_EQ(OriginsOf("{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ x }}{% endcall %}"),
             "[<] a<b>\"c [>]");
   EXPECT_EQ(OriginsOf("{% filter upper %}<{{ x }}>{% endfilter %}"), "[<] A<B>\"C [>]");
