@@ -12,6 +12,7 @@ only they could explain is counted as `named`.
 """
 import argparse
 import collections
+import copy
 import json
 import random
 import re
@@ -24,10 +25,10 @@ from transformers.utils.chat_template_utils import _cached_compile_jinja_templat
 from template_grammar import Grammar, variable_sets
 
 # A value that Python prints with its address has no text to compare.
-ADDRESS = re.compile(r" at 0x[0-9a-f]{6,}")
+ADDRESS = re.compile(r"at 0x[0-9a-f]{6,}", re.IGNORECASE)
 # What Baton refuses and jinja2 renders: named in the documentation.
 NAMED_ERRORS = re.compile(
-    r"an integer is too large|complex number|the (filter|method) '.*' is not supported|more than \d+ "
+    r"an integer is too large|complex number|the (filter|method) '.*' (of .* )?is not supported|more than \d+ "
     r"|nested too deep|takes more than|the format (z|!a)|escape \\N|is too large|the integer .* is too large"
     r"|the width or the precision of a format|after the end of its for")
 
@@ -40,7 +41,8 @@ def reference(source, variables):
     """("text", TEXT) or ("error", its class and words)."""
     signal.setitimer(signal.ITIMER_REAL, 2)
     try:
-        return "text", _cached_compile_jinja_template(source).render(**variables)
+        # A copy, since jinja2's filter `indent` changes a list that it is given.
+        return "text", _cached_compile_jinja_template(source).render(**copy.deepcopy(variables))
     except TooSlow:
         return "slow", ""
     except RecursionError as error:

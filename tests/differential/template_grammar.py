@@ -163,7 +163,7 @@ class Grammar:
     def e_slice(self, depth):
         def part():
             return self.pick("", "", "0", "1", "2", "-1", "-2", "5", "none", "x", "true")
-        base = self.pick(self.sequence(), "s", "'hello'", "messages", "ints", "range(6)", f"({self.e(depth - 1)})")
+        base = self.pick("s", "'hello'", "messages", "ints", "range(6)", "[1, 2, 3]", "(1, 2)", "nested.a.b", "words", self.name(), "d.items()", "ints|map('int')")
         text = f"{part()}:{part()}"
         if self.chance(.4):
             text += f":{self.pick('', '1', '2', '-1', '-2', '0')}"
@@ -247,7 +247,7 @@ class Grammar:
             return self.macro_call()
         return self.pick("range(3)", "range(1, 4)|list", "dict(a=1, b=x)", "dict(d, q=2)", "dict([('a', 1)])", "namespace(a=1)", "namespace(a=1).a", "range(0, 10, 3)", "range(-2)", "range(3)|list",
                          "range('a')", "dict(1)", "joiner()", "range(5, 0, -2)|list", "dict.fromkeys('ab', 1)", "raise_exception('no')", "x()", "unknown()", "d.a()", "range(1.5)", "namespace(d)",
-                         "cycler('a', 'b').next()", "dict(**d)", "range(*[1, 4])|list", "dict(d, **{'z': 1})", "range(100001)", "strftime_now is defined")
+                         "cycler('a', 'b').next()", "dict(**d)", "range(*[1, 4])|list", "dict(d, **{'z': 1})", "range(100001)")
 
     def macro_call(self):
         name, parameters = self.random.choice(self.macros)

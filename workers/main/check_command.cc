@@ -217,13 +217,14 @@ class Checking {
     }
   }
 
-  // A setting that nothing reads would be dropped in silence. The day of a template that asks for it
-  // goes into the spec, so that the job's prompts stay the same.
+  // A setting that nothing reads would be dropped in silence. The day of a template that asks for
+  // it goes into the spec, so that the job's prompts stay the same.
   void CheckTemplateSettings(const NamedModel& named, const PolicySource& source) {
     for (const auto& [key, value] : named.model->chat_template_kwargs().fields()) {
       if (source.TemplateReads(key)) continue;
       Fail(named.field + ".chat_template_kwargs",
-           absl::StrCat("`", key, "` is nowhere in the model's chat template, so it has no effect; "
+           absl::StrCat("`", key,
+                        "` is nowhere in the model's chat template, so it has no effect; "
                         "correct the name, or remove it"));
     }
     if (!named.model->has_chat_template_date() && source.TemplateReads("strftime_now")) {
@@ -237,10 +238,10 @@ class Checking {
   struct Counts {
     uint64_t prompts = 0;
     uint64_t overlong = 0;
-    size_t longest = 0;      // tokens
-    uint64_t named = 0;      // of those too long, with file and line
-    uint64_t cut_back = 0;   // Demonstration::cut_back
-    uint64_t unread = 0;     // lines with a key that the template does not read
+    size_t longest = 0;     // tokens
+    uint64_t named = 0;     // of those too long, with file and line
+    uint64_t cut_back = 0;  // Demonstration::cut_back
+    uint64_t unread = 0;    // lines with a key that the template does not read
     std::set<std::string> unread_keys;
     uint64_t cut = 0;        // Demonstration::cut, of those that stay
     uint64_t cut_out = 0;    // the same, of those that are left out
@@ -301,7 +302,7 @@ class Checking {
     }
     const std::string warning = std::exchange(tokenizer_warning_, "");
     if (counts.overlong + counts.cut_back + counts.cut + counts.cut_out + counts.unchecked +
-            counts.unread ==
+                counts.unread ==
             0 &&
         warning.empty()) {
       return absl::OkStatus();
@@ -438,9 +439,8 @@ class Checking {
 
   absl::StatusOr<policy::Prompt> Render(const Example& example) {
     const absl::Time begin = BootNow();
-    auto prompt =
-        policy::RenderPromptOf(*policy_, example.messages, example.prompt, example.tools_json,
-                               example.chat_template_kwargs_json);
+    auto prompt = policy::RenderPromptOf(*policy_, example.messages, example.prompt,
+                                         example.tools_json, example.chat_template_kwargs_json);
     rendering_ += BootNow() - begin;
     ++rendered_;
     return prompt;
@@ -522,8 +522,8 @@ class Checking {
   const std::string filtered_folder_;
   const std::string today_ = Today();
   v1::DataSpec response_limits_;  // prompts are counted apart
-  const absl::Duration time_;  // for reading data
-  absl::Time begin_;           // of that
+  const absl::Duration time_;     // for reading data
+  absl::Time begin_;              // of that
   absl::Duration rendering_;
   int64_t rendered_ = 0;    // prompts
   uint64_t unchecked_ = 0;  // lines

@@ -200,7 +200,7 @@ TEST_F(CommandRewardTest, PassesEveryFieldAndKeepsEveryNumber) {
                 {"accuracy", 0}, {"prompt_length", 4}, {"extra_k", 2.5}, {"source_is_s", 1}}));
   input.extra = "{";
   EXPECT_EQ(reward->Score(input)->error, "extra: it is not JSON");
-  EXPECT_EQ(reward->Score({"", "\xFF", "\xEF\xBF\xBD", "", ""})->reward, 1);
+  EXPECT_EQ(reward->Score({"", "\xFF", "", "\xEF\xBF\xBD"})->reward, 1);
 }
 
 TEST_F(CommandRewardTest, TakesRepliesOutOfOrder) {
@@ -550,7 +550,7 @@ TEST_F(CommandRewardTest, ManyThreadsMayScore) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 20; ++i) {
         const std::string text = absl::StrCat(t, " ", i);
-        sums[t] += reward->Score({"", text, i % 2 ? text : "other", "", ""})->reward;
+        sums[t] += reward->Score({"", text, "", i % 2 ? text : "other"})->reward;
       }
     });
   }
@@ -601,7 +601,7 @@ TEST_F(CommandRewardTest, StderrGoesToTheSinkLineByLine) {
   };
   options_.command = "echo one >&2; echo two >&2; exec python3 reward.py";
   auto reward = Create();
-  EXPECT_EQ(reward->Score({"", "a", "a", "", ""})->reward, 1);
+  EXPECT_EQ(reward->Score({"", "a", "", "a"})->reward, 1);
   reward.reset();
   EXPECT_THAT(lines, testing::ElementsAre("one", "two"));
 }

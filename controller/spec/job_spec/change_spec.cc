@@ -39,7 +39,7 @@ constexpr char kMixSteps[] =
     "data.train_mix counts its steps in prompts of the checkpoint's batch size; for another one "
     "submit "
     "a new job with model.path: job:NAME";
-constexpr char kValOnly[] =
+constexpr char kOnlyEvaluates[] =
     "it goes on with training; to evaluate the checkpoint submit a new job with model.path: "
     "job:NAME";
 constexpr char kOther[] = "is not among the settings that may change";
@@ -80,7 +80,7 @@ constexpr ChangeRule kChangeRules[] = {
     {"judge", ""},
     {"judge.model", kGraph},
     {"trainer", ""},
-    {"trainer.val_only", kValOnly},
+    {"trainer.val_only", kOnlyEvaluates},
     {"resources", kGroups},
     {"priority", ""},
     {"labels", ""},

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-v1::JobSpec Good() {
+v1::JobSpec GoodOfFolder() {
   v1::JobSpec spec;
   spec.set_kind(v1::JOB_KIND_RL);
   spec.mutable_model()->set_path("/models/m");
@@ -41,7 +41,7 @@ std::vector<std::string> ProblemsOf(const v1::JobSpec& spec) {
 }
 
 TEST(CheckSubmittedTest, AnEmptyStopStringIsRefused) {
-  v1::JobSpec spec = Good();
+  v1::JobSpec spec = GoodOfFolder();
   spec.mutable_rollout()->add_stop("\n");
   EXPECT_THAT(ProblemsOf(spec), IsEmpty());
   spec.mutable_rollout()->add_stop("");
@@ -52,7 +52,7 @@ TEST(CheckSubmittedTest, AnEmptyStopStringIsRefused) {
 // A client that is not `baton` may send them. A problem of the job's own model is not repeated for
 // the roles that have it too.
 TEST(CheckSubmittedTest, PathsOfAHomeAreRefused) {
-  v1::JobSpec spec = Good();
+  v1::JobSpec spec = GoodOfFolder();
   spec.mutable_algorithm()->set_use_kl_loss(true);
   spec.mutable_model()->set_path("~/model");
   spec.mutable_data()->add_train_files("~ann/b.jsonl");
@@ -64,7 +64,7 @@ TEST(CheckSubmittedTest, PathsOfAHomeAreRefused) {
 }
 
 TEST(CheckSubmittedTest, APatternThatNeverMatchesIsRefused) {
-  v1::JobSpec spec = Good();
+  v1::JobSpec spec = GoodOfFolder();
   spec.mutable_reward()->mutable_rules(0)->set_extract("answer: $(\\d+)");
   v1::RewardRule* second = spec.mutable_reward()->add_rules();
   second->set_type("regex");
@@ -81,7 +81,7 @@ TEST(CheckSubmittedTest, APatternThatNeverMatchesIsRefused) {
 }
 
 TEST(CheckSubmittedTest, AModelOfCharactersWritesNoOthers) {
-  v1::JobSpec spec = Good();
+  v1::JobSpec spec = GoodOfFolder();
   spec.mutable_model()->clear_path();
   spec.mutable_model()->mutable_init()->set_characters("0123456789+= ");
   spec.mutable_data()->set_max_response_length(4);

@@ -266,8 +266,9 @@ TEST(ModelTemplateTest, ARepliesCallsAndReasoningAreWrittenByTheTemplate) {
   };
   EXPECT_THAT(refusal("{% for m in messages %}[{{ m.content }}]{% endfor %}"),
               HasSubstr("writes no calls of tools"));
-  EXPECT_THAT(refusal("{{ messages | length }}{% for m in messages %}{{ m.tool_calls }}{% endfor %}"),
-              HasSubstr("cannot be found in the whole"));
+  EXPECT_THAT(
+      refusal("{{ messages | length }}{% for m in messages %}{{ m.tool_calls }}{% endfor %}"),
+      HasSubstr("cannot be found in the whole"));
   ChatMessage thinks("assistant", "4");
   thinks.fields_json = R"({"reasoning": "2 and 2"})";
   const auto chatml = *ChatTemplate::FromName("chatml");
@@ -284,7 +285,8 @@ TEST(ModelTemplateTest, ADevelopersTurnIsNotLeftOutInSilence) {
   EXPECT_EQ(render("{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}")->text(),
             "developer:Be brief.;user:2+2?;");
   const auto left_out = render(
-      "{% for m in messages %}{% if m.role in ['system', 'user'] %}{{ m.content }}{% endif %}{% endfor %}");
+      "{% for m in messages %}{% if m.role in ['system', 'user'] %}{{ m.content }}{% endif %}{% "
+      "endfor %}");
   EXPECT_EQ(std::string(left_out.status().message()),
             "messages[0].role: the chat template leaves out turns of role developer; write system");
 }
@@ -295,7 +297,8 @@ TEST(ModelTemplateTest, ThePromptsSuffixIsWhatItBeginsTheReplyWith) {
   const auto suffix = [&](const std::string& opening, const Chat& asked) {
     const auto made = *ChatTemplate::OfModel(
         {"{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-         "{% if add_generation_prompt %}" + opening + "{% endif %}",
+         "{% if add_generation_prompt %}" +
+             opening + "{% endif %}",
          "", ""},
         *TokenizerOf("qwen2"));
     return made.PromptSuffix(asked, *made.Render(asked));

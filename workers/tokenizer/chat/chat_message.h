@@ -32,8 +32,8 @@ struct Chat {
   /// A JSON list of the functions that the assistant may call; empty: none. Only a model's own
   /// template reads it.
   std::string tools_json = {};
-  /// A JSON object of more variables (enable_thinking, documents, …); empty: none. Only a model's own
-  /// template reads them.
+  /// A JSON object of more variables (enable_thinking, documents, …); empty: none. Only a model's
+  /// own template reads them.
   std::string kwargs_json = {};
 };
 

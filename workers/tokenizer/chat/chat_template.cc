@@ -124,8 +124,10 @@ absl::Status CheckCallsWritten(const ChatMessage& reply, absl::string_view writt
 
 absl::Status CannotTellApart() {
   return absl::InvalidArgumentError(
-      "the response calls a tool or has reasoning, and the chat template writes the turns before it "
-      "otherwise than in the prompt, so that the response cannot be found in the whole; write it as "
+      "the response calls a tool or has reasoning, and the chat template writes the turns before "
+      "it "
+      "otherwise than in the prompt, so that the response cannot be found in the whole; write it "
+      "as "
       "a text, or leave the line out");
 }
 
@@ -269,8 +271,7 @@ std::string ChatTemplate::PromptSuffix(const Chat& chat, const RenderedText& pro
   const auto turns = model_->Render(chat, /*add_generation_prompt=*/false);
   if (!turns.ok() || !absl::StartsWith(prompt.text(), turns->text())) return "";
   const std::string opening = prompt.text().substr(turns->text().size());
-  const auto differ =
-      std::mismatch(opening.begin(), opening.end(), header_.begin(), header_.end());
+  const auto differ = std::mismatch(opening.begin(), opening.end(), header_.begin(), header_.end());
   return std::string(differ.first, opening.end());
 }
 

@@ -90,7 +90,7 @@ class ChatTemplate {
 
   Kind kind_;
   std::string end_of_turn_;
-  std::string header_;             ///< What a model's template begins an earlier reply with.
+  std::string header_;            ///< What a model's template begins an earlier reply with.
   bool drops_developer_ = false;  ///< A model's template writes nothing of a developer's turn.
   std::shared_ptr<const ModelTemplate> model_;  ///< For kModel.
 };

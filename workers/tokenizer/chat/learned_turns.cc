@@ -77,7 +77,8 @@ absl::StatusOr<size_t> EndOf(const ChatTemplate& chat_template, const Chat& chat
 
 /// Those of the blocks that belong to a turn that is learned.
 absl::StatusOr<std::vector<TextRange>> BlocksOf(const std::vector<TextRange>& blocks,
-                                                const Chat& chat, const std::vector<bool>& learned) {
+                                                const Chat& chat,
+                                                const std::vector<bool>& learned) {
   std::vector<bool> of_assistant;
   for (size_t i = 0; i < chat.messages.size(); ++i) {
     if (chat.messages[i].role == "assistant") of_assistant.push_back(learned[i]);

@@ -21,8 +21,8 @@ struct LearnedTurns {
 /// `learned`: of each message, whether it is learned; only those of the assistant are.
 ///
 /// If the template has {% generation %} blocks, they are the ranges, as the mask of transformers'
-/// return_assistant_tokens_mask. Else a turn begins where the rendering of the turns before it, with
-/// a generation prompt, ends, and ends with the rendering up to it: with what ends a turn.
+/// return_assistant_tokens_mask. Else a turn begins where the rendering of the turns before it,
+/// with a generation prompt, ends, and ends with the rendering up to it: with what ends a turn.
 ///
 /// INVALID_ARGUMENT: what ChatTemplate::Render refuses; a template without such blocks that writes
 /// earlier turns otherwise once others follow; blocks that cannot be told apart by turn.

@@ -49,8 +49,9 @@ Talk TalkOf(const std::string& line) {
   Talk talk;
   const OrderedJson parsed = OrderedJson::parse(line);
   for (const OrderedJson& message : parsed["messages"]) {
-    talk.chat.messages.emplace_back(message["role"].get<std::string>(),
-                                    absl::string_view(message["content"].get_ref<const std::string&>()));
+    talk.chat.messages.emplace_back(
+        message["role"].get<std::string>(),
+        absl::string_view(message["content"].get_ref<const std::string&>()));
     if (message.contains("tool_calls")) {
       talk.chat.messages.back().fields_json =
           OrderedJson({{"tool_calls", message["tool_calls"]}}).dump();
@@ -111,10 +112,8 @@ TEST(LearnedTurnsTest, ATemplateThatRewritesEarlierTurnsIsRefusedByName) {
       "{% for m in messages %}<|im_start|>{{ m.role }}\n"
       "{{ m.content if loop.last else m.content.split('</think>')[-1] }}<|im_end|>\n{% endfor %}"
       "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
-  const Chat chat = {{{"user", "a"},
-                      {"assistant", "<think>x</think>b"},
-                      {"user", "c"},
-                      {"assistant", "d"}}};
+  const Chat chat = {
+      {{"user", "a"}, {"assistant", "<think>x</think>b"}, {"user", "c"}, {"assistant", "d"}}};
   const auto refused = FindLearnedTurns(forgets, chat, {false, true, false, true});
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.status().message()),
@@ -126,7 +125,8 @@ TEST(LearnedTurnsTest, ATemplateThatRewritesEarlierTurnsIsRefusedByName) {
 
 TEST(LearnedTurnsTest, ATurnThatSpellsOutItsEndIsLearnedWhole) {
   const ChatTemplate chatml = *ChatTemplate::FromName("chatml");
-  const Chat chat = {{{"user", "a"}, {"assistant", "b<|im_end|>\n"}, {"user", "c"}, {"assistant", "d"}}};
+  const Chat chat = {
+      {{"user", "a"}, {"assistant", "b<|im_end|>\n"}, {"user", "c"}, {"assistant", "d"}}};
   const auto turns = FindLearnedTurns(chatml, chat, {false, true, false, true});
   ASSERT_TRUE(turns.ok()) << turns.status();
   std::vector<std::string> said;

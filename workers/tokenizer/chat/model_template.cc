@@ -32,12 +32,6 @@ absl::StatusOr<OrderedJson> ParseOrdered(absl::string_view text, absl::string_vi
   return json;
 }
 
-RenderedText OwnText(absl::string_view text) {
-  RenderedText out;
-  out.AddTemplate(text);
-  return out;
-}
-
 /// Lays the keys of a JSON object over `variables`.
 absl::Status AddKwargs(absl::string_view json, jinja::Variables* variables) {
   if (json.empty()) return absl::OkStatus();
@@ -92,8 +86,9 @@ void AddSpecialTokens(const Json& file, jinja::Variables* variables) {
 /// (_alias_reasoning_fields).
 void AliasReasoning(jinja::Entries* entries) {
   const auto find = [entries](absl::string_view name) {
-    return std::find_if(entries->begin(), entries->end(),
-                        [name](const auto& entry) { return entry.first.text() == name; });
+    return std::find_if(entries->begin(), entries->end(), [name](const auto& entry) {
+      return entry.first.is(jinja::Value::Kind::kText) && entry.first.text("key").text() == name;
+    });
   };
   const jinja::Value* said = nullptr;
   for (const char* field : kReasoningFields) {
@@ -105,11 +100,10 @@ void AliasReasoning(jinja::Entries* entries) {
   const auto thinking = find("thinking");
   const jinja::Value thought = thinking == entries->end() ? reasoning : thinking->second;
   if (thinking != entries->end()) entries->erase(thinking);
-  entries->insert(entries->begin(),
-                  std::pair<RenderedText, jinja::Value>(OwnText("thinking"), thought));
+  entries->insert(entries->begin(), std::pair(jinja::Value::Text(OwnText("thinking")), thought));
   const auto content = find("reasoning_content");
   if (content == entries->end()) {
-    entries->emplace_back(OwnText("reasoning_content"), reasoning);
+    entries->emplace_back(jinja::Value::Text(OwnText("reasoning_content")), reasoning);
   } else {
     content->second = reasoning;
   }
@@ -120,8 +114,9 @@ void AliasReasoning(jinja::Entries* entries) {
 /// arguments of a call) stay. Throws jinja::Error on integers that are too large.
 absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
   jinja::Entries entries;
-  entries.emplace_back(OwnText("role"), jinja::Value::Text(RenderedText(message.role)));
-  entries.emplace_back(OwnText("content"), jinja::Value::Text(message.content));
+  entries.emplace_back(jinja::Value::Text(OwnText("role")),
+                       jinja::Value::Text(RenderedText(message.role)));
+  entries.emplace_back(jinja::Value::Text(OwnText("content")), jinja::Value::Text(message.content));
   if (!message.fields_json.empty()) {
     const std::string where = absl::StrCat("messages[", index, "]");
     BATON_ASSIGN_OR_RETURN(const OrderedJson fields, ParseOrdered(message.fields_json, where));
@@ -133,7 +128,7 @@ absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
       if (key == "content") {
         entries[1].second = jinja::Value::FromJson(value);
       } else {
-        entries.emplace_back(RenderedText(key), jinja::Value::FromJson(value));
+        entries.emplace_back(jinja::Value::Text(RenderedText(key)), jinja::Value::FromJson(value));
       }
     }
   }

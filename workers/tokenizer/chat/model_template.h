@@ -11,8 +11,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "workers/tokenizer/chat/chat_message.h"
-#include "workers/tokenizer/templates/jinja_template.h"
 #include "workers/tokenizer/jinja/rendered_text.h"
+#include "workers/tokenizer/templates/jinja_template.h"
 
 namespace baton::tokenizer {
 
@@ -47,8 +47,8 @@ class ModelTemplate {
       const Chat& chat, bool add_generation_prompt,
       std::vector<TextRange>* generated = nullptr) const;
 
-  /// Whether `name` stands anywhere in the template: a variable or a key of a message that is nowhere
-  /// in it has no effect.
+  /// Whether `name` stands anywhere in the template: a variable or a key of a message that is
+  /// nowhere in it has no effect.
   [[nodiscard]] bool Reads(absl::string_view name) const;
 
  private:

@@ -41,6 +41,7 @@ class Budget {
   static void Spend(uint64_t steps);
   /// A walk, byte after byte: a step for each 64 bytes. One over values: as 8 bytes each.
   static void SpendWalk(uint64_t bytes);
+  static constexpr uint64_t kWalkOfValue = 8;  ///< SpendWalk, for one value.
   /// Bytes that are read or compared as a whole: a step for each KiB.
   static void SpendCopy(uint64_t bytes);
   /// Before `added` bytes come to a text of `bytes`: a step for each 512 bytes, or 16 additions.

@@ -20,6 +20,11 @@ struct Error {
   int line = 0;
 };
 
+/// Throws an error of kind kType.
+[[noreturn]] inline void Refuse(const std::string& message) {
+  throw Error{Error::Kind::kType, message};
+}
+
 }  // namespace baton::tokenizer::jinja
 
 #endif  // BATON_WORKERS_TOKENIZER_JINJA_JINJA_ERROR_H_

@@ -26,29 +26,13 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
-
-bool IsGiven(const Value* value) { return value != nullptr && !value->is(Kind::kNone); }
-
-bool FlagOf(const Arguments& arguments, size_t index, absl::string_view name) {
-  const Value* value = arguments.Find(index, name);
-  return value != nullptr && value->Truth();
-}
 int64_t IntOf(const Arguments& arguments, size_t index, absl::string_view name, int64_t fallback) {
   const Value* value = arguments.Find(index, name);
   return value == nullptr ? fallback : value->integer(name);
 }
 
-RenderedText OwnText(absl::string_view text) {
-  RenderedText out;
-  out.AddTemplate(text);
-  return out;
-}
-
 /// `unit` so many times; below 1: nothing.
-RenderedText Times(const RenderedText& unit, int64_t count) {
+RenderedText Repeated(const RenderedText& unit, int64_t count) {
   return Arithmetic("*", Value::Text(unit), Value::Int(count)).text("*");
 }
 
@@ -60,8 +44,9 @@ Value ToJson(const Value& input, const Arguments& arguments) {
   style.ensure_ascii = FlagOf(arguments, 0, "ensure_ascii");
   const Value* indent = arguments.Find(1, "indent");
   if (IsGiven(indent)) {
-    style.indent = indent->is(Kind::kText) ? indent->text("tojson")
-                                           : Times(OwnText(" "), indent->integer("tojson(indent)"));
+    style.indent = indent->is(Kind::kText)
+                       ? indent->text("tojson")
+                       : Repeated(OwnText(" "), indent->integer("tojson(indent)"));
   }
   style.item_separator = OwnText(style.indent.has_value() ? "," : ", ");
   style.key_separator = OwnText(": ");
@@ -92,7 +77,8 @@ Value Title(const Value& input, const Arguments& arguments) {
   bool in_word = true;
   const auto flush = [&](size_t end) {
     if (end == begin) return;
-    const size_t first = begin + std::max<size_t>(1, ReadUtf8(absl::string_view(bytes).substr(begin)).length);
+    const size_t first =
+        begin + std::max<size_t>(1, ReadUtf8(absl::string_view(bytes).substr(begin)).length);
     out.Add(ChangeCase(text.Slice(begin, first), Case::kUpper));
     out.Add(ChangeCase(text.Slice(first, end), Case::kLower));
     begin = end;
@@ -119,8 +105,8 @@ Value ReplaceIn(const Value& input, const Arguments& arguments) {
   const RenderedText old = arguments.Need(0, "old", "replace").ToText();
   const RenderedText to = arguments.Need(1, "new", "replace").ToText();
   const Value* count = arguments.Find(2, "count");
-  return Value::Text(Replace(input.ToText(), old.text(), to,
-                             IsGiven(count) ? count->integer("replace") : -1));
+  return Value::Text(
+      Replace(input.ToText(), old.text(), to, IsGiven(count) ? count->integer("replace") : -1));
 }
 
 Value Indent(const Value& input, const Arguments& arguments) {
@@ -128,7 +114,7 @@ Value Indent(const Value& input, const Arguments& arguments) {
   const Value* width = arguments.Find(0, "width");
   const RenderedText space = width != nullptr && width->is(Kind::kText)
                                  ? width->text("indent")
-                                 : Times(OwnText(" "), IntOf(arguments, 0, "width", 4));
+                                 : Repeated(OwnText(" "), IntOf(arguments, 0, "width", 4));
   const bool blank = FlagOf(arguments, 2, "blank");
   RenderedText text = input.text("indent");
   text.AddTemplate("\n");  // so that an empty last line counts
@@ -172,8 +158,8 @@ Value Truncate(const Value& input, const Arguments& arguments) {
   const int64_t leeway = IsGiven(given_leeway) ? given_leeway->integer("truncate") : 5;
   const int64_t kept = length - CountCharacters(end.text());
   if (kept < 0 || leeway < 0) Refuse("truncate's length is shorter than its end");
+  if (input.Length("truncate") <= length + leeway) return input;
   const RenderedText& text = input.text("truncate");
-  if (CountCharacters(text.text()) <= length + leeway) return input;
   RenderedText out = SliceCharacters(text, 0, kept);
   if (!FlagOf(arguments, 1, "killwords")) out = Split(out, " ", 1, /*from_right=*/true).front();
   out.Add(end);
@@ -199,8 +185,8 @@ RenderedText UrlQuoted(const RenderedText& text, bool in_query) {
   RenderedText out;
   for (size_t i = 0; i < text.text().size(); ++i) {
     const auto byte = static_cast<unsigned char>(text.text()[i]);
-    const bool plain = absl::ascii_isalnum(byte) || absl::string_view("_.-~").find(text.text()[i]) !=
-                                                        absl::string_view::npos;
+    const bool plain = absl::ascii_isalnum(byte) ||
+                       absl::string_view("_.-~").find(text.text()[i]) != absl::string_view::npos;
     if (plain || (byte == '/' && !in_query)) {
       out.Add(text.Slice(i, i + 1));
     } else {
@@ -303,8 +289,8 @@ Value Round(const Value& input, const Arguments& arguments) {
 Value FileSize(const Value& input, const Arguments& arguments) {
   arguments.Check("filesizeformat", 1, {"binary"});
   const bool binary = FlagOf(arguments, 0, "binary");
-  const std::optional<double> read = input.is(Kind::kText) ? ReadFloat(input.text("").text())
-                                                           : input.number("filesizeformat");
+  const std::optional<double> read =
+      input.is(Kind::kText) ? ReadFloat(input.text("").text()) : input.number("filesizeformat");
   if (!read.has_value()) Refuse("filesizeformat needs a number");
   const double base = binary ? 1024 : 1000;
   if (*read == 1) return Value::Own("1 Byte");
@@ -316,8 +302,8 @@ Value FileSize(const Value& input, const Arguments& arguments) {
     unit *= base;
     if (*read < unit) break;
   }
-  const std::string name = binary ? absl::StrCat(prefix, "iB")
-                                  : absl::StrCat(prefix == "K" ? "k" : prefix, "B");
+  const std::string name =
+      binary ? absl::StrCat(prefix, "iB") : absl::StrCat(prefix == "K" ? "k" : prefix, "B");
   return Value::Own(absl::StrFormat("%.1f %s", base * *read / unit, name));
 }
 
@@ -383,9 +369,9 @@ const std::map<absl::string_view, Filter>& Filters() {
 }  // namespace
 
 bool IsFilter(absl::string_view name) {
-  static const auto* const not_supported = new std::set<absl::string_view>{
-      "e",      "escape",    "forceescape", "pprint",   "random",
-      "urlize", "striptags", "wordwrap",    "xmlattr"};
+  static const auto* const not_supported =
+      new std::set<absl::string_view>{"e",      "escape",    "forceescape", "pprint", "random",
+                                      "urlize", "striptags", "wordwrap",    "xmlattr"};
   return Filters().count(name) > 0 || not_supported->count(name) > 0;
 }
 

@@ -16,10 +16,6 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
-
 Value Range(const Arguments& arguments) {
   arguments.Check("range", 3);
   const Items& given = arguments.positional;

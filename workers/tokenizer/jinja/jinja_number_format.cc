@@ -14,10 +14,6 @@
 namespace baton::tokenizer::jinja {
 namespace {
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
-
 /// `value` by printf's %[#].PRECISION TYPE.
 std::string Printed(double value, char type, int64_t precision, bool alternate) {
   const std::string pattern = absl::StrCat("%", alternate ? "#" : "", ".*", std::string(1, type));
@@ -36,7 +32,7 @@ std::string GeneralDigits(double value, int64_t precision) {
   const std::string scientific = Printed(value, 'e', digits - 1, false);
   const int exponent = std::atoi(scientific.c_str() + scientific.find('e') + 1);
   std::string out = Printed(value, 'g', digits, false);
-  if (exponent >= digits - 1 && exponent < digits && digits > 1) {
+  if (exponent == digits - 1) {
     // g writes no exponent for so many digits; this form does.
     std::string mantissa = scientific.substr(0, scientific.find('e'));
     if (mantissa.find('.') != std::string::npos) {
@@ -45,7 +41,7 @@ std::string GeneralDigits(double value, int64_t precision) {
     }
     return absl::StrCat(mantissa, scientific.substr(scientific.find('e')));
   }
-  if (out.find_first_of(".e") == std::string::npos) out += exponent == 0 && digits == 1 ? "" : ".0";
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
   return out;
 }
 
@@ -77,8 +73,9 @@ std::string SignOf(bool negative, char sign) {
 
 /// The zeros that fill up a grouped number have separators too.
 size_t WidthOfZeros(const FormatSpec& spec, const std::string& lead) {
-  const bool zeros = (spec.zero && spec.fill.empty() && (spec.align == '\0' || spec.align == '=')) ||
-                     (spec.fill == "0" && spec.align == '=');
+  const bool zeros =
+      (spec.zero && spec.fill.empty() && (spec.align == '\0' || spec.align == '=')) ||
+      (spec.fill == "0" && spec.align == '=');
   if (!zeros || spec.width < 0 || static_cast<size_t>(spec.width) < lead.size()) return 0;
   return static_cast<size_t>(spec.width) - lead.size();
 }
@@ -176,7 +173,8 @@ std::string FormatNumber(const Value& value, const FormatSpec& spec) {
     }
     return FormatFloat(value.number("format"), spec);
   }
-  if (spec.type != '\0' && absl::string_view("bcdoxXn").find(spec.type) == absl::string_view::npos) {
+  if (spec.type != '\0' &&
+      absl::string_view("bcdoxXn").find(spec.type) == absl::string_view::npos) {
     Refuse(absl::StrCat("an integer has no format '", std::string(1, spec.type), "'"));
   }
   return FormatInteger(value.integer("format"), spec);

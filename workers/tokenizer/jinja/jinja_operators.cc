@@ -16,8 +16,6 @@ namespace {
 using Kind = Value::Kind;
 
 constexpr int kMaxComparedDepth = 200;
-constexpr uint64_t kWalkOfValue = 8;
-
 [[noreturn]] void TypeError(const std::string& message) {
   throw Error{Error::Kind::kType, message};
 }
@@ -170,7 +168,7 @@ bool EqualEntries(const Value& a, const Value& b, int depth) {
 
 /// `a op b` for an op that orders.
 bool Ordered(absl::string_view op, const Value& a, const Value& b) {
-  Budget::SpendWalk(4 * kWalkOfValue);
+  Budget::SpendWalk(4 * Budget::kWalkOfValue);
   const auto holds = [&](int order) {
     if (order == 2) return false;
     if (op == "<") return order < 0;
@@ -226,7 +224,7 @@ bool Equal(const Value& a, const Value& b, int depth) {
     throw Error{Error::Kind::kLimit, "a value is nested more than 200 levels deep"};
   }
   // Lists that share their items are compared as often as they are reached.
-  Budget::SpendWalk(2 * kWalkOfValue);
+  Budget::SpendWalk(2 * Budget::kWalkOfValue);
   if (a.is_number() && b.is_number()) return OrderOfNumbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {

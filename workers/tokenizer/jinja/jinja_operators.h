@@ -1,6 +1,7 @@
 // Python's operators on values. Internal to the Jinja renderer (jinja_template.h).
 //
-// Errors: kType where Python raises one; kLimit for an integer beyond 64 bits, where Python goes on.
+// Errors: kType where Python raises one; kLimit for an integer beyond 64 bits, where Python goes
+// on.
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_JINJA_OPERATORS_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_JINJA_OPERATORS_H_
 

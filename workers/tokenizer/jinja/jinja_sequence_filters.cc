@@ -22,17 +22,6 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
-
-bool IsGiven(const Value* value) { return value != nullptr && !value->is(Kind::kNone); }
-
-bool FlagOf(const Arguments& arguments, size_t index, absl::string_view name) {
-  const Value* value = arguments.Find(index, name);
-  return value != nullptr && value->Truth();
-}
-
 /// `item.a.0.b` for the attribute "a.0.b"; the item itself without an attribute.
 class ItemPath {
  public:
@@ -46,13 +35,11 @@ class ItemPath {
       parts_.push_back(*attribute);
       return;
     }
-    for (const absl::string_view part :
-         absl::StrSplit(attribute->text("attribute").text(), '.')) {
+    for (const absl::string_view part : absl::StrSplit(attribute->text("attribute").text(), '.')) {
       int64_t index = 0;
       const bool is_index =
-          !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
-            return absl::ascii_isdigit(c);
-          });
+          !part.empty() && std::all_of(part.begin(), part.end(),
+                                       [](unsigned char c) { return absl::ascii_isdigit(c); });
       parts_.push_back(is_index && absl::SimpleAtoi(part, &index) ? Value::Int(index)
                                                                   : Value::Own(part));
     }
@@ -198,7 +185,7 @@ Value DictSort(const Value& input, const Arguments& arguments) {
   const Value* by = arguments.Find(1, "by");
   const std::string what = by == nullptr ? "key" : by->ToText().text();
   if (what != "key" && what != "value") Refuse("dictsort sorts by=\"key\" or by=\"value\"");
-  if (!input.is(Kind::kDict)) input.entries("dictsort of what is no dict");
+  if (!input.is(Kind::kDict)) Refuse(absl::StrCat("dictsort of ", input.TypeName()));
   const ItemPath path(nullptr, ignores_case);
   Keyed keyed;
   for (const auto& [key, value] : input.entries("dictsort")) {
@@ -283,9 +270,7 @@ Value First(const Value& input, const Arguments& arguments) {
 }
 
 /// Whether Python's reversed() takes it.
-bool IsReversible(const Value& value) {
-  return value.is_iterable() && !value.is(Kind::kIterator);
-}
+bool IsReversible(const Value& value) { return value.is_iterable() && !value.is(Kind::kIterator); }
 
 Items Reversed(const Value& value) {
   Items items = value.Iterate("reverse");
@@ -345,6 +330,7 @@ Value Batch(const Value& input, const Arguments& arguments) {
   return Value::Iterator(
       [input, count, fill, next = NextItem(), ahead = std::optional<Value>(),
        begun = false]() mutable -> std::optional<Value> {
+        const bool resumes = begun;
         if (!begun) {
           next = input.Walk("batch");
           ahead = next();
@@ -352,9 +338,10 @@ Value Batch(const Value& input, const Arguments& arguments) {
         begun = true;
         if (!ahead.has_value()) return std::nullopt;
         Items batch;
-        // As in jinja2, a batch that never has `count` items has all.
-        while (ahead.has_value() &&
-               !(Equal(Value::Int(static_cast<int64_t>(batch.size())), count) && !batch.empty())) {
+        // As in jinja2, the first batch of 0 items is empty, and the second has all.
+        while (ahead.has_value()) {
+          const auto size = static_cast<int64_t>(batch.size());
+          if ((size > 0 || !resumes) && Equal(Value::Int(size), count)) break;
           batch.push_back(*ahead);
           ahead = next();
         }
@@ -404,22 +391,22 @@ Value MapItems(const Value& input, const Arguments& arguments, FilterByName appl
   if (!input.Truth()) return Value::Iterator([] { return std::nullopt; }, {});
   const Value* attribute = arguments.Find(SIZE_MAX, "attribute");
   if (arguments.positional.empty() && attribute != nullptr) {
-    return Lazily(input, "map", {&input, &held},
-                  [arguments, path = ItemPath(attribute, false,
-                                              arguments.Find(SIZE_MAX, "default"))](
-                      const Value& item) -> std::optional<Value> {
-                    Arguments named;
-                    named.named = arguments.named;
-                    named.Check("map", 0, {"attribute", "default"});
-                    return path.Of(item);
-                  });
+    return Lazily(
+        input, "map", {&input, &held},
+        [arguments, path = ItemPath(attribute, false, arguments.Find(SIZE_MAX, "default"))](
+            const Value& item) -> std::optional<Value> {
+          Arguments named;
+          named.named = arguments.named;
+          named.Check("map", 0, {"attribute", "default"});
+          return path.Of(item);
+        });
   }
-  return Lazily(input, "map", {&input, &held},
-                [arguments, rest = Rest(arguments, 1),
-                 apply](const Value& item) -> std::optional<Value> {
-                  const Value& name = arguments.Need(0, "", "map");
-                  return apply(name.text("map").text(), item, rest);
-                });
+  return Lazily(
+      input, "map", {&input, &held},
+      [arguments, rest = Rest(arguments, 1), apply](const Value& item) -> std::optional<Value> {
+        const Value& name = arguments.Need(0, "", "map");
+        return apply(name.text("map").text(), item, rest);
+      });
 }
 
 const std::map<absl::string_view, Filter>& SequenceFilters() {

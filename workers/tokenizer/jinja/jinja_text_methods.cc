@@ -16,12 +16,6 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
-
-bool IsGiven(const Value* value) { return value != nullptr && !value->is(Kind::kNone); }
-
 Value ListOf(Texts parts, Kind kind = Kind::kList) {
   Items items;
   for (RenderedText& part : parts) items.push_back(Value::Text(std::move(part)));

@@ -12,8 +12,7 @@ namespace baton::tokenizer::jinja {
 namespace {
 
 constexpr int kMaxValueDepth = 200;
-constexpr uint64_t kWalkOfValue = 8;  // a walk over a value, in bytes (Budget::SpendWalk)
-constexpr size_t kNameShown = 64;     // bytes
+constexpr size_t kNameShown = 64;      // bytes
 constexpr int64_t kMaxRange = 100000;  // of jinja2's sandbox
 
 [[noreturn]] void Mismatch(const Value& value, absl::string_view what, absl::string_view wanted) {
@@ -35,15 +34,14 @@ void CheckDepth(int depth) {
 
 const Value* Arguments::Find(size_t index, absl::string_view name) const {
   if (index < positional.size()) return &positional[index];
-  Budget::SpendWalk(kWalkOfValue * named.size());
+  Budget::SpendWalk(Budget::kWalkOfValue * named.size());
   for (const auto& [key, value] : named) {
     if (key == name) return &value;
   }
   return nullptr;
 }
 
-const Value& Arguments::Need(size_t index, absl::string_view name,
-                             absl::string_view callee) const {
+const Value& Arguments::Need(size_t index, absl::string_view name, absl::string_view callee) const {
   const Value* value = Find(index, name);
   if (value == nullptr) {
     throw Error{Error::Kind::kType, absl::StrCat(callee, " needs the argument '", name, "'")};
@@ -53,7 +51,7 @@ const Value& Arguments::Need(size_t index, absl::string_view name,
 
 void Arguments::Check(absl::string_view callee, size_t positional_limit,
                       std::initializer_list<absl::string_view> names) const {
-  Budget::SpendWalk(kWalkOfValue * named.size() * names.size());
+  Budget::SpendWalk(Budget::kWalkOfValue * named.size() * names.size());
   if (positional.size() > positional_limit) {
     throw Error{Error::Kind::kType, absl::StrCat(callee, " takes at most ", positional_limit,
                                                  " arguments and got ", positional.size())};
@@ -61,8 +59,7 @@ void Arguments::Check(absl::string_view callee, size_t positional_limit,
   for (const auto& [name, value] : named) {
     const auto at = std::find(names.begin(), names.end(), name);
     if (at == names.end()) {
-      throw Error{Error::Kind::kType,
-                  absl::StrCat(callee, " has no argument called '", name, "'")};
+      throw Error{Error::Kind::kType, absl::StrCat(callee, " has no argument called '", name, "'")};
     }
     if (static_cast<size_t>(at - names.begin()) < positional.size()) {
       throw Error{Error::Kind::kType, absl::StrCat(callee, " gets '", name, "' twice")};
@@ -149,7 +146,8 @@ Value Value::Range(int64_t begin, int64_t end, int64_t step) {
   if (step > 0 ? begin < end : begin > end) {
     const uint64_t width = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)
                                     : static_cast<uint64_t>(begin) - static_cast<uint64_t>(end);
-    const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+    const uint64_t stride =
+        step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
     range.count = static_cast<int64_t>((width - 1) / stride + 1);
   }
   if (range.count > kMaxRange) {
@@ -246,11 +244,23 @@ bool Value::is_hashable() const {
 }
 
 absl::string_view Value::TypeName() const {
-  static constexpr absl::string_view kNames[] = {
-      "an undefined value", "none",           "a bool",     "an int",   "a float",
-      "a string",           "a list",         "a tuple",    "a range",  "a dict",
-      "a dict's keys",      "a dict's values", "a dict's items", "a namespace", "a function",
-      "an iterator",        "an object"};
+  static constexpr absl::string_view kNames[] = {"an undefined value",
+                                                 "none",
+                                                 "a bool",
+                                                 "an int",
+                                                 "a float",
+                                                 "a string",
+                                                 "a list",
+                                                 "a tuple",
+                                                 "a range",
+                                                 "a dict",
+                                                 "a dict's keys",
+                                                 "a dict's values",
+                                                 "a dict's items",
+                                                 "a namespace",
+                                                 "a function",
+                                                 "an iterator",
+                                                 "an object"};
   return kNames[static_cast<size_t>(kind_)];
 }
 
@@ -261,14 +271,14 @@ const RenderedText& Value::text(absl::string_view what) const {
 }
 const Items& Value::items(absl::string_view what) const {
   if (!is_list()) Mismatch(*this, what, "a list");
-  Budget::SpendWalk(kWalkOfValue * as<Items>().size());
+  Budget::SpendWalk(Budget::kWalkOfValue * as<Items>().size());
   return as<Items>();
 }
 const Entries& Value::entries(absl::string_view what) const {
   if (kind_ != Kind::kDict && kind_ != Kind::kNamespace && !is_view()) {
     Mismatch(*this, what, "a dict");
   }
-  Budget::SpendWalk(kWalkOfValue * as<Entries>().size());
+  Budget::SpendWalk(Budget::kWalkOfValue * as<Entries>().size());
   return as<Entries>();
 }
 int64_t Value::integer(absl::string_view what) const {
@@ -341,9 +351,9 @@ NextItem Value::Walk(absl::string_view what) const {
     case Kind::kTuple:
     case Kind::kRange:
       return [all = *this, i = int64_t{0}]() mutable -> std::optional<Value> {
-        Budget::SpendWalk(kWalkOfValue);
-        const int64_t size = all.is_list() ? static_cast<int64_t>(all.as<Items>().size())
-                                           : all.range().count;
+        Budget::SpendWalk(Budget::kWalkOfValue);
+        const int64_t size =
+            all.is_list() ? static_cast<int64_t>(all.as<Items>().size()) : all.range().count;
         if (i >= size) return std::nullopt;
         return all.At(i++);
       };
@@ -360,13 +370,13 @@ NextItem Value::Walk(absl::string_view what) const {
     case Kind::kValues:
     case Kind::kPairs:
       return [all = *this, i = size_t{0}]() mutable -> std::optional<Value> {
-        Budget::SpendWalk(kWalkOfValue);
+        Budget::SpendWalk(Budget::kWalkOfValue);
         if (i >= all.as<Entries>().size()) return std::nullopt;
         return PartOf(all.as<Entries>()[i++], all.kind_);
       };
     case Kind::kIterator:
       return [all = *this] {
-        Budget::SpendWalk(kWalkOfValue);
+        Budget::SpendWalk(Budget::kWalkOfValue);
         return static_cast<const NextItem*>(all.data_.get())->operator()();
       };
     default:
@@ -432,7 +442,7 @@ namespace {
 size_t PlaceOf(const Entries& entries, absl::string_view key) {
   size_t place = 0;
   for (; place < entries.size(); ++place) {
-    Budget::SpendWalk(kWalkOfValue);
+    Budget::SpendWalk(Budget::kWalkOfValue);
     if (!entries[place].first.is(Value::Kind::kText)) continue;
     const std::string& name = entries[place].first.text("a key").text();
     if (name.size() != key.size()) continue;
@@ -505,7 +515,7 @@ RenderedText Value::ToRepr() const {
 
 void Value::Repr(RenderedText* out, int depth) const {
   CheckDepth(depth);
-  Budget::SpendWalk(kWalkOfValue);
+  Budget::SpendWalk(Budget::kWalkOfValue);
   switch (kind_) {
     case Kind::kUndefined:
       return out->AddTemplate("Undefined");

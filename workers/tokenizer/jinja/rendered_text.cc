@@ -69,6 +69,12 @@ RenderedText RenderedText::Trimmed() const {
   return Slice(begin, begin + kept.size());
 }
 
+RenderedText OwnText(absl::string_view text) {
+  RenderedText out;
+  out.AddTemplate(text);
+  return out;
+}
+
 std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin, size_t end) {
   std::vector<TextRange> out;
   // A chat of many messages has many ranges, and each piece of it asks for its own.

@@ -57,6 +57,9 @@ class RenderedText {
   jinja::Held held_;  // the memory of both
 };
 
+/// `text`, all of it the template's own.
+[[nodiscard]] RenderedText OwnText(absl::string_view text);
+
 /// The parts of ascending `ranges` inside [begin, end), counted from `begin`. Takes the time of a
 /// binary search and of what it answers.
 [[nodiscard]] std::vector<TextRange> Clip(absl::Span<const TextRange> ranges, size_t begin,

@@ -66,7 +66,8 @@ class Evaluator::Depth {
   Evaluator* const evaluator_;
 };
 
-Evaluator::Evaluator(const Variables& variables) : root_(NewScope(nullptr)) {
+Evaluator::Evaluator(const Variables& variables, const HiddenNames& hidden)
+    : hidden_(hidden), root_(NewScope(nullptr)) {
   root_->variables.insert(variables.begin(), variables.end());
 }
 
@@ -77,13 +78,24 @@ Evaluator::~Evaluator() {
 RenderedText Evaluator::Run(const Statements& statements) {
   RenderedText out;
   whole_ = &out;
-  Execute(statements, root_, &out);
+  Scope* const scope = NewScope(root_);
+  Hide(statements, scope);
+  Execute(statements, scope, &out);
   return out;
 }
 
 Evaluator::Scope* Evaluator::NewScope(Scope* parent) {
   scopes_.push_back({parent, {}});
   return &scopes_.back();
+}
+
+void Evaluator::Hide(const Statements& statements, Scope* scope) {
+  const auto found = hidden_.find(&statements);
+  if (found == hidden_.end()) return;
+  for (const std::string& name : found->second) {
+    Budget::Spend(1);
+    if (Lookup(scope, name) != nullptr) scope->variables[name] = Value::Undefined(name);
+  }
 }
 
 const Value* Evaluator::Lookup(const Scope* scope, absl::string_view name) const {
@@ -182,8 +194,8 @@ std::shared_ptr<Loop> Evaluator::MakeLoop(const Statement& statement, const Valu
       return Value::Text(std::move(text));
     };
   }
-  return std::allocate_shared<Loop>(Counted<Loop>(), iterable, std::move(next), length,
-                                    depth0, std::move(recurse));
+  return std::allocate_shared<Loop>(Counted<Loop>(), iterable, std::move(next), length, depth0,
+                                    std::move(recurse));
 }
 
 Evaluator::Flow Evaluator::ExecuteFor(const Statement& statement, const Value& iterable,
@@ -197,6 +209,7 @@ Evaluator::Flow Evaluator::ExecuteFor(const Statement& statement, const Value& i
   while (loop->Advance()) {
     Budget::Spend(1);
     Scope* const inner = NewScope(scope);
+    Hide(statement.body, inner);
     Assign(statement.target, loop->current(), inner);
     if (statement.reads_loop || statement.is_recursive) {
       inner->variables["loop"] = Loop::AsValue(loop);
@@ -207,12 +220,16 @@ Evaluator::Flow Evaluator::ExecuteFor(const Statement& statement, const Value& i
     if (flow == Flow::kBreak) break;
   }
   // As jinja2 has it, a loop whose bodies all ended with continue or break has its else.
-  return whole ? Flow::kNext : Execute(statement.otherwise, NewScope(scope), out);
+  if (whole) return Flow::kNext;
+  Scope* const inner = NewScope(scope);
+  Hide(statement.otherwise, inner);
+  return Execute(statement.otherwise, inner, out);
 }
 
 Evaluator::Flow Evaluator::ExecuteSetBlock(const Statement& statement, Scope* scope) {
   RenderedText text;
   Scope* const inner = NewScope(scope);
+  Hide(statement.body, inner);
   const Flow flow = Execute(statement.body, inner, &text);
   if (flow != Flow::kNext) return flow;
   const Value value = statement.expression == nullptr
@@ -226,6 +243,7 @@ Evaluator::Flow Evaluator::ExecuteFilter(const Statement& statement, Scope* scop
                                          RenderedText* out) {
   RenderedText text;
   Scope* const inner = NewScope(scope);
+  Hide(statement.body, inner);
   const Flow flow = Execute(statement.body, inner, &text);
   if (flow == Flow::kNext) {
     const Value value = Filtered(*statement.expression, std::move(text), inner);
@@ -243,6 +261,7 @@ Value Evaluator::Filtered(const Expression& expression, RenderedText text, Scope
 Evaluator::Flow Evaluator::ExecuteWith(const Statement& statement, Scope* scope,
                                        RenderedText* out) {
   Scope* const inner = NewScope(scope);
+  Hide(statement.body, inner);
   for (size_t i = 0; i < statement.names.size(); ++i) {
     Assign(statement.names[i], Evaluate(*statement.values[i], scope), inner);
   }
@@ -291,8 +310,7 @@ void Evaluator::AssignAttribute(const Target& target, const Value& value, Scope*
   const std::string shown = absl::StrCat("set ", target.name, ".", target.attribute);
   const Value* found = Lookup(scope, target.name);
   if (found == nullptr || !found->is(Kind::kNamespace)) {
-    throw Error{Error::Kind::kType,
-                absl::StrCat(shown, ": '", target.name, "' is no namespace")};
+    throw Error{Error::Kind::kType, absl::StrCat(shown, ": '", target.name, "' is no namespace")};
   }
   if (absl::StartsWith(target.attribute, "_")) {
     throw Error{Error::Kind::kType, absl::StrCat(shown, ": the name begins with _")};
@@ -311,16 +329,16 @@ Value Evaluator::ValueOf(const Target& target, Scope* scope) {
 Value Evaluator::MakeMacro(const Statement& statement, Scope* scope) {
   ++macros_;
   return Value::OfObject(
-      std::allocate_shared<Macro>(
-          Counted<Macro>(), statement,
-          [this, &statement, scope](const Macro::Bound& bound) {
-            return RenderMacro(statement, bound, scope);
-          }),
+      std::allocate_shared<Macro>(Counted<Macro>(), statement,
+                                  [this, &statement, scope](const Macro::Bound& bound) {
+                                    return RenderMacro(statement, bound, scope);
+                                  }),
       {});
 }
 
 Value Evaluator::RenderMacro(const Statement& statement, const Macro::Bound& bound, Scope* scope) {
   Scope* const inner = NewScope(scope);
+  Hide(statement.body, inner);
   for (const auto& [name, value] : bound.others) inner->variables[name] = value;
   // A default may read the parameters: those that are not given are undefined, not those outside.
   for (size_t i = 0; i < bound.parameters.size(); ++i) {

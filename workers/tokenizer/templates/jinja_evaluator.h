@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_value.h"
 #include "workers/tokenizer/templates/jinja_loop.h"
 #include "workers/tokenizer/templates/jinja_macro.h"
+#include "workers/tokenizer/templates/jinja_scopes.h"
 #include "workers/tokenizer/templates/jinja_syntax.h"
-#include "workers/tokenizer/jinja/jinja_value.h"
 
 namespace baton::tokenizer::jinja {
 
@@ -21,7 +22,8 @@ class Evaluator {
  public:
   using Variables = std::map<std::string, Value, std::less<>>;
 
-  explicit Evaluator(const Variables& variables);
+  /// `hidden` must stay.
+  Evaluator(const Variables& variables, const HiddenNames& hidden);
   ~Evaluator();
   Evaluator(const Evaluator&) = delete;
   Evaluator& operator=(const Evaluator&) = delete;
@@ -73,9 +75,12 @@ class Evaluator {
 
   Value Call(const Value& function, const Arguments& arguments);
   Scope* NewScope(Scope* parent);
+  /// Hides the names that the scope of these statements has by itself.
+  void Hide(const Statements& statements, Scope* scope);
   const Value* Lookup(const Scope* scope, absl::string_view name) const;
 
-  const Budget budget_;  // the first, since what the others hold counts for it
+  const HiddenNames& hidden_;
+  const Budget budget_;  // before those whose memory counts for it
   /// A macro may outlive the block it was written in: those made since a macro was stay to the end.
   std::deque<Scope, Counted<Scope>> scopes_;
   Scope* const root_;

@@ -10,6 +10,20 @@
 #include "workers/tokenizer/jinja/jinja_value_tests.h"
 
 namespace baton::tokenizer::jinja {
+namespace {
+
+/// Whether it is made of constants and operators alone, which jinja2 computes beforehand.
+bool IsConstant(const Expression& expression) {
+  if (expression.kind != Expression::Kind::kUnary && expression.kind != Expression::Kind::kBinary) {
+    return expression.kind == Expression::Kind::kConstant;
+  }
+  for (const ExpressionPtr& operand : expression.operands) {
+    if (!IsConstant(*operand)) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 bool ExpressionParser::TupleEnds() const {
   return now().kind == TokenKind::kOutputEnd || now().kind == TokenKind::kStatementEnd ||
@@ -133,7 +147,19 @@ ExpressionPtr ExpressionParser::Power() {
   ExpressionPtr left = Unary(true);
   while (IsOperator("**")) {
     const int line = tokens_[at_++].line;
-    left = Binary("**", std::move(left), Unary(true), line);
+    ExpressionPtr right = Unary(true);
+    const bool negative = left->kind == ExprKind::kUnary && left->text == "-" &&
+                          left->operands[0]->kind == ExprKind::kConstant;
+    if (!negative || IsConstant(*right)) {
+      left = Binary("**", std::move(left), std::move(right), line);
+      continue;
+    }
+    // jinja2 writes -2 ** x into Python's code as it stands, where the sign comes last.
+    NewExpression base = Make(ExprKind::kConstant);
+    base->value = left->operands[0]->value;
+    NewExpression sign = Make(ExprKind::kUnary, "-");
+    Adopt(sign.get(), Binary("**", std::move(base), std::move(right), line));
+    left = std::move(sign);
   }
   return left;
 }

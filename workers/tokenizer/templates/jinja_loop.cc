@@ -83,9 +83,8 @@ Value Loop::Call(const Arguments& arguments) {
   arguments.Check("loop", 1, {"iterable"});
   const Value& iterable = arguments.Need(0, "iterable", "loop");
   if (recurse_ == nullptr) {
-    throw Error{Error::Kind::kType,
-                ended_ ? "loop(…) after the end of its for"
-                       : "loop(…) needs a for that ends with 'recursive'"};
+    throw Error{Error::Kind::kType, ended_ ? "loop(…) after the end of its for"
+                                           : "loop(…) needs a for that ends with 'recursive'"};
   }
   return recurse_(iterable, depth0_ + 1);
 }

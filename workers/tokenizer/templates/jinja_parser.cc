@@ -168,7 +168,7 @@ class Parser : private ExpressionParser {
     tuple.is_tuple = true;
     tuple.parts.push_back(std::move(first));
     while (TakeOperator(",")) {
-      if (TupleEnds() || IsOperator("=")) break;
+      if (TupleEnds()) break;
       tuple.parts.push_back(OneTarget(with_attributes));
     }
     return tuple;
@@ -220,7 +220,10 @@ class Parser : private ExpressionParser {
     statement->reads_loop = Mentions("loop", begin);
     if (end == "else") {
       BeginBody();
+      // A recursive loop is a function to jinja2: no loop is around it.
+      const int loops = std::exchange(loops_, statement->is_recursive ? 0 : loops_);
       statement->otherwise = ScopedBody({"endfor"}, &end);
+      loops_ = loops;
     }
     EndStatement();
     return statement;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/templates/jinja_evaluator.h"
+#include "workers/tokenizer/templates/jinja_scopes.h"
 #include "workers/tokenizer/templates/jinja_syntax.h"
 
 namespace baton::tokenizer::jinja {
@@ -33,6 +34,7 @@ absl::Status ToStatus(const Error& error) {
 
 struct Template::Parts {
   Statements statements;
+  HiddenNames hidden;
   std::vector<std::string> names;  ///< Names of variables that it mentions; sorted.
 };
 
@@ -49,6 +51,7 @@ absl::StatusOr<Template> Template::Parse(absl::string_view source) {
   try {
     auto parts = std::make_unique<Parts>();
     parts->statements = jinja::Parse(source);
+    parts->hidden = FindHiddenNames(parts->statements);
     for (const Token& token : Lex(source)) {
       if (token.kind == Token::Kind::kName) parts->names.push_back(token.text);
     }
@@ -62,7 +65,7 @@ absl::StatusOr<Template> Template::Parse(absl::string_view source) {
 absl::StatusOr<RenderedText> Template::Render(const Variables& variables,
                                               std::vector<TextRange>* generated) const {
   try {
-    Evaluator evaluator(variables);
+    Evaluator evaluator(variables, parts_->hidden);
     RenderedText text = evaluator.Run(parts_->statements);
     if (generated != nullptr) *generated = evaluator.generated();
     return text;
