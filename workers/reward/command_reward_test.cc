@@ -344,103 +344,6 @@ TEST_F(CommandRewardTest, CommandThatAlwaysFailsIsGivenUp) {
   EXPECT_EQ(reward->Score({}).status().code(), absl::StatusCode::kUnavailable);
 }
 
-// The messages to a command's author, in order.
-class Troubles {
- public:
-  void Hear(absl::string_view text) {
-    absl::MutexLock lock(&mu_);
-    texts_.emplace_back(text);
-  }
-  /// The first text of those so far, or of what comes within 5 s.
-  std::string First() {
-    absl::MutexLock lock(&mu_);
-    const auto some = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return !texts_.empty(); };
-    mu_.AwaitWithTimeout(absl::Condition(&some), absl::Seconds(5));
-    return texts_.empty() ? "nothing within 5 s" : texts_.front();
-  }
-  std::vector<std::string> all() {
-    absl::MutexLock lock(&mu_);
-    return texts_;
-  }
-
- private:
-  absl::Mutex mu_;
-  std::vector<std::string> texts_ ABSL_GUARDED_BY(mu_);
-};
-
-// Tests the messages about scripts that misbehave, which come within 5 s of its first request and
-// with the time limits that a job has by default.
-class MisbehavingTest : public CommandRewardTest {
- protected:
-  void SetUp() override {
-    CommandRewardTest::SetUp();
-    options_.command = "python3 script.py";
-    options_.trouble_sink = [this](absl::string_view text) { troubles_.Hear(text); };
-  }
-  // Asks of `script` one response; what it is told first.
-  std::string Told(const std::string& script) {
-    Write("script.py", "import json, sys, time\n" + script);
-    auto reward = Create();
-    const auto cancelled = std::make_shared<std::atomic<bool>>(false);
-    RewardInput input;
-    input.cancelled = cancelled;
-    std::thread scorer([&] { reward->Score(input).status().IgnoreError(); });
-    std::string told = troubles_.First();
-    *cancelled = true;
-    reward->NoticeCancelled();
-    scorer.join();
-    return told;
-  }
-
-  Troubles troubles_;
-};
-
-TEST_F(MisbehavingTest, ExplainsACommandThatNeverAnswers) {
-  EXPECT_THAT(Told("time.sleep(1000)\n"),
-              AllOf(HasSubstr("your command has not answered its first request for 4s"),
-                    HasSubstr("it may take 30s"), HasSubstr("flush")));
-}
-
-TEST_F(MisbehavingTest, ExplainsACommandThatCrashesAtImport) {
-  EXPECT_THAT(Told("import no_such_module\n"),
-              AllOf(HasSubstr("your command exited with code 1 before it answered: "
-                              "ModuleNotFoundError: No module named 'no_such_module' (restarted 1 "
-                              "time)\nThe end of its stderr:\nTraceback"),
-                    HasSubstr("script.py\", line 2")));
-}
-
-TEST_F(MisbehavingTest, ExplainsACommandThatPrintsToStdout) {
-  EXPECT_THAT(Told("print('loading', flush=True)\ntime.sleep(1000)\n"),
-              AllOf(HasSubstr("your command wrote a line to stdout that is no JSON object"),
-                    HasSubstr("print to stderr"), HasSubstr(": loading")));
-}
-
-TEST_F(MisbehavingTest, ExplainsAnAnswerWithoutAnId) {
-  EXPECT_THAT(
-      Told("for line in sys.stdin: print(json.dumps({'reward': 1}), flush=True)\n"),
-      AllOf(HasSubstr("your command answered without \"id\""), HasSubstr("{\"reward\": 1}")));
-}
-
-TEST_F(MisbehavingTest, ExplainsAnAnswerWithAnotherId) {
-  EXPECT_THAT(Told("for line in sys.stdin: print('{\"id\": 77, \"reward\": 1}', flush=True)\n"),
-              HasSubstr("your command answered an \"id\" that it was not asked"));
-  EXPECT_THAT(Told("for line in sys.stdin: print('{\"id\": \"a\", \"reward\": 1}', flush=True)\n"),
-              HasSubstr("\"id\""));
-}
-
-TEST_F(MisbehavingTest, ExplainsACommandThatAnswersTwice) {
-  EXPECT_THAT(Told("for line in sys.stdin:\n"
-                   "  reply = json.dumps({'id': json.loads(line)['id'], 'reward': 1})\n"
-                   "  print(reply + '\\n' + reply, flush=True)\n"),
-              HasSubstr("your command answered twice"));
-}
-
-// The script waits for a second request before it answers the first, but the second never comes.
-TEST_F(MisbehavingTest, ExplainsACommandThatWaitsForMoreRequests) {
-  EXPECT_THAT(Told("lines = [sys.stdin.readline(), sys.stdin.readline()]\n"),
-              HasSubstr("your command has not answered its first request for 4s"));
-}
-
 TEST_F(CommandRewardTest, TimeoutSecondsHoldForTheFirstReplyToo) {
   options_.command = "sleep 1000";
   options_.timeout = absl::Milliseconds(300);
@@ -461,19 +364,6 @@ TEST_F(CommandRewardTest, StartupSecondsComeOnTop) {
   EXPECT_THAT(Create()->Score(input)->error, HasSubstr("no reply within 1s"));
   options_.startup = absl::Seconds(60);
   EXPECT_EQ(Create()->Score(input)->reward, 1);
-}
-
-TEST_F(CommandRewardTest, ReportsTheEndOfTroubleAfterGoodReplies) {
-  Troubles troubles;
-  options_.trouble_sink = [&](absl::string_view text) { troubles.Hear(text); };
-  options_.calm = absl::ZeroDuration();
-  auto reward = Create();
-  const auto results = reward->ScoreBatch(Inputs(12, {{5, "crash"}}));
-  ASSERT_TRUE(results.ok());
-  EXPECT_THAT(troubles.First(), HasSubstr("exited with code 3"));
-  RewardInput good;
-  EXPECT_EQ(reward->Score(good)->error, "");
-  EXPECT_EQ(troubles.all().back(), "");
 }
 
 // The command hangs; the caller goes away; the process is not waited for.

@@ -45,10 +45,9 @@ struct WorkerReconnected {
 struct DataLoaded {
   absl::Status status;
   uint64_t train_size = 0, val_size = 0;
-  std::vector<std::string> val_sources;  ///< One per validation prompt.
-  /// Number of prompts in each file of data.train_files; used only with data.train_mix.
-  std::vector<uint64_t> train_file_sizes;
-  SourceSeries train_sources;  ///< Of the training prompts.
+  std::vector<std::string> val_sources;    ///< One per validation prompt.
+  std::vector<uint64_t> train_file_sizes;  ///< Prompts; used only with data.train_mix.
+  SourceSeries train_sources;              ///< Of the training prompts.
 };
 /// The data files were not read, because other jobs' data fill the memory.
 struct DataWaits {
@@ -277,8 +276,7 @@ struct PutCheckpoint {
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };
-/// Ask the queue for workers in all: the roles of a worker slot, joined by "+" -> how many are
-/// missing.
+/// Ask the queue for workers: the roles of a worker slot, joined by "+" -> how many are missing.
 struct NeedWorkers {
   std::map<std::string, int> missing;
   WorkerSlotHints hints;
