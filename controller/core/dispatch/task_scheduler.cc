@@ -143,6 +143,12 @@ std::optional<TaskScheduler::Assignment> TaskScheduler::Next(absl::Time now) {
   return std::nullopt;
 }
 
+bool TaskScheduler::HasFreePlace() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& worker) {
+    return worker.second.enabled && worker.second.load < worker.second.credits;
+  });
+}
+
 bool TaskScheduler::HasRoom(uint64_t pin) const {
   if (!open_ || workers_.empty()) return false;
   const auto waits = [&](const Queued& queued) { return queued.pin == pin; };

@@ -87,6 +87,8 @@ class TaskScheduler {
   std::optional<Assignment> Next(absl::Time now);
   /// True if a trajectory with that pin would be assigned at once if it were queued now.
   bool HasRoom(uint64_t pin) const;
+  /// True if an enabled worker has fewer tasks than it can do at once, whatever its fair share is.
+  bool HasFreePlace() const;
   /// The version that the first queued trajectory with a pin needs; 0: none is queued.
   uint64_t PinnedVersion() const;
 

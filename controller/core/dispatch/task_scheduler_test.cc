@@ -110,6 +110,7 @@ TEST(TaskSchedulerTest, LimitsAWorkerToItsShareOfTheOpenTasks) {
     ASSERT_EQ(tasks.Next(kNow)->worker, "a");
   }
   EXPECT_EQ(tasks.load("a"), 4) << "half of what may be open, however little is open now";
+  EXPECT_TRUE(tasks.HasFreePlace()) << "its share is less than it can do";
 }
 
 TEST(TaskSchedulerTest, CreditsAreNeverExceeded) {

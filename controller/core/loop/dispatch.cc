@@ -78,7 +78,9 @@ void BeginGroups(JobParts& job) {
     MakeGroup(prompt_index, job);
     AssignWork(job);
   }
-  const bool bounded = job.rollouts().HasRoom(0) && job.life.state() == v1::Job::STATE_RUNNING;
+  // A worker that has its fair share of what may begin is held back all the same.
+  const bool bounded = job.rollouts().HasFreePlace() && !MayBeginGroup(job) &&
+                       job.life.state() == v1::Job::STATE_RUNNING;
   groups.paced = bounded && MayBeginWithin(job.schedule.max_staleness, job);
   if (groups.paced) groups.pace.NoteHeldBack();
   if (!bounded) {
