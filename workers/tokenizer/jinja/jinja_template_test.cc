@@ -128,7 +128,7 @@ TEST(JinjaTemplate, NamesWhatItDoesNotHave) {
 TEST(JinjaTemplate, AsksForNoDate) {
   EXPECT_EQ(Rendered("{{ strftime_now('%Y') if strftime_now is defined else '2024' }}"), "2024");
   EXPECT_THAT(Rendered("\n{{ strftime_now('%Y') }}"),
-              HasSubstr("line 2: strftime_now is not given to templates"));
+              HasSubstr("line 2: the template asks for the day, and none is given"));
 }
 
 TEST(JinjaTemplate, BoundsWhatATemplateCosts) {
