@@ -67,12 +67,16 @@ std::vector<size_t> TrainableTurns(const Said& said) {
   return places;
 }
 
+bool HasAssistant(const Said& said) {
+  return std::any_of(said.messages.begin(), said.messages.end(),
+                     [](const v1::ChatMessage& turn) { return turn.role() == "assistant"; });
+}
+
 // Prompt and response of a conversation: the last turn of the assistant that may be trained on (with
 // `all_turns` the turns from the first one to the last one), and what precedes it.
 absl::Status SplitAtResponse(Said said, bool all_turns, Example* out) {
   const auto& turns = said.messages;
-  if (std::none_of(turns.begin(), turns.end(),
-                   [](const v1::ChatMessage& turn) { return turn.role() == "assistant"; })) {
+  if (!HasAssistant(said)) {
     return absl::InvalidArgumentError(
         "`messages` has no turn of the assistant; kind sft trains on the last one");
   }
@@ -141,7 +145,7 @@ absl::Status TakeResponse(const Json& object, const DataSetOptions& options, Exa
   }
   BATON_ASSIGN_OR_RETURN(const Said said, ReadSaid(object, key));
   const bool one_turn = said.messages.size() == 1 || options.all_turns;
-  out->weightless = one_turn && !said.messages.empty() && TrainableTurns(said).empty();
+  out->weightless = one_turn && HasAssistant(said) && TrainableTurns(said).empty();
   if (out->weightless) return absl::OkStatus();
   BATON_ASSIGN_OR_RETURN(Response response, ReadResponse(said, options.all_turns, key));
   SetResponse(std::move(response), out);

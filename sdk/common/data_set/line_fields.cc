@@ -110,7 +110,7 @@ absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string&
         absl::StrCat("`", where, "` is not {\"role\": string, \"content\": string}"));
   }
   message.set_role(role->get<std::string>());
-  constexpr absl::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+  constexpr absl::string_view kRoles[] = {"system", "user", "assistant", "tool", "developer"};
   if (std::find(std::begin(kRoles), std::end(kRoles), message.role()) == std::end(kRoles)) {
     return absl::InvalidArgumentError(absl::StrCat("`", where, ".role` is '", message.role(),
                                                    "', not one of: ",

@@ -76,6 +76,8 @@ class ChatTemplate {
   /// The mark that ends a reply ("<|im_end|>"), and generation too; empty where a model's own
   /// template writes no special token there.
   const std::string& end_of_turn() const { return end_of_turn_; }
+  /// What a model's own template begins an earlier turn of the assistant with; empty: unknown.
+  const std::string& header() const { return header_; }
 
   /// The ids of the marks that the template writes; of a model's own, of its end_of_turn.
   /// FAILED_PRECONDITION unless each is one token of `tokenizer` that content cannot spell.
@@ -90,7 +92,7 @@ class ChatTemplate {
 
   Kind kind_;
   std::string end_of_turn_;
-  std::string header_;            ///< What a model's template begins an earlier reply with.
+  std::string header_;
   bool drops_developer_ = false;  ///< A model's template writes nothing of a developer's turn.
   std::shared_ptr<const ModelTemplate> model_;  ///< For kModel.
 };

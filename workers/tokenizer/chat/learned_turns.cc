@@ -55,7 +55,11 @@ absl::StatusOr<size_t> BeginOf(const ChatTemplate& chat_template, const Chat& ch
   const auto differ = std::mismatch(prompt.text().begin(), prompt.text().end(),
                                     whole.text().begin(), whole.text().end());
   const auto common = static_cast<size_t>(differ.first - prompt.text().begin());
-  return std::min(common, EndOfTemplate(whole, said));
+  // What is said may begin as the opened thought does: "<b>" beside "<think>".
+  const std::string& header = chat_template.header();
+  const bool headed =
+      !header.empty() && absl::StartsWith(absl::string_view(whole.text()).substr(said), header);
+  return headed ? std::min(common, said + header.size()) : common;
 }
 
 /// Where turn `turn` ends in `whole`, with what ends a turn.

@@ -278,15 +278,16 @@ def of_settings():
     return {"templates": SETTINGS, "date": DATE, "cases": cases}
 
 
-# The same text with {% generation %} around what the model is to learn, and without.
+# The same text with {% generation %} around what the model is to learn, and without. A newline after a
+# tag would be trimmed, so ends write theirs.
 SAID = "{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}{% endfor %}<|im_end|>"
 LEARNED = {
-    "chatml": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "\n{% endfor %}"
+    "chatml": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "{{ '\n' }}{% endfor %}"
                "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"),
     "tight": ("{{ 'Talk:' }}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ': ' }}", SAID, "{% endfor %}"
               "{% if add_generation_prompt %}{{ '<|im_start|>assistant: ' }}{% endif %}"),
     # A reply is begun with a thought that no turn keeps.
-    "thinks": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "\n{% endfor %}"
+    "thinks": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "{{ '\n' }}{% endfor %}"
                "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"),
 }
 
