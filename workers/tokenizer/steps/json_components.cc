@@ -45,8 +45,7 @@ absl::StatusOr<std::vector<JsonComponent>> FlattenSequence(const Json& json, con
   return out;
 }
 
-absl::StatusOr<MetaspaceOptions> ParseMetaspaceOptions(const Json& json,
-                                                       const std::string& where) {
+absl::StatusOr<MetaspaceOptions> ParseMetaspaceOptions(const Json& json, const std::string& where) {
   MetaspaceOptions out;
   BATON_ASSIGN_OR_RETURN(out.replacement, StringField(json, "replacement", where));
   if (out.replacement.empty() || ReadUtf8(out.replacement).length != out.replacement.size()) {

@@ -19,10 +19,14 @@ constexpr char kNotSupported[] = "Oniguruma's syntax but for that";
 // A POSIX class's characters, as the inside of a set; null: no translation.
 const char* PosixClass(absl::string_view name) {
   static constexpr std::pair<absl::string_view, const char*> kClasses[] = {
-      {"alpha", "\\p{Alphabetic}"},      {"digit", "\\p{Nd}"},
-      {"alnum", "\\p{Alphabetic}\\p{Nd}"}, {"upper", "\\p{Uppercase}"},
-      {"lower", "\\p{Lowercase}"},       {"space", kWhiteSpaceCharacters},
-      {"punct", "\\p{P}$+<=>^`|~"},      {"word", kWordCharacters},
+      {"alpha", "\\p{Alphabetic}"},
+      {"digit", "\\p{Nd}"},
+      {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+      {"upper", "\\p{Uppercase}"},
+      {"lower", "\\p{Lowercase}"},
+      {"space", kWhiteSpaceCharacters},
+      {"punct", "\\p{P}$+<=>^`|~"},
+      {"word", kWordCharacters},
       {"xdigit", "0-9a-fA-F"}};
   for (const auto& [known, characters] : kClasses) {
     if (known == name) return characters;
@@ -114,8 +118,9 @@ class Translator {
       return absl::OkStatus();
     }
     Copy(2);
-    while (at_ < pattern_.size() && (absl::ascii_isalpha(static_cast<unsigned char>(pattern_[at_])) ||
-                                     pattern_[at_] == '-')) {
+    while (
+        at_ < pattern_.size() &&
+        (absl::ascii_isalpha(static_cast<unsigned char>(pattern_[at_])) || pattern_[at_] == '-')) {
       const char flag = pattern_[at_++];
       if (flag != 'i' && flag != 'x' && flag != 'm' && flag != '-') {
         return Refuse(absl::StrCat("(?", std::string(1, flag)));

@@ -117,10 +117,9 @@ absl::Status PreTokenizer::ParseNamed(const std::string& type, const nlohmann::j
     return out->AddPattern(kPunctuation, SplitBehavior::kIsolated);
   }
   if (type == "Whitespace") {  // words and runs of other signs
-    BATON_RETURN_IF_ERROR(
-        out->AddPattern(absl::StrCat("[", kWordCharacters, "]+|[^", kWordCharacters,
-                                     kWhiteSpaceCharacters, "]+"),
-                        SplitBehavior::kRemoved));
+    BATON_RETURN_IF_ERROR(out->AddPattern(
+        absl::StrCat("[", kWordCharacters, "]+|[^", kWordCharacters, kWhiteSpaceCharacters, "]+"),
+        SplitBehavior::kRemoved));
     out->steps_.back().invert = true;
     return absl::OkStatus();
   }

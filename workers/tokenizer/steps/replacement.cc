@@ -18,9 +18,8 @@ struct Moved {
 // Where `place`, the begin of a range or its end, lies after the change.
 size_t NewPlace(const std::vector<Moved>& moved, size_t place, bool is_begin) {
   // The last piece that begins before `place`.
-  const auto after =
-      std::lower_bound(moved.begin(), moved.end(), place,
-                       [](const Moved& m, size_t at) { return m.piece.begin < at; });
+  const auto after = std::lower_bound(moved.begin(), moved.end(), place,
+                                      [](const Moved& m, size_t at) { return m.piece.begin < at; });
   if (after == moved.begin()) return 0;
   const Moved& m = *std::prev(after);
   if (place >= m.piece.end) return m.end;

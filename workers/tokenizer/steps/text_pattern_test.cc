@@ -41,7 +41,9 @@ TEST(TextPatternTest, CutsAsOnigurumaDoes) {
       {"a{,2}", "aaab", {"aa", "a", "b"}},
       {"(?m:.+)", "a\nb", {"a\nb"}},
       {".", "a\nb", {"a", "\n", "b"}},
-      {" ?[^(\\s|[.,!?…。，、।۔،])]+", "Hello, world! (x)", {"Hello", ",", " world", "! (", "x", ")"}},
+      {" ?[^(\\s|[.,!?…。，、।۔،])]+",
+       "Hello, world! (x)",
+       {"Hello", ",", " world", "! (", "x", ")"}},
       {"\\h+", "xabc0 z", {"x", "abc0", " z"}},
       {"[\\h]", "ag", {"a", "g"}},
       {"\\w+", "हिन्दी abc_1 ๆ", {"हिन्दी", " ", "abc_1", " ", "ๆ"}},
@@ -62,8 +64,8 @@ TEST(TextPatternTest, CutsAsOnigurumaDoes) {
 
 TEST(TextPatternTest, WhatHasNoTranslationIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"[a&&b]", "'[…&&…]'"}, {"[a[^b]]", "'[…[^…]…]'"}, {"(?s:.)", "'(?s'"},
-      {"(*FAIL)", "'(*'"},    {"a\\y", "'\\y'"},         {"[\\W]", "'[…\\W…]'"},
+      {"[a&&b]", "'[…&&…]'"},        {"[a[^b]]", "'[…[^…]…]'"}, {"(?s:.)", "'(?s'"},
+      {"(*FAIL)", "'(*'"},           {"a\\y", "'\\y'"},         {"[\\W]", "'[…\\W…]'"},
       {"[[:print:]]", "'[:print:]'"}};
   for (const auto& [pattern, named] : cases) {
     const auto refused = TranslatePattern(pattern);

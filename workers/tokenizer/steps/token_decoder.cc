@@ -19,7 +19,8 @@ namespace baton::tokenizer {
 namespace {
 
 constexpr char kSupported[] =
-    "null, ByteLevel, Metaspace, WordPiece, ByteFallback, Fuse, Replace, Strip, a Sequence of these "
+    "null, ByteLevel, Metaspace, WordPiece, ByteFallback, Fuse, Replace, Strip, a Sequence of "
+    "these "
     "in the order Replace and Strip, Metaspace or WordPiece, ByteFallback, Fuse, Strip";
 constexpr int64_t kMaxStrips = 1 << 20;
 
@@ -58,9 +59,9 @@ std::string Stripped(absl::string_view text, const TokenDecoder::Strip& strip) {
 // WordPiece's clean-up of English: one replacement after the other, as the reference has them.
 std::string CleanUp(std::string text) {
   static constexpr std::pair<absl::string_view, absl::string_view> kReplacements[] = {
-      {" .", "."},     {" ?", "?"},     {" !", "!"},           {" ,", ","},
-      {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"},         {" do not", " don't"},
-      {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"}};
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& replacement : kReplacements) absl::StrReplaceAll({replacement}, &text);
   return text;
 }
@@ -145,7 +146,9 @@ absl::Status TokenDecoder::AddStep(const std::string& type, const Json& part,
     }
   }
   const bool bytes = byte_level_ || byte_fallback_ || fused_;
-  (bytes ? behind_bytes_ : joint_ != Joint::kNone ? behind_joint_ : before_joint_)
+  (bytes                    ? behind_bytes_
+   : joint_ != Joint::kNone ? behind_joint_
+                            : before_joint_)
       .push_back(std::move(step));
   return absl::OkStatus();
 }
@@ -164,8 +167,7 @@ absl::StatusOr<std::string> TokenDecoder::Apply(const std::vector<Step>& steps, 
 std::string TokenDecoder::Joined(std::string text, bool first) const {
   if (joint_ == Joint::kSpace) return first ? text : " " + text;
   if (joint_ == Joint::kMetaspace) {
-    return absl::StrReplaceAll(text,
-                               {{joint_text_, first && !joint_keeps_first_ ? "" : " "}});
+    return absl::StrReplaceAll(text, {{joint_text_, first && !joint_keeps_first_ ? "" : " "}});
   }
   if (joint_ == Joint::kNone) return text;
   if (!first) {
@@ -174,8 +176,7 @@ std::string TokenDecoder::Joined(std::string text, bool first) const {
   return joint_cleans_ ? CleanUp(std::move(text)) : text;
 }
 
-absl::StatusOr<TokenDecoder::Token> TokenDecoder::Decode(absl::string_view text,
-                                                         bool first) const {
+absl::StatusOr<TokenDecoder::Token> TokenDecoder::Decode(absl::string_view text, bool first) const {
   if (byte_level_) return Token{TokenTextToBytes(text).value_or(std::string(text)), false};
   BATON_ASSIGN_OR_RETURN(std::string out, Apply(before_joint_, std::string(text)));
   BATON_ASSIGN_OR_RETURN(out, Apply(behind_joint_, Joined(std::move(out), first)));

@@ -69,7 +69,7 @@ class TokenDecoder {
 
   std::vector<Step> before_joint_;  // of each token
   Joint joint_ = Joint::kNone;
-  std::string joint_text_;  // of kMetaspace: what a space is; of kWordPiece: the prefix
+  std::string joint_text_;         // of kMetaspace: what a space is; of kWordPiece: the prefix
   bool joint_keeps_first_ = true;  // of kMetaspace: a space before the first token stays
   bool joint_cleans_ = false;      // of kWordPiece: takes spaces before punctuation away
   std::vector<Step> behind_joint_;

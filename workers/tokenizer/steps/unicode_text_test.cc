@@ -8,9 +8,7 @@
 namespace baton::tokenizer {
 namespace {
 
-std::string NormalizeNfc(absl::string_view text) {
-  return NormalizeUnicode(text, NormalForm::kC);
-}
+std::string NormalizeNfc(absl::string_view text) { return NormalizeUnicode(text, NormalForm::kC); }
 
 TEST(UnicodeTextTest, NfcComposesDecomposesAndOrders) {
   const struct {

@@ -124,9 +124,9 @@ std::pair<int32_t, size_t> Bpe::ReadSymbol(absl::string_view word, size_t at) co
   if (c.kind != Utf8Char::Kind::kValid) return {-1, 1};
   if (!affixed_id_.empty()) {
     const bool is_last = at + c.length == word.size();
-    const auto affixed = affixed_id_.find(
-        absl::StrCat(at > 0 ? options_.continuing_prefix : "", word.substr(at, c.length),
-                     is_last ? options_.word_suffix : ""));
+    const auto affixed = affixed_id_.find(absl::StrCat(at > 0 ? options_.continuing_prefix : "",
+                                                       word.substr(at, c.length),
+                                                       is_last ? options_.word_suffix : ""));
     return {affixed == affixed_id_.end() ? -1 : affixed->second, c.length};
   }
   const auto it = character_id_.find(c.code_point);

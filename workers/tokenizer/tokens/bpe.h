@@ -39,7 +39,7 @@ struct BpeOptions {
   std::string continuing_prefix;
   /// Not with byte_level. A word's last symbol has this behind it in the vocabulary.
   std::string word_suffix;
-  bool fuse_unk = false;          ///< A run of such symbols becomes one unk, not one each.
+  bool fuse_unk = false;  ///< A run of such symbols becomes one unk, not one each.
   /// Ids that no two symbols are joined to and no word becomes at once: special tokens, which plain
   /// text must not spell. One of a single symbol still is that symbol's token: it has no other.
   std::unordered_set<int32_t> never_joined;
@@ -80,7 +80,7 @@ class Bpe : public TokenModel {
   // Constant after Create.
   BpeOptions options_;
   std::array<int32_t, 256> byte_id_;  // -1: no token; of byte_level, or of byte_fallback
-  std::unordered_map<char32_t, int32_t> character_id_;   // not with byte_level
+  std::unordered_map<char32_t, int32_t> character_id_;  // not with byte_level
   Vocab affixed_id_;  // only with continuing_prefix or word_suffix: the symbols
   std::unordered_map<uint64_t, RankedMerge> merges_;     // (left id, right id)
   std::unordered_map<std::string, int32_t> word_to_id_;  // only with ignore_merges

@@ -25,14 +25,21 @@ struct TypeRow {
 
 #include "workers/tokenizer/tokens/class_table.inc"
 
-constexpr const char* kGeneric[] = {"", "TokenizersBackend", "PythonBackend",
-                                    "PreTrainedTokenizer", "MistralCommonBackend"};
-constexpr const char* kSamples[] = {
-    "Hello, world!",       "The answer is 1234567.",  "It's John's; they're not we'LL.",
-    " two  spaces   here", "def f(x):\n\treturn x\n\n\n", "x = 3.14 * (a + b)",
-    "naïve café",          "日本語の文です。",            "Привет, мир",
-    "한국어 문장",         "नमस्ते दुनिया",             "1+2=3",
-    "https://example.com/a_b?c=1&d=2"};
+constexpr const char* kGeneric[] = {"", "TokenizersBackend", "PythonBackend", "PreTrainedTokenizer",
+                                    "MistralCommonBackend"};
+constexpr const char* kSamples[] = {"Hello, world!",
+                                    "The answer is 1234567.",
+                                    "It's John's; they're not we'LL.",
+                                    " two  spaces   here",
+                                    "def f(x):\n\treturn x\n\n\n",
+                                    "x = 3.14 * (a + b)",
+                                    "naïve café",
+                                    "日本語の文です。",
+                                    "Привет, мир",
+                                    "한국어 문장",
+                                    "नमस्ते दुनिया",
+                                    "1+2=3",
+                                    "https://example.com/a_b?c=1&d=2"};
 constexpr size_t kShownIds = 12;
 
 Json ParseOrEmpty(absl::string_view text) {
@@ -102,8 +109,8 @@ const ClassRow* FindRow(const std::string& name, const Json& tokenizer_config) {
   for (const ClassRow& row : kClassRows) {
     if (name != row.name) continue;
     const Json settings = ParseOrEmpty(row.settings);
-    const bool fits = std::all_of(
-        settings.items().begin(), settings.items().end(), [&](const auto& item) {
+    const bool fits =
+        std::all_of(settings.items().begin(), settings.items().end(), [&](const auto& item) {
           const Json* value = FindField(tokenizer_config, item.key().c_str());
           return value != nullptr && *value == item.value();
         });
@@ -140,8 +147,8 @@ bool HaveSameSteps(const Json& a, const Json& b) {
 }
 
 struct Rebuilt {
-  std::string name;              // "": transformers takes tokenizer.json as it is
-  bool by_type = false;          // no tokenizer_class of the folder's changes that
+  std::string name;      // "": transformers takes tokenizer.json as it is
+  bool by_type = false;  // no tokenizer_class of the folder's changes that
   bool has_same_steps = false;
   Json tokenizer;
 };
@@ -152,7 +159,8 @@ Rebuilt Rebuild(absl::string_view tokenizer_json, const TokenizerSideFiles& file
   const Json tokenizer_config = ParseOrEmpty(files.tokenizer_config_json);
   out.tokenizer = ParseOrEmpty(tokenizer_json);
   const std::string name = AutoClass(out.tokenizer, tokenizer_config, config);
-  const ClassRow* row = IsGeneric(name) || !IsKnown(name) ? nullptr : FindRow(name, tokenizer_config);
+  const ClassRow* row =
+      IsGeneric(name) || !IsKnown(name) ? nullptr : FindRow(name, tokenizer_config);
   const Json* model = FindField(out.tokenizer, "model");
   if (row == nullptr || model == nullptr || !FindField(*model, "merges")) return out;
   const Json* vocab = FindField(*model, "vocab");
@@ -177,7 +185,8 @@ Rebuilt Rebuild(absl::string_view tokenizer_json, const TokenizerSideFiles& file
 std::string ShowIds(const absl::StatusOr<std::vector<int32_t>>& ids) {
   if (!ids.ok()) return "no ids";
   const size_t shown = std::min(ids->size(), kShownIds);
-  return absl::StrCat("[", absl::StrJoin(ids->begin(), ids->begin() + static_cast<long>(shown), ", "),
+  return absl::StrCat("[",
+                      absl::StrJoin(ids->begin(), ids->begin() + static_cast<long>(shown), ", "),
                       shown < ids->size() ? ", …]" : "]");
 }
 

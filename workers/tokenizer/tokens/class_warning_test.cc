@@ -22,9 +22,9 @@ using testing::Not;
 
 std::string TestTokenizer(const std::string& name) {
   const char* root = std::getenv("BATON_SOURCE_DIR");
-  std::ifstream file(absl::StrCat(root ? root : ".", "/workers/tokenizer/testdata/tokenizer_", name,
-                                  ".json"),
-                     std::ios::binary);
+  std::ifstream file(
+      absl::StrCat(root ? root : ".", "/workers/tokenizer/testdata/tokenizer_", name, ".json"),
+      std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
@@ -75,9 +75,10 @@ TEST(ClassWarningTest, SettingsOfTheClassCount) {
       WarningOf(With("mistral", "LlamaTokenizerFast", "llama", {{"add_prefix_space", false}})),
       HasSubstr(R"("Hello, world!" is [75, 449, 286, 289, 47, 329, 289, 291, 286, 279, 259] there )"
                 R"(and [314, 75, 449, 286, 289, 47, 329, 289, 291, 286, 279, 259] here)"));
-  EXPECT_THAT(WarningOf(With("gpt2", "GPT2Tokenizer", "llama")),
-              HasSubstr(R"("Hello, world!" is [39, 357, 75, 78, 11, 261, 281, 75, 67, 0] there and )"
-                        R"([220, 39, 357, 75, 78, 11, 261, 281, 75, 67, 0] here)"));
+  EXPECT_THAT(
+      WarningOf(With("gpt2", "GPT2Tokenizer", "llama")),
+      HasSubstr(R"("Hello, world!" is [39, 357, 75, 78, 11, 261, 281, 75, 67, 0] there and )"
+                R"([220, 39, 357, 75, 78, 11, 261, 281, 75, 67, 0] here)"));
 }
 
 TEST(ClassWarningTest, FoldersThatTransformersReadsAlikeGiveNone) {

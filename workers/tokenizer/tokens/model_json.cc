@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/status_macros.h"
-#include "workers/tokenizer/tokens/bpe.h"
 #include "workers/tokenizer/steps/json_components.h"
+#include "workers/tokenizer/tokens/bpe.h"
 #include "workers/tokenizer/tokens/unigram.h"
 #include "workers/tokenizer/tokens/word_piece.h"
 
@@ -90,8 +90,7 @@ absl::StatusOr<std::string> OptionalString(const Json& model, const char* key,
   return StringField(model, key, "model");
 }
 
-absl::StatusOr<BpeOptions> ParseBpeOptions(const Json& model, const Vocab& vocab,
-                                           bool byte_level) {
+absl::StatusOr<BpeOptions> ParseBpeOptions(const Json& model, const Vocab& vocab, bool byte_level) {
   const Json* dropout = FindField(model, "dropout");
   if (dropout != nullptr && *dropout != 0.0) {
     return Unsupported("model.dropout", dropout->dump(), "null");
@@ -101,8 +100,8 @@ absl::StatusOr<BpeOptions> ParseBpeOptions(const Json& model, const Vocab& vocab
                          OptionalString(model, "continuing_subword_prefix", ""));
   BATON_ASSIGN_OR_RETURN(options.word_suffix, OptionalString(model, "end_of_word_suffix", ""));
   BATON_ASSIGN_OR_RETURN(options.byte_fallback, BoolField(model, "byte_fallback", false, "model"));
-  options.byte_level = byte_level && options.continuing_prefix.empty() &&
-                       options.word_suffix.empty();
+  options.byte_level =
+      byte_level && options.continuing_prefix.empty() && options.word_suffix.empty();
   if (options.byte_fallback && byte_level) {
     return Unsupported("model.byte_fallback", "true with a ByteLevel pre-tokenizer", "false there");
   }
@@ -147,9 +146,9 @@ absl::StatusOr<ParsedModel> ParseUnigram(const Json& json,
   }
   UnigramOptions options;
   if (const Json* unk = FindField(json, "unk_id")) {
-    BATON_ASSIGN_OR_RETURN(const int64_t id,
-                           IntegerValue(*unk, 0, static_cast<int64_t>(pieces.size()) - 1,
-                                        "model.unk_id"));
+    BATON_ASSIGN_OR_RETURN(
+        const int64_t id,
+        IntegerValue(*unk, 0, static_cast<int64_t>(pieces.size()) - 1, "model.unk_id"));
     options.unk_id = static_cast<int32_t>(id);
   }
   BATON_ASSIGN_OR_RETURN(options.byte_fallback, BoolField(json, "byte_fallback", false, "model"));
@@ -166,9 +165,8 @@ absl::StatusOr<ParsedModel> ParseWordPiece(const Json& json,
   BATON_ASSIGN_OR_RETURN(options.continuing_prefix,
                          OptionalString(json, "continuing_subword_prefix", "##"));
   if (const Json* most = FindField(json, "max_input_chars_per_word")) {
-    BATON_ASSIGN_OR_RETURN(options.max_characters,
-                           IntegerValue(*most, 0, kMaxWordCharacters,
-                                        "model.max_input_chars_per_word"));
+    BATON_ASSIGN_OR_RETURN(options.max_characters, IntegerValue(*most, 0, kMaxWordCharacters,
+                                                                "model.max_input_chars_per_word"));
   }
   BATON_ASSIGN_OR_RETURN(options.unk_id, ParseUnk(json, vocab, /*must_exist=*/false));
   ParsedModel out;

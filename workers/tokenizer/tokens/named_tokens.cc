@@ -92,8 +92,8 @@ absl::StatusOr<std::vector<NamedToken>> SpecialTokensOf(const Json& config) {
     if (const Json* value = FindField(config, key)) BATON_RETURN_IF_ERROR(add(*value, key, false));
   }
   for (const auto& [key, value] : config.items()) {
-    const bool known = std::find(std::begin(kAttributes), std::end(kAttributes), key) !=
-                       std::end(kAttributes);
+    const bool known =
+        std::find(std::begin(kAttributes), std::end(kAttributes), key) != std::end(kAttributes);
     if (!known && absl::EndsWith(key, "_token")) BATON_RETURN_IF_ERROR(add(value, key, true));
   }
   const Json* extra = FindField(config, kNewerList);
@@ -196,13 +196,12 @@ absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
   for (const NamedToken& item : named) {
     const std::string& text = item.token.content;
     if (text.empty()) continue;
-    const auto known = std::find_if(added->begin(), added->end(), [&](const AddedToken& token) {
-      return token.content == text;
-    });
+    const auto known = std::find_if(added->begin(), added->end(),
+                                    [&](const AddedToken& token) { return token.content == text; });
     const std::optional<int32_t> in_model = vocabulary.find(text);
     if (known == added->end() && !in_model.has_value() && MustExist(item.where)) continue;
     AddedToken token = item.token;
-    token.id = known != added->end() ? known->id
+    token.id = known != added->end()  ? known->id
                : in_model.has_value() ? *in_model
                                       : NextId(*added, vocabulary.size);
     if (item.token.id >= 0 && item.token.id != token.id) {

@@ -26,15 +26,15 @@ namespace baton::tokenizer {
 
 /// A token that a file beside tokenizer.json names.
 struct NamedToken {
-  AddedToken token;           ///< Its id is that of the file, or -1 where the file says none.
+  AddedToken token;          ///< Its id is that of the file, or -1 where the file says none.
   bool keeps_known = false;  ///< An added token of this text stays as it is.
   std::string where;         ///< "tokenizer_config.json.added_tokens_decoder['5']"
   bool by_key = false;       ///< One of a file's keys, whose order is not known.
 };
 
 /// All of them, in the order in which transformers 5 adds them: those of added_tokens_decoder (else
-/// of added_tokens.json) by id, then bos_token and its kin, then extra_special_tokens. UNIMPLEMENTED
-/// for split_special_tokens: true.
+/// of added_tokens.json) by id, then bos_token and its kin, then extra_special_tokens.
+/// UNIMPLEMENTED for split_special_tokens: true.
 [[nodiscard]] absl::StatusOr<std::vector<NamedToken>> ReadNamedTokens(
     const TokenizerSideFiles& files);
 
@@ -46,8 +46,8 @@ struct ModelVocabulary {
 
 /// Adds `named` to `added`, the added tokens of tokenizer.json, or changes the flags of those that
 /// are there. A token that is new gets the next id, as in `tokenizers`; INVALID_ARGUMENT where its
-/// file says another, and for a second new token that is `by_key`. An eos_token, bos_token or pad_token that is new is left out, for
-/// ParseSideFiles to refuse.
+/// file says another, and for a second new token that is `by_key`. An eos_token, bos_token or
+/// pad_token that is new is left out, for ParseSideFiles to refuse.
 [[nodiscard]] absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
                                             const ModelVocabulary& vocabulary,
                                             std::vector<AddedToken>* added);

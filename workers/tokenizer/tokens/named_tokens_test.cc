@@ -26,8 +26,8 @@ constexpr char kTokenizer[] = R"({
               "merges": ["a b"]}})";
 
 json Token(const std::string& content, bool special = true) {
-  return {{"content", content}, {"special", special},    {"normalized", false},
-          {"lstrip", false},    {"rstrip", false},       {"single_word", false}};
+  return {{"content", content}, {"special", special}, {"normalized", false},
+          {"lstrip", false},    {"rstrip", false},    {"single_word", false}};
 }
 
 TokenizerSideFiles Config(const json& config) {

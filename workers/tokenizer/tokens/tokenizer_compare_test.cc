@@ -31,8 +31,9 @@ void CompareFolder(const fs::path& folder) {
     const auto expected = c.at("ids").get<std::vector<int32_t>>();
     const auto ids = (*tokenizer)->Encode(c.at("text").get<std::string>());
     if (!ids.ok() || *ids != expected) {
-      EXPECT_GT(++other_ids, kShown) << c << "\n" << (ids.ok() ? nlohmann::json(*ids).dump()
-                                                               : ids.status().ToString());
+      EXPECT_GT(++other_ids, kShown)
+          << c << "\n"
+          << (ids.ok() ? nlohmann::json(*ids).dump() : ids.status().ToString());
     }
     const std::string back = (*tokenizer)->Decode(expected);
     if (back != c.at("text_back").get<std::string>()) {

@@ -34,7 +34,8 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(const Json& root) {
     const std::string where = absl::StrCat("added_tokens[", i, "]");
     BATON_ASSIGN_OR_RETURN(AddedToken token, ParseAddedToken((*json)[i], where));
     const std::string at = absl::StrCat(where, ".id");
-    if (!(*json)[i].contains("id")) return absl::InvalidArgumentError(absl::StrCat(at, ": missing"));
+    if (!(*json)[i].contains("id"))
+      return absl::InvalidArgumentError(absl::StrCat(at, ": missing"));
     BATON_ASSIGN_OR_RETURN(const int64_t id, IntegerValue((*json)[i]["id"], 0, kMaxId, at));
     token.id = static_cast<int32_t>(id);
     tokens.push_back(std::move(token));
@@ -226,7 +227,8 @@ ModelVocabulary VocabularyOf(const Json& model) {
     }
     for (size_t i = vocab->size(); i > 0 && vocab->is_array(); --i) {  // Unigram: [text, score]
       const Json& piece = (*vocab)[i - 1];
-      if (piece.is_array() && !piece.empty() && piece[0] == text) return static_cast<int32_t>(i) - 1;
+      if (piece.is_array() && !piece.empty() && piece[0] == text)
+        return static_cast<int32_t>(i) - 1;
     }
     return std::nullopt;
   };
@@ -262,8 +264,8 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(absl::string_view text,
-                                                                   const TokenizerSideFiles& files) {
+absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(
+    absl::string_view text, const TokenizerSideFiles& files) {
   BATON_ASSIGN_OR_RETURN(const Json root, ParseJsonObject(text, kFile));
   BATON_ASSIGN_OR_RETURN(const std::vector<NamedToken> named, ReadNamedTokens(files));
   auto parts = ParseRoot(root, named);

@@ -12,10 +12,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "workers/tokenizer/tokens/added_tokens.h"
 #include "workers/tokenizer/steps/normalizer.h"
 #include "workers/tokenizer/steps/pre_tokenizer.h"
 #include "workers/tokenizer/steps/token_decoder.h"
+#include "workers/tokenizer/tokens/added_tokens.h"
 #include "workers/tokenizer/tokens/token_model.h"
 #include "workers/tokenizer/tokens/tokenizer.h"
 

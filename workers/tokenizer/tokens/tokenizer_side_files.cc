@@ -56,9 +56,8 @@ absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* par
     if (!parts->bos_id.has_value()) parts->bos_id = config->bos_token_id;
     if (!parts->pad_id.has_value()) parts->pad_id = config->pad_token_id;
   }
-  BATON_ASSIGN_OR_RETURN(
-      const Json root,
-      EffectiveTokenizerConfig(files.tokenizer_config_json, files.special_tokens_map_json));
+  BATON_ASSIGN_OR_RETURN(const Json root, EffectiveTokenizerConfig(files.tokenizer_config_json,
+                                                                   files.special_tokens_map_json));
   std::optional<int32_t> eos;
   BATON_RETURN_IF_ERROR(ReadNamedToken(root, "eos_token", *parts, &eos));
   if (eos.has_value()) AddOnce(*eos, &parts->eos_ids);

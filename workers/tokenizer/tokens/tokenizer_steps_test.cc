@@ -77,8 +77,8 @@ TEST(TokenizerStepsTest, AReplacementAcrossTheBorderOfATemplateIsNotTheTemplates
   json source = WithoutSteps();
   source["normalizer"] = {
       {"type", "Replace"}, {"pattern", {{"String", "xy"}}}, {"content", "<end>"}};
-  source["added_tokens"] = json::parse(
-      R"([{"id": 3, "content": "<end>", "special": true, "normalized": true}])");
+  source["added_tokens"] =
+      json::parse(R"([{"id": 3, "content": "<end>", "special": true, "normalized": true}])");
   source["model"]["unk_token"] = "_";
   const auto tokenizer = *Tokenizer::FromJson(source.dump());
   RenderedText whole;

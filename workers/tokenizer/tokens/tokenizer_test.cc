@@ -486,7 +486,8 @@ TEST(TokenizerLoadTest, UnsupportedKindsSayWhatAndWhere) {
   unsupported("/normalizer",
               {{"type", "Replace"}, {"pattern", {{"Regex", "[a&&b]"}}}, {"content", "b"}},
               "normalizer.pattern: the regular expression: '[…&&…]'");
-  unsupported("/pre_tokenizer", {{"type", "UnicodeScripts"}}, "pre_tokenizer.type: 'UnicodeScripts'");
+  unsupported("/pre_tokenizer", {{"type", "UnicodeScripts"}},
+              "pre_tokenizer.type: 'UnicodeScripts'");
   const json metaspace = {{"type", "Metaspace"}, {"replacement", "_"}};
   unsupported("/pre_tokenizer",
               {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, metaspace}}},

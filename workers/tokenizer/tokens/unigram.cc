@@ -40,9 +40,8 @@ Unigram::Unigram(const Pieces& pieces, UnigramOptions options) : options_(std::m
   std::stable_sort(pieces_.begin(), pieces_.end(),
                    [](const Piece& a, const Piece& b) { return a.text < b.text; });
   // The last of those with one text, which the stable sort left in the order of their ids.
-  const auto kept = std::unique(pieces_.rbegin(), pieces_.rend(), [](const Piece& a, const Piece& b) {
-    return a.text == b.text;
-  });
+  const auto kept = std::unique(pieces_.rbegin(), pieces_.rend(),
+                                [](const Piece& a, const Piece& b) { return a.text == b.text; });
   pieces_.erase(pieces_.begin(), kept.base());
   for (size_t i = 0; i < pieces_.size(); ++i) {
     auto& [begin, end] = first_[static_cast<unsigned char>(pieces_[i].text[0])];
@@ -66,7 +65,8 @@ bool Unigram::OfferTokens(absl::string_view rest, size_t at, size_t character_le
   const double score = (*nodes)[at].score;
   bool covers_character = false;
   const auto [first, last] = first_[static_cast<unsigned char>(rest[0])];
-  // [low, high): the tokens that begin as `rest` does for `length` bytes; the shortest is the first.
+  // [low, high): the tokens that begin as `rest` does for `length` bytes; the shortest is the
+  // first.
   auto low = pieces_.begin() + static_cast<std::ptrdiff_t>(first);
   auto high = pieces_.begin() + static_cast<std::ptrdiff_t>(last);
   for (size_t length = 1; low != high; ++length) {

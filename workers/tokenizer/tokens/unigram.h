@@ -48,9 +48,9 @@ class Unigram : public TokenModel {
   /// Appends the tokens of a part of the word that is no token by its path: a run of unks.
   void AppendUnknown(absl::string_view text, std::vector<int32_t>* ids) const;
 
-  std::vector<Piece> pieces_;                          // by text
+  std::vector<Piece> pieces_;                           // by text
   std::array<std::pair<size_t, size_t>, 256> first_{};  // those that begin with a byte
-  std::array<int32_t, 256> byte_id_;                   // -1: no token
+  std::array<int32_t, 256> byte_id_;                    // -1: no token
   double unk_score_ = 0;
   UnigramOptions options_;
 };

@@ -29,8 +29,8 @@ class WordPiece : public TokenModel {
                                              std::vector<int32_t>* ids) const override;
 
  private:
-  Vocab begins_;     // tokens that a word begins with
-  Vocab continues_;  // tokens that continue a word, without the prefix
+  Vocab begins_;        // tokens that a word begins with
+  Vocab continues_;     // tokens that continue a word, without the prefix
   size_t longest_ = 0;  // bytes
   WordPieceOptions options_;
 };
