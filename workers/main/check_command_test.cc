@@ -302,8 +302,9 @@ TEST_F(CheckCommandTest, ATokenizerThatTransformersRebuildsIsWarnedOf) {
   spec_.mutable_model()->set_path(SaveModel("renamed"));
   Add("a.jsonl", "{\"prompt\": \"1\"}\n");
   EXPECT_THAT(Check().data_files(), IsEmpty());
-  folder_.Write("renamed/tokenizer_config.json",
-                R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true, "eos_token": "<eos>",
+  folder_.Write(
+      "renamed/tokenizer_config.json",
+      R"({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": true, "eos_token": "<eos>",
                     "pad_token": "<pad>"})");
   const v1::ValidateJobResponse checked = Check();
   ASSERT_THAT(checked.data_files(), SizeIs(1));

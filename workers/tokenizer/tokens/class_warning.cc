@@ -52,6 +52,11 @@ std::string StringOrEmpty(const Json& root, const char* key) {
   return field != nullptr && field->is_string() ? field->get<std::string>() : "";
 }
 
+bool IsTrue(const Json& root, const char* key) {
+  const Json* field = FindField(root, key);
+  return field != nullptr && *field == true;
+}
+
 std::string WithoutFast(absl::string_view name) {
   absl::ConsumeSuffix(&name, "Fast");
   return std::string(name);
@@ -117,9 +122,34 @@ const ClassRow* FindRow(const std::string& name, const Json& tokenizer_config) {
   return best;
 }
 
+// `step` without what moves offsets alone.
+Json WithoutOffsets(Json step) {
+  if (step.is_object()) step.erase("trim_offsets");
+  if (step.is_structured()) {
+    for (Json& part : step) part = WithoutOffsets(std::move(part));
+  }
+  return step;
+}
+
+// Whether ids are the same for certain, so that no text need be tried: large files take seconds.
+bool HaveSameSteps(const Json& a, const Json& b) {
+  for (const char* key : {"normalizer", "pre_tokenizer"}) {
+    if (WithoutOffsets(a.value(key, Json())) != WithoutOffsets(b.value(key, Json()))) return false;
+  }
+  const Json &left = a.at("model"), &right = b.at("model");
+  for (const char* key : {"byte_fallback", "fuse_unk", "ignore_merges"}) {
+    if (IsTrue(left, key) != IsTrue(right, key)) return false;
+  }
+  for (const char* key : {"unk_token", "continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (StringOrEmpty(left, key) != StringOrEmpty(right, key)) return false;
+  }
+  return true;
+}
+
 struct Rebuilt {
   std::string name;      // "": transformers takes tokenizer.json as it is
   bool by_type = false;  // no tokenizer_class of the folder's changes that
+  bool has_same_steps = false;
   Json tokenizer;
 };
 
@@ -133,18 +163,17 @@ Rebuilt Rebuild(absl::string_view tokenizer_json, const TokenizerSideFiles& file
       IsGeneric(name) || !IsKnown(name) ? nullptr : FindRow(name, tokenizer_config);
   const Json* model = FindField(out.tokenizer, "model");
   if (row == nullptr || model == nullptr || !FindField(*model, "merges")) return out;
-  const Json steps = ParseOrEmpty(row->steps);
-  for (const char* key : {"normalizer", "pre_tokenizer", "decoder"}) {
-    out.tokenizer[key] = steps.at(key);
-  }
-  Json rebuilt = steps.at("model");
-  rebuilt["vocab"] = model->at("vocab");
-  rebuilt["merges"] = model->at("merges");
+  const Json* vocab = FindField(*model, "vocab");
+  if (vocab == nullptr) return out;
+  Json rebuilt = ParseOrEmpty(row->steps);
   // A class's own unknown token may be none of the vocabulary's; then there is none.
-  const std::string unk = StringOrEmpty(rebuilt, "unk_token");
-  if (!rebuilt["vocab"].is_object() || !rebuilt["vocab"].contains(unk))
-    rebuilt["unk_token"] = nullptr;
-  out.tokenizer["model"] = std::move(rebuilt);
+  if (FindField(*vocab, StringOrEmpty(rebuilt["model"], "unk_token").c_str()) == nullptr) {
+    rebuilt["model"]["unk_token"] = nullptr;
+  }
+  out.has_same_steps = HaveSameSteps(out.tokenizer, rebuilt);
+  rebuilt["model"]["vocab"] = *vocab;
+  rebuilt["model"]["merges"] = model->at("merges");
+  out.tokenizer.update(rebuilt);
   out.name = name;
   const std::string type = StringOrEmpty(config, "model_type");
   out.by_type = std::any_of(std::begin(kTypeRows), std::end(kTypeRows), [&](const TypeRow& r) {
@@ -169,7 +198,7 @@ std::string ClassThatRebuilds(absl::string_view tokenizer_json, const TokenizerS
 
 std::string ClassWarning(absl::string_view tokenizer_json, const TokenizerSideFiles& files) {
   const Rebuilt rebuilt = Rebuild(tokenizer_json, files);
-  if (rebuilt.name.empty()) return "";
+  if (rebuilt.name.empty() || rebuilt.has_same_steps) return "";
   const auto own = Tokenizer::FromJson(tokenizer_json, files);
   const auto other = Tokenizer::FromJson(rebuilt.tokenizer.dump(), files);
   if (!own.ok() || !other.ok()) return "";
