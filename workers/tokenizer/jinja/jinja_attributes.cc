@@ -89,9 +89,8 @@ std::optional<Value> AttributeOfType(const Value& object, absl::string_view name
   }
   if (IsForbiddenMethod(object, name)) return Value::Undefined(name);
   if (IsMissingMethod(object, name)) {
-    throw Error{Error::Kind::kUnsupported,
-                absl::StrCat("the method '", name, "' of ", object.TypeName(),
-                             " is not supported")};
+    throw Error{Error::Kind::kUnsupported, absl::StrCat("the method '", name, "' of ",
+                                                        object.TypeName(), " is not supported")};
   }
   return DataAttribute(object, name);
 }

@@ -26,9 +26,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
+[[noreturn]] void Refuse(const std::string& message) { throw Error{Error::Kind::kType, message}; }
 
 bool IsGiven(const Value* value) { return value != nullptr && !value->is(Kind::kNone); }
 
@@ -92,7 +90,8 @@ Value Title(const Value& input, const Arguments& arguments) {
   bool in_word = true;
   const auto flush = [&](size_t end) {
     if (end == begin) return;
-    const size_t first = begin + std::max<size_t>(1, ReadUtf8(absl::string_view(bytes).substr(begin)).length);
+    const size_t first =
+        begin + std::max<size_t>(1, ReadUtf8(absl::string_view(bytes).substr(begin)).length);
     out.Add(ChangeCase(text.Slice(begin, first), Case::kUpper));
     out.Add(ChangeCase(text.Slice(first, end), Case::kLower));
     begin = end;
@@ -119,8 +118,8 @@ Value ReplaceIn(const Value& input, const Arguments& arguments) {
   const RenderedText old = arguments.Need(0, "old", "replace").ToText();
   const RenderedText to = arguments.Need(1, "new", "replace").ToText();
   const Value* count = arguments.Find(2, "count");
-  return Value::Text(Replace(input.ToText(), old.text(), to,
-                             IsGiven(count) ? count->integer("replace") : -1));
+  return Value::Text(
+      Replace(input.ToText(), old.text(), to, IsGiven(count) ? count->integer("replace") : -1));
 }
 
 Value Indent(const Value& input, const Arguments& arguments) {
@@ -199,8 +198,8 @@ RenderedText UrlQuoted(const RenderedText& text, bool in_query) {
   RenderedText out;
   for (size_t i = 0; i < text.text().size(); ++i) {
     const auto byte = static_cast<unsigned char>(text.text()[i]);
-    const bool plain = absl::ascii_isalnum(byte) || absl::string_view("_.-~").find(text.text()[i]) !=
-                                                        absl::string_view::npos;
+    const bool plain = absl::ascii_isalnum(byte) ||
+                       absl::string_view("_.-~").find(text.text()[i]) != absl::string_view::npos;
     if (plain || (byte == '/' && !in_query)) {
       out.Add(text.Slice(i, i + 1));
     } else {
@@ -303,8 +302,8 @@ Value Round(const Value& input, const Arguments& arguments) {
 Value FileSize(const Value& input, const Arguments& arguments) {
   arguments.Check("filesizeformat", 1, {"binary"});
   const bool binary = FlagOf(arguments, 0, "binary");
-  const std::optional<double> read = input.is(Kind::kText) ? ReadFloat(input.text("").text())
-                                                           : input.number("filesizeformat");
+  const std::optional<double> read =
+      input.is(Kind::kText) ? ReadFloat(input.text("").text()) : input.number("filesizeformat");
   if (!read.has_value()) Refuse("filesizeformat needs a number");
   const double base = binary ? 1024 : 1000;
   if (*read == 1) return Value::Own("1 Byte");
@@ -316,8 +315,8 @@ Value FileSize(const Value& input, const Arguments& arguments) {
     unit *= base;
     if (*read < unit) break;
   }
-  const std::string name = binary ? absl::StrCat(prefix, "iB")
-                                  : absl::StrCat(prefix == "K" ? "k" : prefix, "B");
+  const std::string name =
+      binary ? absl::StrCat(prefix, "iB") : absl::StrCat(prefix == "K" ? "k" : prefix, "B");
   return Value::Own(absl::StrFormat("%.1f %s", base * *read / unit, name));
 }
 
@@ -383,9 +382,9 @@ const std::map<absl::string_view, Filter>& Filters() {
 }  // namespace
 
 bool IsFilter(absl::string_view name) {
-  static const auto* const not_supported = new std::set<absl::string_view>{
-      "e",      "escape",    "forceescape", "pprint",   "random",
-      "urlize", "striptags", "wordwrap",    "xmlattr"};
+  static const auto* const not_supported =
+      new std::set<absl::string_view>{"e",      "escape",    "forceescape", "pprint", "random",
+                                      "urlize", "striptags", "wordwrap",    "xmlattr"};
   return Filters().count(name) > 0 || not_supported->count(name) > 0;
 }
 

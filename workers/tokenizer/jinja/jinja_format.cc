@@ -21,9 +21,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
+[[noreturn]] void Refuse(const std::string& message) { throw Error{Error::Kind::kType, message}; }
 
 bool IsAsciiDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
@@ -109,9 +107,7 @@ class PercentFormatter {
     if (at_ >= bytes_.size()) Refuse("a % of the pattern has no type");
     return bytes_[at_];
   }
-  size_t Count() const {
-    return current_->is(Kind::kTuple) ? current_->items("%").size() : 1;
-  }
+  size_t Count() const { return current_->is(Kind::kTuple) ? current_->items("%").size() : 1; }
   const Value& Take() {
     if (used_ >= Count()) Refuse("the pattern of % has more places than values");
     const size_t at = used_++;
@@ -133,7 +129,8 @@ class PercentFormatter {
     if (Now() == 'h' || Now() == 'l' || Now() == 'L') ++at_;
     conversion.type = Now();
     ++at_;
-    if (conversion.type == '%' && at_ == begin + 2) return out_.Add(pattern_.Slice(begin, begin + 1));
+    if (conversion.type == '%' && at_ == begin + 2)
+      return out_.Add(pattern_.Slice(begin, begin + 1));
     Convert(conversion, Take());
   }
 
@@ -210,9 +207,9 @@ class PercentFormatter {
       case 'G': {
         const double number = value.number("% of a float");
         const bool negative = std::signbit(number) && !std::isnan(number);
-        return AddNumber(conversion, negative, "",
-                         FloatDigits(number, conversion.type, conversion.precision,
-                                     conversion.alternate));
+        return AddNumber(
+            conversion, negative, "",
+            FloatDigits(number, conversion.type, conversion.precision, conversion.alternate));
       }
       default:
         Refuse("% has an unknown type");
@@ -259,8 +256,11 @@ class PercentFormatter {
 
   void AddNumber(const Conversion& conversion, bool negative, const std::string& prefix,
                  const std::string& digits) {
-    const std::string lead = absl::StrCat(
-        negative ? "-" : conversion.plus ? "+" : conversion.space ? " " : "", prefix);
+    const std::string lead = absl::StrCat(negative           ? "-"
+                                          : conversion.plus  ? "+"
+                                          : conversion.space ? " "
+                                                             : "",
+                                          prefix);
     const auto size = static_cast<int64_t>(lead.size() + digits.size());
     const auto missing = static_cast<size_t>(std::max<int64_t>(0, conversion.width - size));
     if (conversion.left) {
@@ -287,7 +287,8 @@ FormatSpec ReadSpec(absl::string_view text) {
   FormatSpec spec;
   size_t at = 0;
   const auto is_align = [&](size_t place) {
-    return place < text.size() && absl::string_view("<>=^").find(text[place]) != absl::string_view::npos;
+    return place < text.size() &&
+           absl::string_view("<>=^").find(text[place]) != absl::string_view::npos;
   };
   const auto take = [&](absl::string_view any) {
     return at < text.size() && any.find(text[at]) != absl::string_view::npos ? text[at++] : '\0';

@@ -1,4 +1,5 @@
-// Texts made after a pattern: Python's `%`, str.format and format(). Internal to the Jinja renderer.
+// Texts made after a pattern: Python's `%`, str.format and format(). Internal to the Jinja
+// renderer.
 //
 // The text of an argument keeps its origin; the digits of a number and the padding are the
 // template's own.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
-#include "workers/tokenizer/jinja/jinja_operators.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 
 namespace baton::tokenizer::jinja {
 namespace {
@@ -97,10 +97,12 @@ using Methods = std::map<absl::string_view, Method>;
 using Names = std::set<absl::string_view>;
 
 const Methods& MethodsOf(Kind kind) {
-  static const auto* const dict = new Methods{
-      {"copy", &Copy},          {"fromkeys", &FromKeys},           {"get", &Get},
-      {"items", &ViewOf<Kind::kPairs>}, {"keys", &ViewOf<Kind::kKeys>},
-      {"values", &ViewOf<Kind::kValues>}};
+  static const auto* const dict = new Methods{{"copy", &Copy},
+                                              {"fromkeys", &FromKeys},
+                                              {"get", &Get},
+                                              {"items", &ViewOf<Kind::kPairs>},
+                                              {"keys", &ViewOf<Kind::kKeys>},
+                                              {"values", &ViewOf<Kind::kValues>}};
   static const auto* const list =
       new Methods{{"copy", &Copy}, {"count", &Count}, {"index", &Index}};
   static const auto* const sequence = new Methods{{"count", &Count}, {"index", &Index}};
@@ -136,10 +138,9 @@ Method FindMethod(const Value& object, absl::string_view name) {
 }
 
 bool IsForbiddenMethod(const Value& object, absl::string_view name) {
-  static const auto* const of_dict =
-      new Names{"clear", "pop", "popitem", "setdefault", "update"};
-  static const auto* const of_list = new Names{"append", "clear",  "extend", "insert",
-                                               "pop",    "remove", "reverse", "sort"};
+  static const auto* const of_dict = new Names{"clear", "pop", "popitem", "setdefault", "update"};
+  static const auto* const of_list =
+      new Names{"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
   return (object.is(Kind::kDict) && of_dict->count(name) > 0) ||
          (object.is(Kind::kList) && of_list->count(name) > 0);
 }

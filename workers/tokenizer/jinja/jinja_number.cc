@@ -26,8 +26,8 @@ std::string AsciiNumber(absl::string_view text) {
     const absl::string_view character =
         absl::string_view(stripped.text()).substr(range.begin, range.end - range.begin);
     const Utf8Char read = ReadUtf8(character);
-    const int32_t digit = read.length > 1 ? u_charDigitValue(static_cast<UChar32>(read.code_point))
-                                          : -1;
+    const int32_t digit =
+        read.length > 1 ? u_charDigitValue(static_cast<UChar32>(read.code_point)) : -1;
     if (digit >= 0) {
       out += static_cast<char>('0' + digit);
     } else {

@@ -14,9 +14,7 @@
 namespace baton::tokenizer::jinja {
 namespace {
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
+[[noreturn]] void Refuse(const std::string& message) { throw Error{Error::Kind::kType, message}; }
 
 /// `value` by printf's %[#].PRECISION TYPE.
 std::string Printed(double value, char type, int64_t precision, bool alternate) {
@@ -77,8 +75,9 @@ std::string SignOf(bool negative, char sign) {
 
 /// The zeros that fill up a grouped number have separators too.
 size_t WidthOfZeros(const FormatSpec& spec, const std::string& lead) {
-  const bool zeros = (spec.zero && spec.fill.empty() && (spec.align == '\0' || spec.align == '=')) ||
-                     (spec.fill == "0" && spec.align == '=');
+  const bool zeros =
+      (spec.zero && spec.fill.empty() && (spec.align == '\0' || spec.align == '=')) ||
+      (spec.fill == "0" && spec.align == '=');
   if (!zeros || spec.width < 0 || static_cast<size_t>(spec.width) < lead.size()) return 0;
   return static_cast<size_t>(spec.width) - lead.size();
 }
@@ -176,7 +175,8 @@ std::string FormatNumber(const Value& value, const FormatSpec& spec) {
     }
     return FormatFloat(value.number("format"), spec);
   }
-  if (spec.type != '\0' && absl::string_view("bcdoxXn").find(spec.type) == absl::string_view::npos) {
+  if (spec.type != '\0' &&
+      absl::string_view("bcdoxXn").find(spec.type) == absl::string_view::npos) {
     Refuse(absl::StrCat("an integer has no format '", std::string(1, spec.type), "'"));
   }
   return FormatInteger(value.integer("format"), spec);

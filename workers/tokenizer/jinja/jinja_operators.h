@@ -1,6 +1,7 @@
 // Python's operators on values. Internal to the Jinja renderer (jinja_template.h).
 //
-// Errors: kType where Python raises one; kLimit for an integer beyond 64 bits, where Python goes on.
+// Errors: kType where Python raises one; kLimit for an integer beyond 64 bits, where Python goes
+// on.
 #ifndef BATON_WORKERS_TOKENIZER_JINJA_JINJA_OPERATORS_H_
 #define BATON_WORKERS_TOKENIZER_JINJA_JINJA_OPERATORS_H_
 
@@ -19,8 +20,6 @@ Value Signed(absl::string_view op, const Value& a);
 /// `a op b` for == != < <= > >= in "not in".
 bool Compare(absl::string_view op, const Value& a, const Value& b);
 
-/// Python's ==.
-bool Equal(const Value& a, const Value& b, int depth = 0);
 /// Python's <; throws on values without an order.
 bool Less(const Value& a, const Value& b);
 /// Python's `needle in haystack`.

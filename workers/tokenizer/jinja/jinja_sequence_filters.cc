@@ -13,6 +13,7 @@
 #include "workers/tokenizer/jinja/jinja_attributes.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
 #include "workers/tokenizer/jinja/jinja_case.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 #include "workers/tokenizer/jinja/jinja_operators.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 #include "workers/tokenizer/jinja/jinja_value_tests.h"
@@ -22,9 +23,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
+[[noreturn]] void Refuse(const std::string& message) { throw Error{Error::Kind::kType, message}; }
 
 bool IsGiven(const Value* value) { return value != nullptr && !value->is(Kind::kNone); }
 
@@ -46,13 +45,11 @@ class ItemPath {
       parts_.push_back(*attribute);
       return;
     }
-    for (const absl::string_view part :
-         absl::StrSplit(attribute->text("attribute").text(), '.')) {
+    for (const absl::string_view part : absl::StrSplit(attribute->text("attribute").text(), '.')) {
       int64_t index = 0;
       const bool is_index =
-          !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
-            return absl::ascii_isdigit(c);
-          });
+          !part.empty() && std::all_of(part.begin(), part.end(),
+                                       [](unsigned char c) { return absl::ascii_isdigit(c); });
       parts_.push_back(is_index && absl::SimpleAtoi(part, &index) ? Value::Int(index)
                                                                   : Value::Own(part));
     }
@@ -283,9 +280,7 @@ Value First(const Value& input, const Arguments& arguments) {
 }
 
 /// Whether Python's reversed() takes it.
-bool IsReversible(const Value& value) {
-  return value.is_iterable() && !value.is(Kind::kIterator);
-}
+bool IsReversible(const Value& value) { return value.is_iterable() && !value.is(Kind::kIterator); }
 
 Items Reversed(const Value& value) {
   Items items = value.Iterate("reverse");
@@ -406,22 +401,22 @@ Value MapItems(const Value& input, const Arguments& arguments, FilterByName appl
   if (!input.Truth()) return Value::Iterator([] { return std::nullopt; }, {});
   const Value* attribute = arguments.Find(SIZE_MAX, "attribute");
   if (arguments.positional.empty() && attribute != nullptr) {
-    return Lazily(input, "map", {&input, &held},
-                  [arguments, path = ItemPath(attribute, false,
-                                              arguments.Find(SIZE_MAX, "default"))](
-                      const Value& item) -> std::optional<Value> {
-                    Arguments named;
-                    named.named = arguments.named;
-                    named.Check("map", 0, {"attribute", "default"});
-                    return path.Of(item);
-                  });
+    return Lazily(
+        input, "map", {&input, &held},
+        [arguments, path = ItemPath(attribute, false, arguments.Find(SIZE_MAX, "default"))](
+            const Value& item) -> std::optional<Value> {
+          Arguments named;
+          named.named = arguments.named;
+          named.Check("map", 0, {"attribute", "default"});
+          return path.Of(item);
+        });
   }
-  return Lazily(input, "map", {&input, &held},
-                [arguments, rest = Rest(arguments, 1),
-                 apply](const Value& item) -> std::optional<Value> {
-                  const Value& name = arguments.Need(0, "", "map");
-                  return apply(name.text("map").text(), item, rest);
-                });
+  return Lazily(
+      input, "map", {&input, &held},
+      [arguments, rest = Rest(arguments, 1), apply](const Value& item) -> std::optional<Value> {
+        const Value& name = arguments.Need(0, "", "map");
+        return apply(name.text("map").text(), item, rest);
+      });
 }
 
 const std::map<absl::string_view, Filter>& SequenceFilters() {

@@ -231,8 +231,9 @@ Texts SplitLines(const RenderedText& text, bool keep_ends) {
   for (const TextRange& range : Characters(bytes)) {
     const char32_t c = CharacterAt(bytes, range.begin).first;
     if (range.begin < from || !EndsLine(c)) continue;
-    const size_t end =
-        c == '\r' && range.end < bytes.size() && bytes[range.end] == '\n' ? range.end + 1 : range.end;
+    const size_t end = c == '\r' && range.end < bytes.size() && bytes[range.end] == '\n'
+                           ? range.end + 1
+                           : range.end;
     lines.push_back(text.Slice(from, keep_ends ? end : range.begin));
     from = end;
   }

@@ -16,9 +16,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-[[noreturn]] void Refuse(const std::string& message) {
-  throw Error{Error::Kind::kType, message};
-}
+[[noreturn]] void Refuse(const std::string& message) { throw Error{Error::Kind::kType, message}; }
 
 bool IsGiven(const Value* value) { return value != nullptr && !value->is(Kind::kNone); }
 

@@ -4,16 +4,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 #include "workers/tokenizer/jinja/jinja_number.h"
-#include "workers/tokenizer/jinja/jinja_operators.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 
 namespace baton::tokenizer::jinja {
 namespace {
 
 constexpr int kMaxValueDepth = 200;
-constexpr uint64_t kWalkOfValue = 8;  // a walk over a value, in bytes (Budget::SpendWalk)
-constexpr size_t kNameShown = 64;     // bytes
+constexpr uint64_t kWalkOfValue = 8;   // a walk over a value, in bytes (Budget::SpendWalk)
+constexpr size_t kNameShown = 64;      // bytes
 constexpr int64_t kMaxRange = 100000;  // of jinja2's sandbox
 
 [[noreturn]] void Mismatch(const Value& value, absl::string_view what, absl::string_view wanted) {
@@ -42,8 +42,7 @@ const Value* Arguments::Find(size_t index, absl::string_view name) const {
   return nullptr;
 }
 
-const Value& Arguments::Need(size_t index, absl::string_view name,
-                             absl::string_view callee) const {
+const Value& Arguments::Need(size_t index, absl::string_view name, absl::string_view callee) const {
   const Value* value = Find(index, name);
   if (value == nullptr) {
     throw Error{Error::Kind::kType, absl::StrCat(callee, " needs the argument '", name, "'")};
@@ -61,8 +60,7 @@ void Arguments::Check(absl::string_view callee, size_t positional_limit,
   for (const auto& [name, value] : named) {
     const auto at = std::find(names.begin(), names.end(), name);
     if (at == names.end()) {
-      throw Error{Error::Kind::kType,
-                  absl::StrCat(callee, " has no argument called '", name, "'")};
+      throw Error{Error::Kind::kType, absl::StrCat(callee, " has no argument called '", name, "'")};
     }
     if (static_cast<size_t>(at - names.begin()) < positional.size()) {
       throw Error{Error::Kind::kType, absl::StrCat(callee, " gets '", name, "' twice")};
@@ -149,7 +147,8 @@ Value Value::Range(int64_t begin, int64_t end, int64_t step) {
   if (step > 0 ? begin < end : begin > end) {
     const uint64_t width = step > 0 ? static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)
                                     : static_cast<uint64_t>(begin) - static_cast<uint64_t>(end);
-    const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
+    const uint64_t stride =
+        step > 0 ? static_cast<uint64_t>(step) : 0 - static_cast<uint64_t>(step);
     range.count = static_cast<int64_t>((width - 1) / stride + 1);
   }
   if (range.count > kMaxRange) {
@@ -246,11 +245,23 @@ bool Value::is_hashable() const {
 }
 
 absl::string_view Value::TypeName() const {
-  static constexpr absl::string_view kNames[] = {
-      "an undefined value", "none",           "a bool",     "an int",   "a float",
-      "a string",           "a list",         "a tuple",    "a range",  "a dict",
-      "a dict's keys",      "a dict's values", "a dict's items", "a namespace", "a function",
-      "an iterator",        "an object"};
+  static constexpr absl::string_view kNames[] = {"an undefined value",
+                                                 "none",
+                                                 "a bool",
+                                                 "an int",
+                                                 "a float",
+                                                 "a string",
+                                                 "a list",
+                                                 "a tuple",
+                                                 "a range",
+                                                 "a dict",
+                                                 "a dict's keys",
+                                                 "a dict's values",
+                                                 "a dict's items",
+                                                 "a namespace",
+                                                 "a function",
+                                                 "an iterator",
+                                                 "an object"};
   return kNames[static_cast<size_t>(kind_)];
 }
 
@@ -342,8 +353,8 @@ NextItem Value::Walk(absl::string_view what) const {
     case Kind::kRange:
       return [all = *this, i = int64_t{0}]() mutable -> std::optional<Value> {
         Budget::SpendWalk(kWalkOfValue);
-        const int64_t size = all.is_list() ? static_cast<int64_t>(all.as<Items>().size())
-                                           : all.range().count;
+        const int64_t size =
+            all.is_list() ? static_cast<int64_t>(all.as<Items>().size()) : all.range().count;
         if (i >= size) return std::nullopt;
         return all.At(i++);
       };

@@ -83,16 +83,16 @@ class Value {
     kTuple,
     kRange,
     kDict,
-    kKeys,    ///< dict.keys()
-    kValues,  ///< dict.values()
-    kPairs,   ///< dict.items()
+    kKeys,       ///< dict.keys()
+    kValues,     ///< dict.values()
+    kPairs,      ///< dict.items()
     kNamespace,  ///< Entries that `set` may change.
     kFunction,
     kIterator,  ///< Items that come one by one, once: what map, select and others return.
     kObject,
   };
 
-  Value() = default;  ///< Undefined, without a name.
+  Value() = default;         ///< Undefined, without a name.
   Value(RenderedText text);  // NOLINT: a text is a value
   /// `name` is for messages, and cut where it is long.
   static Value Undefined(absl::string_view name);
@@ -117,8 +117,7 @@ class Value {
   static Value Callable(Function function, const Value* holds = nullptr);
   /// `holds`: values that `next` keeps.
   static Value Iterator(NextItem next, std::initializer_list<const Value*> holds);
-  static Value OfObject(std::shared_ptr<Object> object,
-                        std::initializer_list<const Value*> holds);
+  static Value OfObject(std::shared_ptr<Object> object, std::initializer_list<const Value*> holds);
   /// Texts become content. Throws on an integer beyond 64 bits, and deeper than 200 levels.
   static Value FromJson(const nlohmann::ordered_json& json, int depth = 0);
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_case.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 #include "workers/tokenizer/jinja/jinja_operators.h"
 
 namespace baton::tokenizer::jinja {
@@ -110,8 +111,8 @@ bool ApplyTest(absl::string_view name, const Value& input, const Arguments& argu
                 absl::StrCat("the test 'is ", name, "' is not supported")};
   }
   if (arguments.positional.size() != it->second.operands || !arguments.named.empty()) {
-    throw Error{Error::Kind::kType, absl::StrCat("the test '", name, "' takes ",
-                                                 it->second.operands, " values")};
+    throw Error{Error::Kind::kType,
+                absl::StrCat("the test '", name, "' takes ", it->second.operands, " values")};
   }
   return it->second.test(input, arguments);
 }

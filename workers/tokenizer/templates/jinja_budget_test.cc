@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "workers/tokenizer/templates/jinja_template.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
+#include "workers/tokenizer/templates/jinja_template.h"
 
 namespace baton::tokenizer::jinja {
 namespace {

@@ -194,8 +194,8 @@ std::shared_ptr<Loop> Evaluator::MakeLoop(const Statement& statement, const Valu
       return Value::Text(std::move(text));
     };
   }
-  return std::allocate_shared<Loop>(Counted<Loop>(), iterable, std::move(next), length,
-                                    depth0, std::move(recurse));
+  return std::allocate_shared<Loop>(Counted<Loop>(), iterable, std::move(next), length, depth0,
+                                    std::move(recurse));
 }
 
 Evaluator::Flow Evaluator::ExecuteFor(const Statement& statement, const Value& iterable,
@@ -310,8 +310,7 @@ void Evaluator::AssignAttribute(const Target& target, const Value& value, Scope*
   const std::string shown = absl::StrCat("set ", target.name, ".", target.attribute);
   const Value* found = Lookup(scope, target.name);
   if (found == nullptr || !found->is(Kind::kNamespace)) {
-    throw Error{Error::Kind::kType,
-                absl::StrCat(shown, ": '", target.name, "' is no namespace")};
+    throw Error{Error::Kind::kType, absl::StrCat(shown, ": '", target.name, "' is no namespace")};
   }
   if (absl::StartsWith(target.attribute, "_")) {
     throw Error{Error::Kind::kType, absl::StrCat(shown, ": the name begins with _")};
@@ -330,11 +329,10 @@ Value Evaluator::ValueOf(const Target& target, Scope* scope) {
 Value Evaluator::MakeMacro(const Statement& statement, Scope* scope) {
   ++macros_;
   return Value::OfObject(
-      std::allocate_shared<Macro>(
-          Counted<Macro>(), statement,
-          [this, &statement, scope](const Macro::Bound& bound) {
-            return RenderMacro(statement, bound, scope);
-          }),
+      std::allocate_shared<Macro>(Counted<Macro>(), statement,
+                                  [this, &statement, scope](const Macro::Bound& bound) {
+                                    return RenderMacro(statement, bound, scope);
+                                  }),
       {});
 }
 

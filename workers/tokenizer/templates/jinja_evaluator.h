@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_value.h"
 #include "workers/tokenizer/templates/jinja_loop.h"
 #include "workers/tokenizer/templates/jinja_macro.h"
 #include "workers/tokenizer/templates/jinja_scopes.h"
 #include "workers/tokenizer/templates/jinja_syntax.h"
-#include "workers/tokenizer/jinja/jinja_value.h"
 
 namespace baton::tokenizer::jinja {
 

@@ -1,5 +1,5 @@
-// The expressions of a template: tokens to a tree, with jinja2's grammar and precedence. Internal to
-// the Jinja renderer's parser.
+// The expressions of a template: tokens to a tree, with jinja2's grammar and precedence. Internal
+// to the Jinja renderer's parser.
 #ifndef BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_EXPRESSION_PARSER_H_
 #define BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_EXPRESSION_PARSER_H_
 

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/tokenizer/jinja/jinja_case.h"
-#include "workers/tokenizer/templates/jinja_syntax.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
+#include "workers/tokenizer/templates/jinja_syntax.h"
 
 namespace baton::tokenizer::jinja {
 namespace {
@@ -223,8 +223,8 @@ class Lexer {
     Fail(absl::StrCat("'", std::string(1, c), "' is no part of Jinja"));
   }
 
-  /// As jinja2's regular expressions cut it: an underscore stands between two digits alone, and what
-  /// follows a point (x.0.1) is no float.
+  /// As jinja2's regular expressions cut it: an underscore stands between two digits alone, and
+  /// what follows a point (x.0.1) is no float.
   int Number() {
     const bool after_point = at_ > 0 && source_[at_ - 1] == '.';
     const size_t float_end = after_point ? at_ : EndOfFloat();
@@ -256,7 +256,8 @@ class Lexer {
       end = EndOfDigits(end + 1, IsAsciiDigit);
     }
     if (end < source_.size() && (source_[end] == 'e' || source_[end] == 'E')) {
-      const bool sign = end + 1 < source_.size() && (source_[end + 1] == '-' || source_[end + 1] == '+');
+      const bool sign =
+          end + 1 < source_.size() && (source_[end + 1] == '-' || source_[end + 1] == '+');
       if (digit(end + (sign ? 2 : 1))) end = EndOfDigits(end + (sign ? 2 : 1), IsAsciiDigit);
     }
     return end > whole ? end : at_;

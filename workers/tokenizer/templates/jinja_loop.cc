@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
-#include "workers/tokenizer/jinja/jinja_operators.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 
 namespace baton::tokenizer::jinja {
 
@@ -83,9 +83,8 @@ Value Loop::Call(const Arguments& arguments) {
   arguments.Check("loop", 1, {"iterable"});
   const Value& iterable = arguments.Need(0, "iterable", "loop");
   if (recurse_ == nullptr) {
-    throw Error{Error::Kind::kType,
-                ended_ ? "loop(…) after the end of its for"
-                       : "loop(…) needs a for that ends with 'recursive'"};
+    throw Error{Error::Kind::kType, ended_ ? "loop(…) after the end of its for"
+                                           : "loop(…) needs a for that ends with 'recursive'"};
   }
   return recurse_(iterable, depth0_ + 1);
 }

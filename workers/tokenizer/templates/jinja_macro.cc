@@ -32,12 +32,14 @@ std::optional<Value> Macro::Attribute(absl::string_view name) {
   if (name == "caller") return Value::Bool(statement_.reads_caller);
   if (name != "arguments") return std::nullopt;
   Items names;
-  for (const Parameter& parameter : statement_.parameters) names.push_back(Value::Own(parameter.name));
+  for (const Parameter& parameter : statement_.parameters)
+    names.push_back(Value::Own(parameter.name));
   return Value::List(std::move(names), Value::Kind::kTuple);
 }
 
 std::string Macro::Repr() {
-  return statement_.text.empty() ? "<Macro anonymous>" : absl::StrCat("<Macro '", statement_.text, "'>");
+  return statement_.text.empty() ? "<Macro anonymous>"
+                                 : absl::StrCat("<Macro '", statement_.text, "'>");
 }
 
 // As jinja2's Macro.__call__ deals out what it is given.
@@ -71,8 +73,8 @@ Value Macro::Call(const Arguments& arguments) {
   if (statement_.reads_varargs) {
     bound.others["varargs"] = Value::List(std::move(rest), Value::Kind::kTuple);
   } else if (!rest.empty()) {
-    throw Error{Error::Kind::kType, absl::StrCat("macro ", statement_.text, " takes at most ",
-                                                 count, " arguments")};
+    throw Error{Error::Kind::kType,
+                absl::StrCat("macro ", statement_.text, " takes at most ", count, " arguments")};
   }
   return render_(bound);
 }

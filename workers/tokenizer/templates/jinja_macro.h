@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "workers/tokenizer/templates/jinja_syntax.h"
 #include "workers/tokenizer/jinja/jinja_value.h"
+#include "workers/tokenizer/templates/jinja_syntax.h"
 
 namespace baton::tokenizer::jinja {
 
@@ -19,7 +19,7 @@ class Macro : public Object {
   /// What the body is rendered with.
   struct Bound {
     std::vector<std::optional<Value>> parameters;  ///< In order; absent: not given.
-    std::map<std::string, Value> others;           ///< caller, kwargs and varargs, where it reads them.
+    std::map<std::string, Value> others;  ///< caller, kwargs and varargs, where it reads them.
   };
   using Render = std::function<Value(const Bound& bound)>;
 

@@ -87,7 +87,7 @@ struct Parameter {
 /// What an assignment sets: a name, an attribute of a namespace, or several of them.
 struct Target {
   std::string name;
-  std::string attribute;      ///< Of the namespace `name`; empty: the name itself.
+  std::string attribute;  ///< Of the namespace `name`; empty: the name itself.
   bool is_tuple = false;
   std::vector<Target> parts;  ///< Of a tuple.
 };

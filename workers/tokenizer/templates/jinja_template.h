@@ -12,8 +12,8 @@
 // tests (jinja_value_tests.h); Python's methods of strings, dicts, lists, tuples and numbers
 // (jinja_text_methods.cc, jinja_methods.cc); `%` and format.
 //
-// Differs, as docs/formats/data-set.md lists. What it has not is an error that names it and its line:
-// unknown tags when the template is parsed, filters, tests and methods when they are reached.
+// Differs, as docs/formats/data-set.md lists. What it has not is an error that names it and its
+// line: unknown tags when the template is parsed, filters, tests and methods when they are reached.
 //
 // Bounds, since a template comes from outside (jinja_budget.h): 1 MiB of source, 200 levels of
 // nested tags, 500 of operations, 2 million steps (some tenths of a second to a second), 256 MiB of

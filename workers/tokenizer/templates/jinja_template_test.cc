@@ -70,8 +70,8 @@ TEST(JinjaTemplate, RendersAsJinja2Does) {
   }
 }
 
-// What compare_jinja.py and hands found: each template with three sets of variables, and what jinja2
-// makes of it in the sandbox of transformers (make_template_cases.py); null: it refuses.
+// What compare_jinja.py and hands found: each template with three sets of variables, and what
+// jinja2 makes of it in the sandbox of transformers (make_template_cases.py); null: it refuses.
 TEST(JinjaTemplate, MakesOfEachConstructWhatJinja2Makes) {
   const OrderedJson golden = ReadTestdata("template_cases.json");
   std::vector<Variables> sets;
@@ -129,8 +129,9 @@ TEST(JinjaTemplate, EveryByteKnowsItsOrigin) {
   EXPECT_EQ(OriginsOf("{{ x.partition('<')[1] }}{{ x.partition('<')[2] }}"), "[<]b>\"c ");
   EXPECT_EQ(OriginsOf("{{ 'ß' | upper }}{{ (x ~ 'ß') | upper }}"), "[SS] A<B>\"C [SS]");
   EXPECT_EQ(OriginsOf("{{ x.center(9, '*') }}{{ x | title }}"), "[*] a<b>\"c  A<B>\"c ");
-  EXPECT_EQ(OriginsOf("{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ x }}{% endcall %}"),
-            "[<] a<b>\"c [>]");
+  EXPECT_EQ(
+      OriginsOf("{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ x }}{% endcall %}"),
+      "[<] a<b>\"c [>]");
   EXPECT_EQ(OriginsOf("{% filter upper %}<{{ x }}>{% endfilter %}"), "[<] A<B>\"C [>]");
   EXPECT_EQ(OriginsOf("{% for t in tags recursive %}<{{ t }}>{% endfor %}"), "[<]<i>[><]j[>]");
   EXPECT_EQ(OriginsOf("{{ tags | map('upper') | join }}{{ tags | batch(1) | first }}"),
@@ -204,8 +205,9 @@ TEST(JinjaTemplate, BoundsWhatATemplateCosts) {
             kLimit);
   EXPECT_EQ(refused("{{ 'a' * 99999999999 }}"), kLimit);
   EXPECT_EQ(refused("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}"), kLimit);
-  EXPECT_EQ(refused("{% macro m() %}{% call m() %}{% endcall %}{{ caller }}{% endmacro %}{{ m() }}"),
-            kLimit);
+  EXPECT_EQ(
+      refused("{% macro m() %}{% call m() %}{% endcall %}{{ caller }}{% endmacro %}{{ m() }}"),
+      kLimit);
   EXPECT_EQ(refused("{{ '%99999999d' % 1 }}"), kLimit);
   EXPECT_EQ(refused("{{ '{:99999999}'.format(1) }}"), kLimit);
   EXPECT_EQ(refused("{{ 'a'.center(99999999) }}"), kLimit);
@@ -245,8 +247,8 @@ TEST(JinjaTemplate, BoundsHowDeepValuesAre) {
        {"{% set n.v = [n.v] %}", "{% set n.v = (n.v, 1) %}", "{% set n.v = {'a': n.v} %}",
         "{% set n.v = dict(a=n.v) %}", "{% set n.v = namespace(a=n.v) %}",
         "{% set n.v = [n.v] | map('string') %}", "{% set n.v = {1: n.v}.items() %}",
-        "{% set n.v = cycler(n.v).next %}",
-        "{% set n.v = joiner(n.v) %}", "{% set n.v = [1] | map('default', n.v) %}",
+        "{% set n.v = cycler(n.v).next %}", "{% set n.v = joiner(n.v) %}",
+        "{% set n.v = [1] | map('default', n.v) %}",
         "{% for x in [n.v] %}{% set n.v = loop.cycle %}{% endfor %}",
         "{% for x in [n.v] %}{% set n.v = loop %}{% endfor %}",
         "{% set n.v = [1] | batch(1, n.v) %}", "{% set n.v = [n.v] | reverse %}",
