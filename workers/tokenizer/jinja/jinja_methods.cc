@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
-#include "workers/tokenizer/jinja/jinja_operators.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 
 namespace baton::tokenizer::jinja {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 #include "workers/tokenizer/jinja/jinja_format.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 
@@ -15,7 +16,6 @@ namespace {
 
 using Kind = Value::Kind;
 
-constexpr int kMaxComparedDepth = 200;
 [[noreturn]] void TypeError(const std::string& message) {
   throw Error{Error::Kind::kType, message};
 }
@@ -141,31 +141,6 @@ Value Concatenated(const Value& a, const Value& b) {
   return Value::List(std::move(items), a.kind());
 }
 
-/// -1, 0 or 1; 2 where one is no number (NaN). An integer and a float are compared exactly.
-int OrderOfNumbers(const Value& a, const Value& b) {
-  const auto exact = [](const Value& v) {
-    return v.is(Kind::kFloat) ? static_cast<long double>(v.number("<"))
-                              : static_cast<long double>(v.integer("<"));
-  };
-  const long double x = exact(a), y = exact(b);
-  return x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
-}
-
-bool EqualRanges(const IntegerRange& a, const IntegerRange& b) {
-  if (a.count != b.count) return false;
-  return a.count == 0 || (a.begin == b.begin && (a.count == 1 || a.step == b.step));
-}
-
-/// Of dicts, and of their keys and pairs, which Python compares as sets.
-bool EqualEntries(const Value& a, const Value& b, int depth) {
-  const Entries& x = a.entries("==");
-  if (x.size() != b.entries("==").size()) return false;
-  return std::all_of(x.begin(), x.end(), [&](const auto& entry) {
-    const Value* other = b.Find(entry.first);
-    return other != nullptr && (a.is(Kind::kKeys) || Equal(entry.second, *other, depth + 1));
-  });
-}
-
 /// `a op b` for an op that orders.
 bool Ordered(absl::string_view op, const Value& a, const Value& b) {
   Budget::SpendWalk(4 * Budget::kWalkOfValue);
@@ -217,37 +192,6 @@ bool Compare(absl::string_view op, const Value& a, const Value& b) {
   if (op == "in") return Contains(b, a);
   if (op == "not in") return !Contains(b, a);
   return Ordered(op, a, b);
-}
-
-bool Equal(const Value& a, const Value& b, int depth) {
-  if (depth > kMaxComparedDepth) {
-    throw Error{Error::Kind::kLimit, "a value is nested more than 200 levels deep"};
-  }
-  // Lists that share their items are compared as often as they are reached.
-  Budget::SpendWalk(2 * Budget::kWalkOfValue);
-  if (a.is_number() && b.is_number()) return OrderOfNumbers(a, b) == 0;
-  if (a.kind() != b.kind()) return false;
-  switch (a.kind()) {
-    case Kind::kUndefined:
-    case Kind::kNone:
-      return true;
-    case Kind::kText:
-      return a.text("==").text() == b.text("==").text();
-    case Kind::kList:
-    case Kind::kTuple: {
-      const Items &x = a.items("=="), &y = b.items("==");
-      return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                        [&](const Value& p, const Value& q) { return Equal(p, q, depth + 1); });
-    }
-    case Kind::kDict:
-    case Kind::kKeys:
-    case Kind::kPairs:
-      return EqualEntries(a, b, depth);
-    case Kind::kRange:
-      return EqualRanges(a.range(), b.range());
-    default:
-      return a.Same(b);
-  }
 }
 
 bool Less(const Value& a, const Value& b) { return Ordered("<", a, b); }

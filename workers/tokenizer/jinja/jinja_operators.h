@@ -20,8 +20,6 @@ Value Signed(absl::string_view op, const Value& a);
 /// `a op b` for == != < <= > >= in "not in".
 bool Compare(absl::string_view op, const Value& a, const Value& b);
 
-/// Python's ==.
-bool Equal(const Value& a, const Value& b, int depth = 0);
 /// Python's <; throws on values without an order.
 bool Less(const Value& a, const Value& b);
 /// Python's `needle in haystack`.

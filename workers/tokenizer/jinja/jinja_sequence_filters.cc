@@ -13,6 +13,7 @@
 #include "workers/tokenizer/jinja/jinja_attributes.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
 #include "workers/tokenizer/jinja/jinja_case.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 #include "workers/tokenizer/jinja/jinja_operators.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 #include "workers/tokenizer/jinja/jinja_value_tests.h"

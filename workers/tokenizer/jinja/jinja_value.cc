@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_budget.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 #include "workers/tokenizer/jinja/jinja_number.h"
-#include "workers/tokenizer/jinja/jinja_operators.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 
 namespace baton::tokenizer::jinja {

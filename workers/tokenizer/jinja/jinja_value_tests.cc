@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "workers/tokenizer/jinja/jinja_case.h"
+#include "workers/tokenizer/jinja/jinja_equality.h"
 #include "workers/tokenizer/jinja/jinja_operators.h"
 
 namespace baton::tokenizer::jinja {
