@@ -23,6 +23,7 @@
 #include "baton/store/v1/rows.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "controller/core/job/effect_sink.h"
+#include "controller/core/job/metric_names.h"
 #include "controller/core/job/wait_list.h"
 #include "controller/core/prompts/prompt_mix.h"
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "sdk/common/base/cut_text.h"
 
 namespace baton {
 namespace {
@@ -17,7 +18,7 @@ std::string Names(const std::set<std::string>& sources) {
   for (const std::string& source : sources) {
     if (named++ == kSourcesNamed) return out + ", …";
     absl::StrAppend(&out, named == 1 ? "" : ", ",
-                    source.empty() ? "none" : absl::StrCat("'", source.substr(0, 64), "'"));
+                    source.empty() ? "none" : absl::StrCat("'", CutText(source), "'"));
   }
   return out;
 }
