@@ -284,8 +284,8 @@ SAID = "{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function | to
 LEARNED = {
     "chatml": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "{{ '\n' }}{% endfor %}"
                "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"),
-    "tight": ("{{ 'Talk:' }}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ': ' }}", SAID, "{% endfor %}"
-              "{% if add_generation_prompt %}{{ '<|im_start|>assistant: ' }}{% endif %}"),
+    "tight": ("{{ 'Talk:' }}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '>' }}", SAID, "{% endfor %}"
+              "{% if add_generation_prompt %}{{ '<|im_start|>assistant>' }}{% endif %}"),
     # A reply is begun with a thought that no turn keeps.
     "thinks": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "{{ '\n' }}{% endfor %}"
                "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"),
