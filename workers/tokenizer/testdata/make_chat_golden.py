@@ -240,7 +240,7 @@ SETTINGS_LINES = [
 ]
 REASONED = [
     [USER, {"role": "assistant", "content": "4", "reasoning_content": "2 and 2"}, AGAIN,
-     {"role": "assistant", "content": "6", "reasoning": "3 and 3"}],
+     {"role": "assistant", "content": "6", "reasoning": "3 and 3"}, USER],
     [USER, {"role": "assistant", "content": "4", "thinking": "t"}, AGAIN],
     [USER, {"role": "assistant", "content": "4", "reasoning_content": "", "thinking": "t"}, AGAIN],
     [USER, {"role": "assistant", "content": "4", "reasoning_content": "r", "thinking": "t", "reasoning": "x"}, AGAIN],
