@@ -240,7 +240,7 @@ SETTINGS_LINES = [
 ]
 REASONED = [
     [USER, {"role": "assistant", "content": "4", "reasoning_content": "2 and 2"}, AGAIN,
-     {"role": "assistant", "content": "6", "reasoning": "3 and 3"}],
+     {"role": "assistant", "content": "6", "reasoning": "3 and 3"}, USER],
     [USER, {"role": "assistant", "content": "4", "thinking": "t"}, AGAIN],
     [USER, {"role": "assistant", "content": "4", "reasoning_content": "", "thinking": "t"}, AGAIN],
     [USER, {"role": "assistant", "content": "4", "reasoning_content": "r", "thinking": "t", "reasoning": "x"}, AGAIN],
@@ -284,8 +284,8 @@ SAID = "{{ m.content }}{% for c in m.tool_calls or [] %}<call>{{ c.function | to
 LEARNED = {
     "chatml": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "{{ '\n' }}{% endfor %}"
                "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"),
-    "tight": ("{{ 'Talk:' }}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ ': ' }}", SAID, "{% endfor %}"
-              "{% if add_generation_prompt %}{{ '<|im_start|>assistant: ' }}{% endif %}"),
+    "tight": ("{{ 'Talk:' }}{% for m in messages %}{{ '<|im_start|>' ~ m.role ~ '>' }}", SAID, "{% endfor %}"
+              "{% if add_generation_prompt %}{{ '<|im_start|>assistant>' }}{% endif %}"),
     # A reply is begun with a thought that no turn keeps.
     "thinks": ("{% for m in messages %}<|im_start|>{{ m.role }}\n", SAID, "{{ '\n' }}{% endfor %}"
                "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}"),
