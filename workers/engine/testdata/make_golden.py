@@ -167,6 +167,7 @@ def randomise_vectors(model):
 def gradients(model):
     """Of the sum of all next tokens' log-probs: each parameter's norm, and its product with
     cos(0), cos(1), …, so that an element at a wrong place shows."""
+    model.get_input_embeddings().padding_idx = None  # Token 0 learns here like any other.
     total = 0
     for tokens in SEQUENCES:
         ids = torch.tensor([tokens])
@@ -204,6 +205,8 @@ def write(directory, names):
         torch.manual_seed(100 + number)
         model = model_class(config)
         randomise_vectors(model)
+        if name in FULL:  # A row of zeros for the pad token has a gradient of 1 / sqrt(eps).
+            model.get_input_embeddings().weight.data[0] = 0.3 * torch.randn(config.hidden_size)
         model = model.to(dtype)
         path = os.path.join(directory, "golden_" + name)
         model.save_pretrained(path, max_shard_size="12KB" if name == "qwen2" else "5GB")
