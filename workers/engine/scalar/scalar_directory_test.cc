@@ -164,7 +164,8 @@ TEST_P(ScalarGoldenTest, EveryScalarIsTransformers) {
 
 INSTANTIATE_TEST_SUITE_P(Models, ScalarGoldenTest,
                          ::testing::Values("golden_score_llama", "golden_score_mistral",
-                                           "golden_score_qwen2", "golden_score_qwen3"));
+                                           "golden_score_qwen2", "golden_score_qwen3",
+                                           "golden_score_phi3", "golden_score_gemma3"));
 
 }  // namespace
 }  // namespace baton::engine

@@ -21,7 +21,9 @@ puts the frequencies, worked out as transformers 4.43 and later do, into the rot
 Seen with `check` on what SaveModel wrote (largest difference of any logit):
 llama 4.2e-06, llama_gqa_tied 2.8e-06, llama_linear_rope 4.1e-06, llama_llama3_rope 2.8e-06,
 qwen2 2.6e-06, qwen2_tied_bf16 2.4e-06, score_llama 3.3e-06, score_qwen2 9.5e-07; with transformers
-5.23.0: qwen3 3.7e-06, qwen3_bias 2.9e-06, mistral 2.9e-06.
+5.23.0: qwen3 3.7e-06, qwen3_bias 2.9e-06, mistral 2.9e-06; with 5.24.0:
+qwen2_full_windows 6.1e-06, qwen3_windows 2.4e-06, smollm3 2.5e-06, phi3 7.7e-06, phi3_longrope
+2.4e-06, olmo2 3.2e-06, granite 9.5e-07, gemma3 3.0e-06.
 """
 import json
 import math
@@ -167,6 +169,7 @@ def randomise_vectors(model):
 def gradients(model):
     """Of the sum of all next tokens' log-probs: each parameter's norm, and its product with
     cos(0), cos(1), …, so that an element at a wrong place shows."""
+    model.get_input_embeddings().padding_idx = None  # Token 0 learns here like any other.
     total = 0
     for tokens in SEQUENCES:
         ids = torch.tensor([tokens])
@@ -204,6 +207,8 @@ def write(directory, names):
         torch.manual_seed(100 + number)
         model = model_class(config)
         randomise_vectors(model)
+        if name in FULL:  # A row of zeros for the pad token has a gradient of 1 / sqrt(eps).
+            model.get_input_embeddings().weight.data[0] = 0.3 * torch.randn(config.hidden_size)
         model = model.to(dtype)
         path = os.path.join(directory, "golden_" + name)
         model.save_pretrained(path, max_shard_size="12KB" if name == "qwen2" else "5GB")
@@ -279,7 +284,8 @@ def check(directories):
         with open(os.path.join(path, "config.json")) as file:
             saved = json.load(file)
         scaling = saved.get("rope_scaling") or {}
-        if scaling.get("rope_type") == "llama3":  # Newer than transformers 4.40.
+        knows_llama3 = tuple(map(int, transformers.__version__.split(".")[:2])) >= (4, 43)
+        if scaling.get("rope_type") == "llama3" and not knows_llama3:
             config = LlamaConfig(**{**saved, "rope_scaling": None})
             model = LlamaForCausalLM.from_pretrained(path, config=config)
             use_llama3(model, config, scaling)
