@@ -140,28 +140,18 @@ TEST(ConversationsTest, AKeyThatALineLacksIsNamedWithItsField) {
   options.response_key = "text";
   EXPECT_THAT(Problem(R"({"question": "p", "response": "r"})", options),
               HasSubstr("`text` is missing (spec.data.response_key); kind sft trains on it"));
-  DataSetOptions answers = Rl();
-  answers.answer_key = "solution";
-  EXPECT_THAT(Problem(R"({"prompt": "p", "answer": 1})", answers),
-              HasSubstr("`solution` is missing (spec.data.answer_key)"));
 }
 
-// A rule would compare with nothing, and find a response of nothing right.
-TEST(ConversationsTest, AnAnswerThatIsReadMustBeThere) {
-  DataSetOptions read = Rl();
-  read.answer_reader = "spec.reward.rules[0] (exact_match)";
-  EXPECT_EQ(Problem(R"({"prompt": "p", "solution": "4"})", read),
-            "`answer` is missing, and spec.reward.rules[0] (exact_match) reads it; the line has "
-            "`prompt`, `solution`: say which is the answer with spec.data.answer_key, or write "
-            "\"answer\": \"\" where it is empty");
-  EXPECT_THAT(Problem(R"({"prompt": "p", "answer": null})", read),
-              HasSubstr("`answer` is missing"));
-  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": ""})", read).has_answer)
-      << "it is empty, and there";
-  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": 0})", read).has_answer);
+// What lines without an answer mean is for the list as a whole to say (line_counts_test.cc).
+TEST(ConversationsTest, AnEmptyAnswerIsAnAnswer) {
+  EXPECT_FALSE(Parse(R"({"prompt": "p", "answer": null})", Rl()).has_answer);
   EXPECT_FALSE(Parse(R"({"prompt": "p"})", Rl()).has_answer);
-  read.answer_key = "solution";
-  EXPECT_EQ(Parse(R"({"prompt": "p", "solution": "4"})", read).answer, "4");
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": ""})", Rl()).has_answer);
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": 0})", Rl()).has_answer);
+  DataSetOptions named = Rl();
+  named.answer_key = "solution";
+  EXPECT_EQ(Parse(R"({"prompt": "p", "solution": "4"})", named).answer, "4");
+  EXPECT_FALSE(Parse(R"({"prompt": "p", "answer": 1})", named).has_answer);
 }
 
 // As in OpenAI's files: the turn is context, and not to be learned.
