@@ -24,14 +24,14 @@ struct PromptMessage {
 struct RewardInput {
   std::string prompt;  ///< As the data set gives it, before a chat template. See `messages`.
   std::string response;
-  std::string answer;       ///< Right answer of the data set; may be empty.
-  bool unanswered = false;  ///< The data set has no answer, not even an empty one.
-  std::string source;       ///< The data set's name.
-  std::string extra;        ///< The data set's own fields as one JSON value; empty: none.
+  std::string answer;  ///< Right answer of the data set; may be empty.
+  std::string source;  ///< The data set's name.
+  std::string extra;   ///< The data set's own fields as one JSON value; empty: none.
   /// Becomes true when the result is not wanted any more (then call NoticeCancelled); may be null.
   std::shared_ptr<const std::atomic<bool>> cancelled;
   /// The prompt, where the data set gives messages; then `prompt` has them as one text.
   std::vector<PromptMessage> messages;
+  bool unanswered = false;  ///< The data set has no answer, not even an empty one.
 };
 
 struct RewardResult {
