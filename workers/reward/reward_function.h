@@ -26,13 +26,13 @@ struct RewardInput {
   std::string response;
   std::string prompt_suffix;  ///< What the chat template began the response with; often empty.
   std::string answer;         ///< Right answer of the data set; may be empty.
-  bool unanswered = false;    ///< The data set has no answer, not even an empty one.
   std::string source;         ///< The data set's name.
   std::string extra;          ///< The data set's own fields as one JSON value; empty: none.
   /// Becomes true when the result is not wanted any more (then call NoticeCancelled); may be null.
   std::shared_ptr<const std::atomic<bool>> cancelled;
   /// The prompt, where the data set gives messages; then `prompt` has them as one text.
   std::vector<PromptMessage> messages;
+  bool unanswered = false;  ///< The data set has no answer, not even an empty one.
 };
 
 struct RewardResult {

@@ -267,15 +267,16 @@ TEST(ConversationsTest, AKeyThatALineLacksIsNamedWithItsField) {
               HasSubstr("`text` is missing (spec.data.response_key); kind sft trains on it"));
 }
 
+// What lines without an answer mean is for the list as a whole to say (line_counts_test.cc).
 TEST(ConversationsTest, AnEmptyAnswerIsAnAnswer) {
-  DataSetOptions read = Rl();
-  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": ""})", read).has_answer);
-  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": 0})", read).has_answer);
-  EXPECT_FALSE(Parse(R"({"prompt": "p", "answer": null})", read).has_answer);
-  EXPECT_FALSE(Parse(R"({"prompt": "p"})", read).has_answer);
-  read.answer_key = "solution";
-  EXPECT_EQ(Parse(R"({"prompt": "p", "solution": "4"})", read).answer, "4");
-  EXPECT_FALSE(Parse(R"({"prompt": "p", "answer": 1})", read).has_answer);
+  EXPECT_FALSE(Parse(R"({"prompt": "p", "answer": null})", Rl()).has_answer);
+  EXPECT_FALSE(Parse(R"({"prompt": "p"})", Rl()).has_answer);
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": ""})", Rl()).has_answer);
+  EXPECT_TRUE(Parse(R"({"prompt": "p", "answer": 0})", Rl()).has_answer);
+  DataSetOptions named = Rl();
+  named.answer_key = "solution";
+  EXPECT_EQ(Parse(R"({"prompt": "p", "solution": "4"})", named).answer, "4");
+  EXPECT_FALSE(Parse(R"({"prompt": "p", "answer": 1})", named).has_answer);
 }
 
 // As in OpenAI's files: the turn is context, and not to be learned.
