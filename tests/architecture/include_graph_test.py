@@ -131,7 +131,7 @@ ALLOWED = {
                             " workers/engine/kernels",
     "workers/engine/loss": "sdk/common/base sdk/common/schema sdk/common/parallel workers/engine/kernels"
                            " workers/engine/model",
-    "workers/engine/generation": "sdk/common/base workers/engine/kernels workers/engine/model",
+    "workers/engine/generation": "sdk/common/base relay/weights workers/engine/kernels workers/engine/model",
     "workers/engine/training": "sdk/common/base sdk/common/schema sdk/common/parallel relay/weights"
                                " workers/engine/kernels workers/engine/model workers/engine/loss",
     "workers/engine/scalar": "sdk/common/base sdk/common/parallel relay/weights workers/engine/model"
@@ -159,7 +159,8 @@ ALLOWED = {
                        " workers/tokenizer workers/engine workers/reward workers/policy workers/rollout"
                        " workers/ranks proto",
     "workers/main": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/data_set"
-                    " sdk/common/rpc sdk/worker relay/weights workers/tokenizer workers/engine workers/hybrid"
+                    " sdk/common/rpc sdk/common/schema sdk/worker relay/weights workers/tokenizer workers/engine"
+                    " workers/hybrid"
                     " workers/reward workers/policy workers/rollout workers/ranks workers/trainer workers/scoring"
                     " proto",
     "examples/client": "sdk/include/baton proto",

@@ -258,7 +258,8 @@ class DocumentedCommandsTest(unittest.TestCase):
         """A README of a new example is run by a test, or left out with a reason."""
         documents = glob.glob(os.path.join(SOURCE, "examples", "*", "README.md"))
         with_commands = {os.path.basename(os.path.dirname(d)) for d in documents if commands(d)}
-        self.assertEqual(with_commands,
+        downloads = {"smollm2"}  # a package with a model
+        self.assertEqual(with_commands - downloads,
                          {"addition", "custom_algorithm", "custom_reward", "python_reward"})
 
 

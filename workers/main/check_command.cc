@@ -165,7 +165,7 @@ class Checking {
         if (named.field == "spec.model") policy_ = *source;
         CheckTemplateSettings(named, **source);
       }
-      if (named.model == &spec_.judge().model()) CheckQuestion(named, **source);
+      if (named.field == "spec.judge.model") CheckQuestion(named, **source);
       if (model.path().empty()) continue;
       const absl::Status weights = engine::CheckWeights((*source)->directory(), named.head);
       if (!weights.ok()) FailModel(named, "path", weights);

@@ -79,8 +79,12 @@ void AssignWork(JobParts& job) {
 }
 
 uint64_t PacedStaleness(const JobParts& job) {
+  // A slow response of the first batch must not hold up the others: the second batch begins when
+  // most of the first is complete, with the weights that it would have anyway.
+  const bool supplied =
+      job.batch.begun() || 4 * job.prompt_groups.complete.size() >= 3 * job.GroupsPerBatch();
   return std::min(job.schedule.max_staleness,
-                  job.prompt_groups.pace.Updates(job.batch.begun(), job.out.now()));
+                  job.prompt_groups.pace.Updates(supplied, job.out.now()));
 }
 
 bool MayBeginGroup(JobParts& job) { return MayBeginWithin(PacedStaleness(job), job); }

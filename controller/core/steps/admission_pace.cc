@@ -58,8 +58,8 @@ double AdmissionPace::Needed() const {
   return (mean + 2 * deviation) / update_;
 }
 
-uint64_t AdmissionPace::Updates(bool updating, absl::Time now) const {
-  if (!measured()) return updating ? 1 : 0;
+uint64_t AdmissionPace::Updates(bool supplied, absl::Time now) const {
+  if (!measured()) return supplied ? 1 : 0;
   const absl::Duration limit = std::max(kHeldUp, absl::Seconds(kHeldUpSteps * update_));
   if (now - step_began_ > limit) return kUnbounded;
   const double updates = std::ceil(Needed() + margin_);

@@ -11,8 +11,9 @@
 // Before U is measured:
 //
 //   the first batch is generated     0: its own groups alone, so that nothing slows them down
-//   the first update is under way    1: it may end at any time, so the second batch begins with it
-//                                    and no later one, which newer weights can still make in time
+//   three quarters of it are         1: the second batch begins, since a slow response must not
+//   complete, or the first update       hold up the others, and no later one, which newer weights
+//   is under way                        can still make in time
 //
 //   trainer    wait        update 1         update 2         update 3
 //   rollouts   batch 1     batch 2 ..       batch 3 ..       batch 4 ..
@@ -72,9 +73,9 @@ class AdmissionPace {
 
   /// True if a step was measured.
   bool measured() const { return steps_ > 0; }
-  /// The number of updates before its batch at which a group may begin. `updating`: the trainer has
-  /// a batch; otherwise it waits for one. Pure.
-  uint64_t Updates(bool updating, absl::Time now) const;
+  /// The number of updates before its batch at which a group may begin. `supplied`: the trainer
+  /// has a batch, or most of one is complete. Pure.
+  uint64_t Updates(bool supplied, absl::Time now) const;
 
  private:
   double Needed() const;

@@ -88,7 +88,7 @@ TEST_F(ControllerResumeTest, AJobGoesOnWithoutTheAnswersThatItNeverHad) {
   request.set_checkpoint("job:add");
   request.mutable_changes()->mutable_trainer()->set_total_training_steps(20);
   EXPECT_THAT(ErrorViolations(Create(request).status())[0].description(),
-              HasSubstr("`answer` is missing"));
+              HasSubstr("has `answer`"));
   request.clear_changes();
   const auto same = Create(request);
   EXPECT_TRUE(same.ok()) << same.status();

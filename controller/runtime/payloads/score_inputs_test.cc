@@ -25,7 +25,8 @@ v1::Trajectory Payload() {
     columns { name: "sampling_log_prob" data: "ccccdddd" }
     columns { name: "ref_log_prob" data: "eeeeffff" } columns { name: "steps" data: "gggghhhh" }
     prompt_text: "1+1=" rendered_prompt: "user: 1+1=" messages { content: "1+1=" }
-    tools_json: "[]" response_text: "2" answer: "2" source: "sums")",
+    tools_json: "[]" response_text: "2" answer: "2" source: "sums"
+    chat_template_kwargs_json: "{}" prompt_suffix: "<think>" unanswered: true)",
                                                             &payload));
   return payload;
 }
@@ -73,8 +74,10 @@ TEST(ScoreInputsTest, MethodsThatReadTokensGetNoTexts) {
 TEST(ScoreInputsTest, AMethodOfAUsersOwnGetsAllOfTheRest) {
   v1::Trajectory expected = Payload();
   const google::protobuf::Reflection& fields = *expected.GetReflection();
-  // Outputs of other nodes, and fields that are set only once the step has ended.
-  const std::set<std::string> absent = {"scores", "error", "step", "infra_failed"};
+  // Outputs of other nodes, fields that are set only once the step has ended, and responses that a
+  // data set gives.
+  const std::set<std::string> absent = {
+      "scores", "error", "step", "infra_failed", "response_messages", "rejected_message"};
   for (int i = 0; i < expected.GetDescriptor()->field_count(); ++i) {
     const auto* field = expected.GetDescriptor()->field(i);
     const bool set = field->is_repeated() ? fields.FieldSize(expected, field) > 0

@@ -25,7 +25,7 @@ v1::JobSpec GoodOfFolder() {
   return spec;
 }
 
-std::vector<std::string> ProblemsOf(const v1::JobSpec& spec) {
+std::vector<std::string> RefusalsOf(const v1::JobSpec& spec) {
   const CheckedSpec checked = CheckSpec(spec);
   EXPECT_THAT(checked.violations, IsEmpty());
   // A job of an earlier release may have the mistake, and its row must stay readable.
@@ -43,9 +43,9 @@ std::vector<std::string> ProblemsOf(const v1::JobSpec& spec) {
 TEST(CheckSubmittedTest, AnEmptyStopStringIsRefused) {
   v1::JobSpec spec = GoodOfFolder();
   spec.mutable_rollout()->add_stop("\n");
-  EXPECT_THAT(ProblemsOf(spec), IsEmpty());
+  EXPECT_THAT(RefusalsOf(spec), IsEmpty());
   spec.mutable_rollout()->add_stop("");
-  EXPECT_THAT(ProblemsOf(spec), ElementsAre("spec.rollout.stop[1]: is empty, which every text ends "
+  EXPECT_THAT(RefusalsOf(spec), ElementsAre("spec.rollout.stop[1]: is empty, which every text ends "
                                             "with; remove it, or give a text"));
 }
 
@@ -58,7 +58,7 @@ TEST(CheckSubmittedTest, PathsOfAHomeAreRefused) {
   spec.mutable_data()->add_train_files("~ann/b.jsonl");
   spec.mutable_data()->add_val_files("data/~/v.jsonl");
   spec.mutable_reward()->set_working_dir("~");
-  EXPECT_THAT(ProblemsOf(spec), ElementsAre(HasSubstr("spec.model.path: '~/model' begins with ~"),
+  EXPECT_THAT(RefusalsOf(spec), ElementsAre(HasSubstr("spec.model.path: '~/model' begins with ~"),
                                             HasSubstr("spec.data.train_files[1]: "),
                                             HasSubstr("spec.reward.working_dir: ")));
 }
@@ -70,14 +70,14 @@ TEST(CheckSubmittedTest, APatternThatNeverMatchesIsRefused) {
   second->set_type("regex");
   second->set_pattern("^ {answer}");
   EXPECT_THAT(
-      ProblemsOf(spec),
+      RefusalsOf(spec),
       ElementsAre(HasSubstr("spec.reward.rules[0].extract: 'answer: $(\\d+)' never matches: it "
                             "wants a character behind the end of the text ($)"),
                   HasSubstr("spec.reward.rules[1].pattern: '^ {answer}' never matches: it wants "
                             "white space at the beginning of the text")));
   second->set_strip(false);
   spec.mutable_reward()->mutable_rules(0)->set_extract("answer: \\$(\\d+)");
-  EXPECT_THAT(ProblemsOf(spec), IsEmpty());
+  EXPECT_THAT(RefusalsOf(spec), IsEmpty());
 }
 
 TEST(CheckSubmittedTest, AModelOfCharactersWritesNoOthers) {
@@ -87,13 +87,13 @@ TEST(CheckSubmittedTest, AModelOfCharactersWritesNoOthers) {
   spec.mutable_data()->set_max_response_length(4);
   v1::RewardRule* rule = spec.mutable_reward()->mutable_rules(0);
   rule->set_extract("#(\\d+)");
-  EXPECT_THAT(ProblemsOf(spec),
+  EXPECT_THAT(RefusalsOf(spec),
               ElementsAre(HasSubstr("it wants '#', which is not among model.init.characters")));
   rule->set_extract("=(\\d{4})");
-  EXPECT_THAT(ProblemsOf(spec), ElementsAre(HasSubstr("it wants 5 characters at least, and a "
+  EXPECT_THAT(RefusalsOf(spec), ElementsAre(HasSubstr("it wants 5 characters at least, and a "
                                                       "response has at most 4")));
   rule->set_extract("=(\\d{3})");
-  EXPECT_THAT(ProblemsOf(spec), IsEmpty());
+  EXPECT_THAT(RefusalsOf(spec), IsEmpty());
 }
 
 }  // namespace

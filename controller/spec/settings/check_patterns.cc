@@ -21,7 +21,7 @@ struct NamedPattern {
 };
 
 // What is known of the responses that rules judge.
-JudgedText ResponsesOf(const v1::JobSpec& spec, const v1::RewardRule& rule) {
+JudgedText TextsOf(const v1::JobSpec& spec, const v1::RewardRule& rule) {
   JudgedText text;
   text.ignore_case = rule.ignore_case();
   if (!spec.model().has_init()) return text;
@@ -35,7 +35,7 @@ std::vector<NamedPattern> PatternsOf(const v1::JobSpec& effective, const v1::Dat
   for (int i = 0; i < effective.reward().rules_size(); ++i) {
     const v1::RewardRule& rule = effective.reward().rules(i);
     const std::string path = absl::StrCat("reward.rules[", i, "]");
-    JudgedText text = ResponsesOf(effective, rule);
+    JudgedText text = TextsOf(effective, rule);
     out.push_back({path + ".extract", rule.extract(), text});
     text.stripped = rule.strip();
     out.push_back({path + ".pattern", rule.pattern(), text});

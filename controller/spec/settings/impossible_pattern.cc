@@ -177,7 +177,11 @@ class PatternReader {
     const std::vector<Sequence> alternatives = Alternatives(depth + 1);
     if (!absl::ConsumePrefix(&rest_, ")")) return GiveUp();
     Item item;
-    if (!looks) item.least = Least(alternatives);
+    if (looks) return item;
+    item.least = Least(alternatives);
+    item.takes_line_end = absl::c_any_of(alternatives, [](const Sequence& sequence) {
+      return absl::c_any_of(sequence, [](const Item& part) { return part.takes_line_end; });
+    });
     return item;
   }
 

@@ -112,6 +112,7 @@ TEST(BoundTextsTest, EveryTextOfEveryMessageHasABound) {
       message.mutable_result()->clear_files();
       message.mutable_result()->clear_response_text();
       message.mutable_result()->clear_prompt_text();
+      message.mutable_result()->clear_prompt_suffix();
     }
     EXPECT_TRUE(BoundTexts(&message).ok()) << type->field(i)->name();
     EXPECT_LE(Longest(message), 8192u) << type->field(i)->name();

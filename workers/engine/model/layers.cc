@@ -60,7 +60,7 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
 
 using Activation = ModelConfig::Activation;
 
-kernels::Gate GateOf(Activation activation) {
+kernels::Gate GateByName(Activation activation) {
   return activation == Activation::kSilu ? kernels::Gate::kSilu : kernels::Gate::kGeluTanh;
 }
 
@@ -69,7 +69,7 @@ Tensor GatedUnitForward(const Tensor& gate_up, Activation activation) {
   ForType(gate_up, [&](auto zero) {
     using T = decltype(zero);
     kernels::GatedUnit(gate_up.data_ptr<T>(), y.data_ptr<T>(), y.size(0), y.size(1),
-                       GateOf(activation));
+                       GateByName(activation));
   });
   return y;
 }
@@ -88,7 +88,7 @@ struct GatedUnitFunction : torch::autograd::Function<GatedUnitFunction> {
     ForType(gate_up, [&](auto zero) {
       using T = decltype(zero);
       kernels::GatedUnitBackward(dy.data_ptr<T>(), gate_up.data_ptr<T>(), out.data_ptr<T>(),
-                                 dy.size(0), dy.size(1), GateOf(activation));
+                                 dy.size(0), dy.size(1), GateByName(activation));
     });
     return {out, Variable()};
   }

@@ -4,6 +4,7 @@
 #include <ctime>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
@@ -138,6 +139,18 @@ absl::StatusOr<jinja::Value> ToValue(const ChatMessage& message, size_t index) {
   return jinja::Value::Dict(std::move(entries));
 }
 
+/// Whether `word` stands in `text` between characters that are no part of a name.
+bool HasWord(absl::string_view text, absl::string_view word) {
+  const auto is_part = [text](size_t at) {
+    return at < text.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
+  };
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) {
+    if ((at == 0 || !is_part(at - 1)) && !is_part(at + word.size())) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<jinja::Variables> MakeVariables(const Chat& chat, const jinja::Variables& settings,
                                                bool add_generation_prompt) {
   try {
@@ -212,9 +225,8 @@ absl::Status ModelTemplate::Add(const std::string& name, absl::string_view sourc
 }
 
 bool ModelTemplate::Reads(absl::string_view name) const {
-  return std::any_of(templates_.begin(), templates_.end(), [name](const auto& entry) {
-    return absl::StrContains(entry.second.source, name);
-  });
+  return std::any_of(templates_.begin(), templates_.end(),
+                     [name](const auto& entry) { return HasWord(entry.second.source, name); });
 }
 
 absl::StatusOr<RenderedText> ModelTemplate::Render(const Chat& chat, bool add_generation_prompt,

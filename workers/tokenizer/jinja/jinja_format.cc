@@ -21,7 +21,7 @@ namespace {
 
 using Kind = Value::Kind;
 
-bool IsAsciiDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
+bool IsDecimalDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
 RenderedText Ascii(const Value& value) {
   RenderedText out;
@@ -54,7 +54,7 @@ RenderedText Padded(RenderedText text, const std::string& fill, char align, int6
 /// A number of decimal digits in `text` from `*at` on; nothing without one. Throws above `most`.
 std::optional<int64_t> TakeNumber(absl::string_view text, size_t* at, int64_t most) {
   const size_t begin = *at;
-  while (*at < text.size() && IsAsciiDigit(text[*at])) ++*at;
+  while (*at < text.size() && IsDecimalDigit(text[*at])) ++*at;
   if (*at == begin) return std::nullopt;
   int64_t number = 0;
   if (!absl::SimpleAtoi(text.substr(begin, *at - begin), &number) || number > most) {
@@ -414,7 +414,7 @@ class BraceFormatter {
 
   /// The argument of `name`, which may be empty, with its .attributes and [items].
   Value Named(std::string name) {
-    const bool is_number = !name.empty() && std::all_of(name.begin(), name.end(), IsAsciiDigit);
+    const bool is_number = !name.empty() && std::all_of(name.begin(), name.end(), IsDecimalDigit);
     if (name.empty()) {
       if (!next_.has_value()) Refuse("a format has places with and without a number");
       name = absl::StrCat((*next_)++);
@@ -433,7 +433,7 @@ class BraceFormatter {
       if (end == std::string::npos || end == begin) Refuse("a format has an empty name");
       const std::string part = name.substr(begin, end - begin);
       int64_t index = 0;
-      const bool is_index = !attribute && std::all_of(part.begin(), part.end(), IsAsciiDigit) &&
+      const bool is_index = !attribute && std::all_of(part.begin(), part.end(), IsDecimalDigit) &&
                             absl::SimpleAtoi(part, &index);
       value = look_up_(value, is_index ? Value::Int(index) : Value::Own(part), attribute);
       at = attribute ? end : end + 1;
@@ -445,7 +445,7 @@ class BraceFormatter {
   }
 
   Value Argument(const std::string& name) {
-    if (!name.empty() && std::all_of(name.begin(), name.end(), IsAsciiDigit)) {
+    if (!name.empty() && std::all_of(name.begin(), name.end(), IsDecimalDigit)) {
       int64_t index = 0;
       const bool read = absl::SimpleAtoi(name, &index);
       if (!read || static_cast<size_t>(index) >= arguments_.positional.size()) {

@@ -20,7 +20,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string TestTokenizer(const std::string& name) {
+std::string TestDataPath(const std::string& name) {
   const char* root = std::getenv("BATON_SOURCE_DIR");
   std::ifstream file(
       absl::StrCat(root ? root : ".", "/workers/tokenizer/testdata/tokenizer_", name, ".json"),
@@ -36,7 +36,7 @@ struct Folder {
 // A folder with one of the tokenizers of testdata.
 Folder With(const std::string& name, const char* tokenizer_class, const char* model_type,
             json settings = json::object()) {
-  Folder folder{TestTokenizer(name), {}};
+  Folder folder{TestDataPath(name), {}};
   if (tokenizer_class != nullptr) settings["tokenizer_class"] = tokenizer_class;
   folder.files.tokenizer_config_json = settings.dump();
   folder.files.config_json = json{{"model_type", model_type}}.dump();

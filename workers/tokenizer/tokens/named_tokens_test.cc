@@ -36,7 +36,7 @@ TokenizerSideFiles Config(const json& config) {
   return files;
 }
 
-void ExpectReads(const TokenizerSideFiles& files, const std::string& text, const Ids& ids,
+void ExpectNames(const TokenizerSideFiles& files, const std::string& text, const Ids& ids,
                  const std::string& text_back) {
   const auto tokenizer = Tokenizer::FromJson(kTokenizer, files);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
@@ -44,31 +44,32 @@ void ExpectReads(const TokenizerSideFiles& files, const std::string& text, const
   EXPECT_EQ((*tokenizer)->Decode(ids), text_back) << files.tokenizer_config_json;
 }
 
-std::string RefusalOf(const TokenizerSideFiles& files) {
+std::string NamedRefusal(const TokenizerSideFiles& files) {
   return Tokenizer::FromJson(kTokenizer, files).status().ToString();
 }
 
 TEST(NamedTokensTest, AddedTokensDecoderAddsTokensById) {
   const json decoder = {{"5", Token("<end>")}, {"7", Token("<x>", false)}, {"6", Token("<im>")}};
   const auto files = Config({{"added_tokens_decoder", decoder}, {"eos_token", "<im>"}});
-  ExpectReads(files, "a<im>b", {0, 6, 1}, "ab");
-  ExpectReads(files, "<x><end>", {7, 5}, "<x>");
+  ExpectNames(files, "a<im>b", {0, 6, 1}, "ab");
+  ExpectNames(files, "<x><end>", {7, 5}, "<x>");
   EXPECT_THAT((*Tokenizer::FromJson(kTokenizer, files))->eos_ids(), ElementsAre(6));
 }
 
 TEST(NamedTokensTest, AddedTokensDecoderBeatsTheFlagsOfTokenizerJson) {
   json end = Token("<end>", /*special=*/false);
   end["lstrip"] = true;
-  ExpectReads(Config({{"added_tokens_decoder", {{"5", end}}}}), "a <end> b", {0, 5, 3, 1}, "a b");
+  ExpectNames(Config({{"added_tokens_decoder", {{"5", end}}}}), "a <end> b", {0, 5, 3, 1}, "a b");
   // A token of the model's vocabulary keeps its id, and is found before the model.
-  ExpectReads(Config({{"added_tokens_decoder", {{"4", Token("ab")}}}}), "cab", {2, 4}, "c");
+  ExpectNames(Config({{"added_tokens_decoder", {{"4", Token("ab")}}}}), "cab", {2, 4}, "c");
 }
 
 TEST(NamedTokensTest, AnIdThatTokenizersWouldNotGiveIsRefused) {
   const auto files = Config({{"added_tokens_decoder", {{"9", Token("<im>")}}}});
-  EXPECT_THAT(RefusalOf(files), HasSubstr("tokenizer_config.json.added_tokens_decoder['9']: '<im>' "
-                                          "would have id 9"));
-  EXPECT_THAT(RefusalOf(files), HasSubstr("make it 6"));
+  EXPECT_THAT(NamedRefusal(files),
+              HasSubstr("tokenizer_config.json.added_tokens_decoder['9']: '<im>' "
+                        "would have id 9"));
+  EXPECT_THAT(NamedRefusal(files), HasSubstr("make it 6"));
 }
 
 TEST(NamedTokensTest, SpecialTokensMapBeatsTheConfigButNotAnAddedTokensDecoder) {
@@ -83,7 +84,7 @@ TEST(NamedTokensTest, SpecialTokensMapBeatsTheConfigButNotAnAddedTokensDecoder) 
 TEST(NamedTokensTest, AddedTokensFileCountsWithoutAnAddedTokensDecoder) {
   auto files = Config({{"eos_token", "<im>"}});
   files.added_tokens_json = R"({"<im>": 6, "<y>": 7, "<end>": 5})";
-  ExpectReads(files, "a<im> <y>", {0, 6, 3, 7}, "a <y>");
+  ExpectNames(files, "a<im> <y>", {0, 6, 3, 7}, "a <y>");
   files = Config({{"added_tokens_decoder", {{"6", Token("<im>")}}}});
   files.added_tokens_json = R"({"<y>": 7})";
   EXPECT_FALSE((*Tokenizer::FromJson(kTokenizer, files))->TokenToId("<y>").has_value());
@@ -91,28 +92,28 @@ TEST(NamedTokensTest, AddedTokensFileCountsWithoutAnAddedTokensDecoder) {
 
 TEST(NamedTokensTest, NamedSpecialTokensAreFoundInText) {
   const json with_flags = {{"__type", "AddedToken"}, {"content", "<q>"}, {"special", true}};
-  ExpectReads(Config({{"eos_token", "c"}, {"pad_token", "ab"}}), "abc", {4, 2}, "");
-  ExpectReads(Config({{"mask_token", "<m>"}, {"image_token", "<e>"}}), "<m><e>", {6, 7}, "");
-  ExpectReads(Config({{"extra_special_tokens", {"<p>", "<q>"}}}), "<p><q>", {6, 7}, "");
-  ExpectReads(Config({{"additional_special_tokens", {"<p>", with_flags}}}), "<p><q>", {6, 7}, "");
-  ExpectReads(Config({{"extra_special_tokens", {{"boi_token", "<p>"}}}}), "<p>", {6}, "");
+  ExpectNames(Config({{"eos_token", "c"}, {"pad_token", "ab"}}), "abc", {4, 2}, "");
+  ExpectNames(Config({{"mask_token", "<m>"}, {"image_token", "<e>"}}), "<m><e>", {6, 7}, "");
+  ExpectNames(Config({{"extra_special_tokens", {"<p>", "<q>"}}}), "<p><q>", {6, 7}, "");
+  ExpectNames(Config({{"additional_special_tokens", {"<p>", with_flags}}}), "<p><q>", {6, 7}, "");
+  ExpectNames(Config({{"extra_special_tokens", {{"boi_token", "<p>"}}}}), "<p>", {6}, "");
   TokenizerSideFiles map;
   map.special_tokens_map_json = R"({"additional_special_tokens": ["<p>"]})";
-  ExpectReads(map, "<p>", {6}, "");
+  ExpectNames(map, "<p>", {6}, "");
   // eos_token makes special what its added_tokens_decoder does not.
-  ExpectReads(Config({{"eos_token", "<im>"},
+  ExpectNames(Config({{"eos_token", "<im>"},
                       {"added_tokens_decoder", {{"6", Token("<im>", /*special=*/false)}}}}),
               "a<im>", {0, 6}, "a");
 }
 
 TEST(NamedTokensTest, WhatIsNotReadIsRefusedByName) {
-  EXPECT_THAT(RefusalOf(Config({{"split_special_tokens", true}})),
+  EXPECT_THAT(NamedRefusal(Config({{"split_special_tokens", true}})),
               HasSubstr("tokenizer_config.json.split_special_tokens: true is not supported"));
-  EXPECT_THAT(RefusalOf(Config({{"eos_token", "<no>"}})),
+  EXPECT_THAT(NamedRefusal(Config({{"eos_token", "<no>"}})),
               HasSubstr("tokenizer_config.json.eos_token: '<no>' is not a token"));
-  EXPECT_THAT(RefusalOf(Config({{"image_token", "<e>"}, {"audio_token", "<f>"}})),
+  EXPECT_THAT(NamedRefusal(Config({{"image_token", "<e>"}, {"audio_token", "<f>"}})),
               HasSubstr("depends on the order of the file's keys"));
-  EXPECT_THAT(RefusalOf(Config({{"added_tokens_decoder", {{"x", Token("<e>")}}}})),
+  EXPECT_THAT(NamedRefusal(Config({{"added_tokens_decoder", {{"x", Token("<e>")}}}})),
               HasSubstr("added_tokens_decoder['x']: the key is not an id"));
 }
 
