@@ -231,7 +231,12 @@ TEST(ModelTemplateTest, FindsTheTemplateWhereTransformersDoes) {
   EXPECT_EQ(render({"{{ bos_token }}{{ eos_token }}{{ pad_token }}",
                     R"({"bos_token": {"content": "<s>"}, "pad_token": null})",
                     R"({"eos_token": "</s>", "bos_token": "<other>"})"}),
-            "<s></s>");
+            "<other></s>");
+  // With added_tokens_decoder, special_tokens_map.json is not read.
+  EXPECT_EQ(render({"{{ bos_token }}{{ eos_token }}",
+                    R"({"bos_token": "<s>", "added_tokens_decoder": {}})",
+                    R"({"eos_token": "</s>", "bos_token": "<other>"})"}),
+            "<s>");
   EXPECT_EQ(render({"", "", ""}),
             "has no chat template: neither chat_template.jinja nor `chat_template` in "
             "tokenizer_config.json");

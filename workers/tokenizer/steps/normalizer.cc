@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/tokenizer/steps/byte_level.h"
@@ -101,6 +102,30 @@ absl::StatusOr<std::shared_ptr<const Charsmap>> ParseCharsmap(const Json& json,
   return std::make_shared<const Charsmap>(*std::move(charsmap));
 }
 
+// The kinds without settings: for each `from` bytes, `to` at most.
+struct PlainChange {
+  absl::string_view type;
+  size_t from;
+  size_t to;
+  std::string (*change)(absl::string_view);
+};
+
+absl::Span<const PlainChange> PlainChanges() {
+  using Text = absl::string_view;
+  static constexpr PlainChange kChanges[] = {
+      {"NFC", 1, kCanonicalGrowth, [](Text t) { return NormalizeUnicode(t, NormalForm::kC); }},
+      {"NFD", 1, kCanonicalGrowth, [](Text t) { return NormalizeUnicode(t, NormalForm::kD); }},
+      {"NFKC", 1, kCompatibilityGrowth,
+       [](Text t) { return NormalizeUnicode(t, NormalForm::kKc); }},
+      {"NFKD", 1, kCompatibilityGrowth,
+       [](Text t) { return NormalizeUnicode(t, NormalForm::kKd); }},
+      {"Lowercase", 2, 3, LowerCase},
+      {"StripAccents", 1, 1, [](Text t) { return RemoveIf(t, IsMark); }},
+      {"Nmt", 1, 1, NormalizeNmt},
+      {"ByteLevel", 1, 2, BytesToTokenText}};
+  return kChanges;
+}
+
 }  // namespace
 
 absl::StatusOr<Normalizer> Normalizer::FromJson(const nlohmann::json& json) {
@@ -118,37 +143,21 @@ absl::StatusOr<Normalizer::Step> Normalizer::ParseStep(const nlohmann::json& jso
                                                        const std::string& where,
                                                        GrowthLimit* growth) {
   const std::string type = json.at("type").get<std::string>();
-  // `to` bytes for each `from`, at most.
-  const auto change = [&](size_t from, size_t to, Change step) -> absl::StatusOr<Step> {
-    BATON_RETURN_IF_ERROR(growth->AddChange(from, to, where));
-    return Step(std::move(step));
-  };
-  for (const auto& [name, form, growth_of_one] :
-       {std::tuple{"NFC", NormalForm::kC, kCanonicalGrowth},
-        std::tuple{"NFD", NormalForm::kD, kCanonicalGrowth},
-        std::tuple{"NFKC", NormalForm::kKc, kCompatibilityGrowth},
-        std::tuple{"NFKD", NormalForm::kKd, kCompatibilityGrowth}}) {
-    if (type != name) continue;
-    return change(1, growth_of_one,
-                  [form = form](absl::string_view text) { return NormalizeUnicode(text, form); });
+  for (const PlainChange& plain : PlainChanges()) {
+    if (type != plain.type) continue;
+    BATON_RETURN_IF_ERROR(growth->AddChange(plain.from, plain.to, where));
+    return Step(Change(plain.change));
   }
-  if (type == "Lowercase") return change(2, 3, LowerCase);
-  if (type == "StripAccents") {
-    return change(1, 1, [](absl::string_view text) { return RemoveIf(text, IsMark); });
-  }
-  if (type == "Nmt") return change(1, 1, NormalizeNmt);
-  if (type == "ByteLevel") return change(1, 2, BytesToTokenText);
   if (type == "BertNormalizer") {
     BATON_ASSIGN_OR_RETURN(const BertOptions options, ParseBert(json, where));
-    return change(1, kCanonicalGrowth,
-                  [options](absl::string_view text) { return NormalizeBert(text, options); });
+    BATON_RETURN_IF_ERROR(growth->AddChange(1, kCanonicalGrowth, where));
+    return Step(Change([options](absl::string_view text) { return NormalizeBert(text, options); }));
   }
   if (type == "Precompiled") {
     BATON_ASSIGN_OR_RETURN(auto charsmap, ParseCharsmap(json, where));
-    const size_t longest = charsmap->longest_replacement();
     // The longest replacements are those of characters of three bytes.
-    return change(3, longest,
-                  [charsmap](absl::string_view text) { return charsmap->Normalize(text); });
+    BATON_RETURN_IF_ERROR(growth->AddChange(3, charsmap->longest_replacement(), where));
+    return Step(Change([charsmap](absl::string_view text) { return charsmap->Normalize(text); }));
   }
   if (type == "Prepend") {
     BATON_ASSIGN_OR_RETURN(std::string text, StringField(json, "prepend", where));

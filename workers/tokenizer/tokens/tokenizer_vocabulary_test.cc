@@ -1,5 +1,6 @@
 // Vocabularies of the size that real models have, in any order of the file, and ids with gaps.
 #include <algorithm>
+#include <numeric>
 #include <random>
 #include <string>
 #include <utility>
@@ -85,6 +86,46 @@ TEST(TokenizerVocabularyTest, RealSizesAreReadInAnyOrderOfTheFile) {
   vocabulary = LargeVocabulary(300000);
   std::shuffle(vocabulary.begin(), vocabulary.end(), random);
   ExpectReads(FileOf(vocabulary, {{"<|end|>", 300000}}), 300000);
+}
+
+// A tokenizer of whole words: "<unk>" is 0, "w1" is 1, and so on.
+std::string WordsFile(const std::string& type, std::vector<int32_t> ids) {
+  std::vector<std::string> tokens;
+  for (const int32_t id : ids) {
+    tokens.push_back(absl::StrCat("\"", id == 0 ? "<unk>" : absl::StrCat("w", id), "\":", id));
+  }
+  return absl::StrCat(R"({"pre_tokenizer":{"type":"WhitespaceSplit"},"model":{"type":")", type,
+                      R"(","unk_token":"<unk>","vocab":{)", absl::StrJoin(tokens, ","), "}}}");
+}
+
+TEST(TokenizerVocabularyTest, WordsOfRealVocabulariesAreReadInAnyOrderOfTheFile) {
+  std::vector<int32_t> ids(150'000);
+  std::iota(ids.begin(), ids.end(), 0);
+  for (int order = 0; order < 3; ++order) {
+    if (order == 1) std::reverse(ids.begin(), ids.end());
+    if (order == 2) std::shuffle(ids.begin(), ids.end(), std::mt19937(5));
+    for (const char* type : {"WordPiece", "WordLevel"}) {
+      const auto tokenizer = Tokenizer::FromJson(WordsFile(type, ids));
+      ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+      EXPECT_THAT(*(*tokenizer)->Encode("w149999 w1 x w70000"), ElementsAre(149999, 1, 0, 70000));
+      EXPECT_EQ((*tokenizer)->Decode({149999, 1}), "w149999 w1");
+    }
+  }
+}
+
+// Scores fall with the length of the ids, so that a number is one token, never two.
+TEST(TokenizerVocabularyTest, AUnigramVocabularyOfRealSizeIsRead) {
+  std::vector<std::string> pieces = {R"(["<unk>",0])"};
+  for (int32_t id = 1; id < 250'000; ++id) {
+    pieces.push_back(absl::StrCat("[\"\u2581", id, "\",", -1 - 1e-6 * id, "]"));
+  }
+  const auto tokenizer = Tokenizer::FromJson(absl::StrCat(
+      R"({"pre_tokenizer":{"type":"Metaspace","replacement":"▁"},"decoder":{"type":)"
+      R"("Metaspace","replacement":"▁"},"model":{"type":"Unigram","unk_id":0,"vocab":[)",
+      absl::StrJoin(pieces, ","), "]}}"));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(*(*tokenizer)->Encode("249999 7 123456"), ElementsAre(249999, 7, 123456));
+  EXPECT_EQ((*tokenizer)->Decode({249999, 7}), "249999 7");
 }
 
 TEST(TokenizerVocabularyTest, AddedTokensCountAsTokensOfTheVocabulary) {
