@@ -11,6 +11,7 @@ Needs transformers and jinja2 3.1.6. docs/formats/data-set.md names the differen
 only they could explain is counted as `named`.
 """
 import argparse
+import builtins
 import collections
 import copy
 import json
@@ -20,6 +21,7 @@ import signal
 import subprocess
 import sys
 
+import jinja2
 from transformers.utils.chat_template_utils import _cached_compile_jinja_template
 
 from template_grammar import Grammar, variable_sets
@@ -33,16 +35,38 @@ NAMED_ERRORS = re.compile(
     r"|the width or the precision of a format|after the end of its for")
 
 
+SANDBOX = _cached_compile_jinja_template("").environment
+seen_address = False
+
+
+class Text(str, metaclass=type("Metaclass", (type,), {
+        "__instancecheck__": lambda cls, value: isinstance(value, builtins.str)})):
+    """`str` as jinja2's filters and its operator ~ use it: notes a value that is an address."""
+
+    def __new__(cls, *arguments):
+        global seen_address
+        text = builtins.str(*arguments)
+        seen_address = seen_address or ADDRESS.search(text) is not None
+        return text
+
+
+jinja2.filters.str = jinja2.filters.soft_str = jinja2.runtime.str = Text
+SANDBOX.filters["string"] = Text
+SANDBOX.finalize = lambda value: (Text(value), value)[1]  # of each value that is printed
+
+
 class TooSlow(Exception):
     pass
 
 
 def reference(source, variables):
     """("text", TEXT) or ("error", its class and words)."""
+    global seen_address
+    seen_address = False
     signal.setitimer(signal.ITIMER_REAL, 2)
     try:
         # A copy, since jinja2's filter `indent` changes a list that it is given.
-        return "text", _cached_compile_jinja_template(source).render(**copy.deepcopy(variables))
+        return "text", SANDBOX.from_string(source).render(**copy.deepcopy(variables))
     except TooSlow:
         return "slow", ""
     except RecursionError as error:
@@ -62,7 +86,7 @@ def verdict(expected, answer):
     kind, words = expected
     if kind == "slow":
         return "skipped"
-    if kind == "text" and ADDRESS.search(words):
+    if seen_address or (kind == "text" and ADDRESS.search(words)):
         return "skipped"
     if kind == "text" and "text" in answer:
         try:

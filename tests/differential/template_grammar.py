@@ -214,9 +214,9 @@ class Grammar:
                "dictsort(reverse=true)", "dictsort(true)", "items|list", "items", "select|list", "reject('none')|list", "map('upper')|list", "map(attribute='a')|list",
                "map('default', 0)|list", "selectattr('a')|list", "selectattr('a', 'eq', 1)|list", "batch(2)|list", "batch(3, 'x')|list", "slice(2)|list", "slice(3, 0)|list",
                "groupby('a')", "groupby('a', default=0)|map(attribute='grouper')|list", "groupby('a')|list", "center(11)", "truncate(5)", "truncate(6, true)", "truncate(5, false, '.', 0)",
-               "truncate(9, leeway=0)", "wordcount", "format(1)", "format('a', 2)", "format(a=1)", "urlencode", "filesizeformat", "filesizeformat(true)", "safe", "attr('a')", "attr('upper')",
+               "truncate(9, leeway=0)", "wordcount", "format(1)", "format('a', 2)", "format(a=1)", "urlencode", "filesizeformat", "filesizeformat(true)", "attr('a')", "attr('upper')",
                "map('int')|sum", "map('string')|join", "select('number')|list", "select('eq', 1)|list", "rejectattr('a', 'defined')|list", "first|upper", "last|default('q')",
-               "string|length", "tojson|length", "upper|lower", "join(',')|length", "round|int", "int|string", "list|length", "xmlattr", "length(1)", "join(d='+')", "sort|first", "max|string",
+               "tojson|upper", "tojson|length", "upper|lower", "join(',')|length", "round|int", "int|string", "list|length", "xmlattr", "length(1)", "join(d='+')", "sort|first", "max|string",
                "map|list", "map('nofilter')|list", "select('notest')|list", "indent(width=1)", "default(boolean=true)", "replace(old='a', new='b')", "unique|join", "reverse|join", "e"]
 
     def e_filter(self, depth):

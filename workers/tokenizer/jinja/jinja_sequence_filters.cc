@@ -1,6 +1,7 @@
 #include "workers/tokenizer/jinja/jinja_sequence_filters.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -64,14 +65,17 @@ class ItemPath {
 };
 
 /// An iterator over what `step` makes of each item of `input`; where it makes nothing, the item is
-/// left out.
-template <class Step>
+/// left out. `check` may refuse before the first item.
+template <class Check, class Step>
 Value Lazily(const Value& input, absl::string_view what, std::initializer_list<const Value*> holds,
-             Step step) {
+             Check check, Step step) {
   return Value::Iterator(
-      [input, what = std::string(what), step = std::move(step),
+      [input, what = std::string(what), check = std::move(check), step = std::move(step),
        next = NextItem()]() mutable -> std::optional<Value> {
-        if (next == nullptr) next = input.Walk(what);
+        if (next == nullptr) {
+          check();
+          next = input.Walk(what);
+        }
         while (std::optional<Value> item = next()) {
           Budget::Spend(1);
           if (std::optional<Value> made = step(*item)) return made;
@@ -80,6 +84,8 @@ Value Lazily(const Value& input, absl::string_view what, std::initializer_list<c
       },
       holds);
 }
+
+void Accept() {}
 
 /// Arguments without the first `count`.
 Arguments Rest(const Arguments& arguments, size_t count) {
@@ -106,21 +112,21 @@ Value Choose(absl::string_view name, const Value& input, const Arguments& argume
   const size_t test_at = by_attribute ? 1 : 0;
   const Value held = Packed(arguments);
   if (!input.Truth()) return Value::Iterator([] { return std::nullopt; }, {});
-  return Lazily(
-      input, name, {&input, &held},
-      [arguments, rest = Rest(arguments, test_at + 1), test_at, by_attribute, keeps,
-       path = ItemPath(), ready = false](const Value& item) mutable -> std::optional<Value> {
-        if (!ready && by_attribute) {
-          path = ItemPath(&arguments.Need(0, "", "selectattr"), false);
-        }
-        ready = true;
-        const Value value = path.Of(item);
-        const bool holds =
-            arguments.positional.size() > test_at
-                ? ApplyTest(arguments.positional[test_at].text("a test's name").text(), value, rest)
-                : value.Truth();
-        return holds == keeps ? std::optional<Value>(item) : std::nullopt;
-      });
+  auto path = std::make_shared<ItemPath>();
+  const auto check = [arguments, by_attribute, path] {
+    if (by_attribute) *path = ItemPath(&arguments.Need(0, "", "selectattr"), false);
+  };
+  return Lazily(input, name, {&input, &held}, check,
+                [arguments, rest = Rest(arguments, test_at + 1), test_at, keeps,
+                 path](const Value& item) -> std::optional<Value> {
+                  const Value value = path->Of(item);
+                  const bool holds =
+                      arguments.positional.size() > test_at
+                          ? ApplyTest(arguments.positional[test_at].text("a test's name").text(),
+                                      value, rest)
+                          : value.Truth();
+                  return holds == keeps ? std::optional<Value>(item) : std::nullopt;
+                });
 }
 
 template <const char* name>
@@ -226,7 +232,7 @@ Value GroupBy(const Value& input, const Arguments& arguments) {
 Value Unique(const Value& input, const Arguments& arguments) {
   arguments.Check("unique", 2, {"case_sensitive", "attribute"});
   const ItemPath path(arguments.Find(1, "attribute"), !FlagOf(arguments, 0, "case_sensitive"));
-  return Lazily(input, "unique", {&input},
+  return Lazily(input, "unique", {&input}, &Accept,
                 [path, seen = Items()](const Value& item) mutable -> std::optional<Value> {
                   const Value key = path.Of(item);
                   if (!key.is_hashable()) Refuse(absl::StrCat("unique of ", key.TypeName()));
@@ -392,21 +398,18 @@ Value MapItems(const Value& input, const Arguments& arguments, FilterByName appl
   if (!input.Truth()) return Value::Iterator([] { return std::nullopt; }, {});
   const Value* attribute = arguments.Find(SIZE_MAX, "attribute");
   if (arguments.positional.empty() && attribute != nullptr) {
+    const ItemPath path(attribute, false, arguments.Find(SIZE_MAX, "default"));
     return Lazily(
         input, "map", {&input, &held},
-        [arguments, path = ItemPath(attribute, false, arguments.Find(SIZE_MAX, "default"))](
-            const Value& item) -> std::optional<Value> {
-          Arguments named;
-          named.named = arguments.named;
-          named.Check("map", 0, {"attribute", "default"});
-          return path.Of(item);
-        });
+        [arguments] {
+          arguments.Check("map", 0, {"attribute", "default"});
+        },
+        [path](const Value& item) -> std::optional<Value> { return path.Of(item); });
   }
   return Lazily(
-      input, "map", {&input, &held},
+      input, "map", {&input, &held}, [arguments] { arguments.Need(0, "", "map"); },
       [arguments, rest = Rest(arguments, 1), apply](const Value& item) -> std::optional<Value> {
-        const Value& name = arguments.Need(0, "", "map");
-        return apply(name.text("map").text(), item, rest);
+        return apply(arguments.positional[0].text("map").text(), item, rest);
       });
 }
 

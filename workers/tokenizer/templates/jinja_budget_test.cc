@@ -266,7 +266,7 @@ TEST(JinjaBudget, BoundsTheMemoryOfATemplate) {
            "{% set n = namespace(v=[]) %}{% set l = [1] * 200000 %}" +
                Times(100, "{% set n.v = n.v + [l + []] %}"),
            "{% set n = namespace(v=[]) %}{% set x = 'a' * 4000000 %}" +
-               Times(200, "{% set n.v = n.v + [{x: 1}] %}"),
+               Times(200, "{% set n.v = n.v + [{x ~ i: 1}] %}"),
            "{% set n = namespace(v=[]) %}{% set x = 'a' * 4000000 %}" +
                Times(200, "{% set n.v = n.v + [x ~ i] %}"),
            // The texts of macros that are under way.

@@ -1,7 +1,9 @@
 #include "workers/tokenizer/templates/jinja_expression_parser.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,22 +14,36 @@
 namespace baton::tokenizer::jinja {
 namespace {
 
-/// Whether it is made of constants and operators alone, which jinja2 computes beforehand.
+bool AreConstant(const std::vector<ExpressionPtr>& expressions);
+
+/// Whether jinja2 computes it beforehand: it reads no name, calls nothing, and no filter in it
+/// needs the rendering.
 bool IsConstant(const Expression& expression) {
-  if (expression.kind != Expression::Kind::kUnary && expression.kind != Expression::Kind::kBinary) {
-    return expression.kind == Expression::Kind::kConstant;
+  static const auto* const kLate = new std::set<absl::string_view>{
+      "map", "random", "reject", "rejectattr", "select", "selectattr"};
+  const CallArguments& arguments = expression.arguments;
+  if (expression.kind == Expression::Kind::kName || expression.kind == Expression::Kind::kCall ||
+      (expression.kind == Expression::Kind::kFilter && kLate->count(expression.text) > 0) ||
+      arguments.spread != nullptr || arguments.spread_named != nullptr) {
+    return false;
   }
-  for (const ExpressionPtr& operand : expression.operands) {
-    if (!IsConstant(*operand)) return false;
+  for (const auto& [name, argument] : arguments.named) {
+    if (!IsConstant(*argument)) return false;
   }
-  return true;
+  return AreConstant(expression.operands) && AreConstant(arguments.positional);
+}
+
+bool AreConstant(const std::vector<ExpressionPtr>& expressions) {
+  return std::all_of(expressions.begin(), expressions.end(), [](const ExpressionPtr& expression) {
+    return expression == nullptr || IsConstant(*expression);
+  });
 }
 
 }  // namespace
 
 bool ExpressionParser::TupleEnds() const {
   return now().kind == TokenKind::kOutputEnd || now().kind == TokenKind::kStatementEnd ||
-         IsOperator(")") || IsName("in") || IsName("recursive");  // of a for
+         IsOperator(")");
 }
 
 ExpressionPtr ExpressionParser::TupleExpression(bool with_conditional) {
@@ -306,7 +322,7 @@ ExpressionPtr ExpressionParser::Subscript(ExpressionPtr object) {
   ExpectOperator("]");
   Adopt(subscript.get(), std::move(object));
   if (parts.size() == 1) {
-    if (parts[0] == nullptr) Fail("a subscript is empty");
+    if (parts[0] == nullptr) parts[0] = Make(ExprKind::kTuple);  // x[] has the key ()
     Adopt(subscript.get(), std::move(parts[0]));
     return subscript;
   }

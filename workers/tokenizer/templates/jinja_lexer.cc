@@ -4,6 +4,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "sdk/common/base/utf8.h"
 #include "workers/tokenizer/jinja/jinja_case.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
@@ -326,11 +327,7 @@ class Lexer {
     if (c == 'N') {
       throw Error{Error::Kind::kUnsupported, "the escape \\N of a string is not supported", line_};
     }
-    if (digits == 0) {  // Python keeps what it does not know.
-      *out += '\\';
-      *out += c;
-      return i + 1;
-    }
+    if (digits == 0) return UnknownEscape(i, out);
     for (++i; digits > 0; --digits, ++i) {
       if (i >= source_.size() || !absl::ascii_isxdigit(static_cast<unsigned char>(source_[i]))) {
         Fail(absl::StrCat("the escape \\", std::string(1, c), " of a string is cut short"));
@@ -343,6 +340,20 @@ class Lexer {
     }
     AppendUtf8(code, out);
     return i;
+  }
+
+  /// Python keeps an escape that it does not know; jinja2 writes a character beyond ASCII in it as a
+  /// number.
+  size_t UnknownEscape(size_t i, std::string* out) const {
+    *out += '\\';
+    const Utf8Char c = ReadUtf8(absl::string_view(source_).substr(i));
+    const size_t length = std::max<size_t>(1, c.length);
+    const auto code = static_cast<unsigned>(c.code_point);
+    *out += length == 1      ? source_.substr(i, 1)
+            : code < 0x100   ? absl::StrFormat("x%02x", code)
+            : code < 0x10000 ? absl::StrFormat("u%04x", code)
+                             : absl::StrFormat("U%08x", code);
+    return i + length;
   }
 
   const std::string source_;
