@@ -23,7 +23,7 @@ namespace {
 constexpr uint32_t kMaxAttempts = 2;
 
 // The steps that the job has done; 0: its row cannot be read.
-int64_t StepOf(store::Store& store, const std::string& job) {
+int64_t StoredStepOf(store::Store& store, const std::string& job) {
   const auto stored = store.Get(kJobTable, job);
   store::v1::JobRow row;
   if (!stored.ok() || !stored->has_value() || !row.ParseFromString(**stored)) return 0;
@@ -44,7 +44,7 @@ absl::Status JobRestorer::ReadRestores() {
   }
   for (const std::string& job : options_.died_in) {
     store::v1::RestoreRow& deaths = restores_[job];
-    const int64_t step = StepOf(store_, job);
+    const int64_t step = StoredStepOf(store_, job);
     if (step > deaths.step()) deaths.set_attempts(0);
     deaths.set_attempts(deaths.attempts() + 1);
     deaths.set_step(step);
