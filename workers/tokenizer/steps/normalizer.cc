@@ -250,7 +250,7 @@ absl::StatusOr<std::string> Normalizer::Normalize(absl::string_view text, bool p
           !strip->left || !prepends || first.empty() || !IsWhiteSpace(ReadUtf8(first).code_point);
       current = Apply(*strip, current, /*at_start=*/prepends, ranges);
     } else {
-      BATON_ASSIGN_OR_RETURN(current, std::get<Replacement>(step).Apply(current, ranges));
+      BATON_ASSIGN_OR_RETURN(current, std::get<Replacement>(step).Apply(current, ranges, &keeps));
     }
   }
   if (keeps_start != nullptr) *keeps_start = keeps;
