@@ -108,6 +108,7 @@ struct PlainChange {
   size_t from;
   size_t to;
   std::string (*change)(absl::string_view);
+  bool removes_characters = false;
 };
 
 absl::Span<const PlainChange> PlainChanges() {
@@ -120,8 +121,8 @@ absl::Span<const PlainChange> PlainChanges() {
       {"NFKD", 1, kCompatibilityGrowth,
        [](Text t) { return NormalizeUnicode(t, NormalForm::kKd); }},
       {"Lowercase", 2, 3, LowerCase},
-      {"StripAccents", 1, 1, [](Text t) { return RemoveIf(t, IsMark); }},
-      {"Nmt", 1, 1, NormalizeNmt},
+      {"StripAccents", 1, 1, [](Text t) { return RemoveIf(t, IsMark); }, true},
+      {"Nmt", 1, 1, NormalizeNmt, true},
       {"ByteLevel", 1, 2, BytesToTokenText}};
   return kChanges;
 }
@@ -146,18 +147,20 @@ absl::StatusOr<Normalizer::Step> Normalizer::ParseStep(const nlohmann::json& jso
   for (const PlainChange& plain : PlainChanges()) {
     if (type != plain.type) continue;
     BATON_RETURN_IF_ERROR(growth->AddChange(plain.from, plain.to, where));
-    return Step(Change(plain.change));
+    return Step(Change{plain.change, plain.removes_characters});
   }
   if (type == "BertNormalizer") {
     BATON_ASSIGN_OR_RETURN(const BertOptions options, ParseBert(json, where));
     BATON_RETURN_IF_ERROR(growth->AddChange(1, kCanonicalGrowth, where));
-    return Step(Change([options](absl::string_view text) { return NormalizeBert(text, options); }));
+    return Step(Change{[options](absl::string_view text) { return NormalizeBert(text, options); },
+                       /*removes_characters=*/true});
   }
   if (type == "Precompiled") {
     BATON_ASSIGN_OR_RETURN(auto charsmap, ParseCharsmap(json, where));
     // The longest replacements are those of characters of three bytes.
     BATON_RETURN_IF_ERROR(growth->AddChange(3, charsmap->longest_replacement(), where));
-    return Step(Change([charsmap](absl::string_view text) { return charsmap->Normalize(text); }));
+    return Step(
+        Change{[charsmap](absl::string_view text) { return charsmap->Normalize(text); }, false});
   }
   if (type == "Prepend") {
     BATON_ASSIGN_OR_RETURN(std::string text, StringField(json, "prepend", where));
@@ -184,13 +187,13 @@ std::string Normalizer::Apply(const Change& change, absl::string_view text,
   std::string out;
   size_t done = 0;
   for (TextRange& range : *ranges) {
-    out += change(text.substr(done, range.begin - done));
+    out += change.apply(text.substr(done, range.begin - done));
     const size_t begin = out.size();
-    out += change(text.substr(range.begin, range.end - range.begin));
+    out += change.apply(text.substr(range.begin, range.end - range.begin));
     done = range.end;
     range = {begin, out.size()};
   }
-  return out += change(text.substr(done));
+  return out += change.apply(text.substr(done));
 }
 
 std::string Normalizer::Apply(const Prepend& prepend, absl::string_view text,
@@ -231,19 +234,26 @@ absl::StatusOr<std::string> Normalizer::Normalize(absl::string_view text) const 
 }
 
 absl::StatusOr<std::string> Normalizer::Normalize(absl::string_view text, bool prepends,
-                                                  std::vector<TextRange>* ranges) const {
+                                                  std::vector<TextRange>* ranges,
+                                                  bool* keeps_start) const {
   std::string current(text);
+  bool keeps = true;
   for (const Step& step : steps_) {
+    const std::string first = current.substr(0, ReadUtf8(current).length);
     if (const auto* change = std::get_if<Change>(&step)) {
+      keeps &= !change->removes_characters || first.empty() || !change->apply(first).empty();
       current = Apply(*change, current, ranges);
     } else if (const auto* prepend = std::get_if<Prepend>(&step)) {
       if (prepends) current = Apply(*prepend, current, ranges);
     } else if (const auto* strip = std::get_if<Strip>(&step)) {
+      keeps &=
+          !strip->left || !prepends || first.empty() || !IsWhiteSpace(ReadUtf8(first).code_point);
       current = Apply(*strip, current, /*at_start=*/prepends, ranges);
     } else {
-      BATON_ASSIGN_OR_RETURN(current, std::get<Replacement>(step).Apply(current, ranges));
+      BATON_ASSIGN_OR_RETURN(current, std::get<Replacement>(step).Apply(current, ranges, &keeps));
     }
   }
+  if (keeps_start != nullptr) *keeps_start = keeps;
   return current;
 }
 

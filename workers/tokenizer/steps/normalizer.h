@@ -34,14 +34,19 @@ class Normalizer {
   /// The normalized `text` (valid UTF-8). The text of a Prepend is left out unless `prepends`:
   /// false for the later parts of a text that comes in parts, whose white space on the left Strip
   /// leaves too. `ranges` of `text`, which ascend, become those of the result; no characters are
-  /// joined across their borders. RESOURCE_EXHAUSTED when a pattern needs too much work.
+  /// joined across their borders. `keeps_start`, if given, becomes false when the first character
+  /// was removed. RESOURCE_EXHAUSTED when a pattern needs too much work.
   [[nodiscard]] absl::StatusOr<std::string> Normalize(absl::string_view text, bool prepends,
-                                                      std::vector<TextRange>* ranges) const;
+                                                      std::vector<TextRange>* ranges,
+                                                      bool* keeps_start = nullptr) const;
   [[nodiscard]] absl::StatusOr<std::string> Normalize(absl::string_view text) const;
 
  private:
   /// A step that changes the text without a view of its borders.
-  using Change = std::function<std::string(absl::string_view)>;
+  struct Change {
+    std::function<std::string(absl::string_view)> apply;
+    bool removes_characters = false;  // some characters, whatever stands around them
+  };
   struct Strip {
     bool left = false;
     bool right = false;

@@ -16,6 +16,10 @@ namespace {
 
 constexpr char kNotSupported[] = "Oniguruma's syntax but for that";
 
+// Oniguruma's `\w`: without the joiners, but with Latin-1's superscripts and fractions.
+constexpr char kOnigurumaWord[] =
+    "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}";
+
 // A POSIX class's characters, as the inside of a set; null: no translation.
 const char* PosixClass(absl::string_view name) {
   static constexpr std::pair<absl::string_view, const char*> kClasses[] = {
@@ -25,8 +29,8 @@ const char* PosixClass(absl::string_view name) {
       {"upper", "\\p{Uppercase}"},
       {"lower", "\\p{Lowercase}"},
       {"space", kWhiteSpaceCharacters},
-      {"punct", "\\p{P}$+<=>^`|~"},
-      {"word", kWordCharacters},
+      {"punct", "\\p{P}\\p{S}"},
+      {"word", kOnigurumaWord},
       {"xdigit", "0-9a-fA-F"}};
   for (const auto& [known, characters] : kClasses) {
     if (known == name) return characters;
@@ -200,7 +204,7 @@ class Translator {
       return CodePoint();
     }
     const char* characters = c == 's'   ? kWhiteSpaceCharacters
-                             : c == 'w' ? kWordCharacters
+                             : c == 'w' ? kOnigurumaWord
                              : c == 'h' ? "0-9a-fA-F"
                                         : nullptr;
     if (characters != nullptr) {
@@ -221,12 +225,12 @@ class Translator {
   absl::Status Escape() {
     const char c = at_ + 1 < pattern_.size() ? pattern_[at_ + 1] : '\0';
     if (c == 'u') return CodePoint();
-    const std::string word = absl::StrCat("[", kWordCharacters, "]");
+    const std::string word = absl::StrCat("[", kOnigurumaWord, "]");
     const std::pair<char, std::string> translations[] = {
         {'s', absl::StrCat("[", kWhiteSpaceCharacters, "]")},
         {'S', absl::StrCat("[^", kWhiteSpaceCharacters, "]")},
         {'w', word},
-        {'W', absl::StrCat("[^", kWordCharacters, "]")},
+        {'W', absl::StrCat("[^", kOnigurumaWord, "]")},
         {'h', "[0-9a-fA-F]"},
         {'H', "[^0-9a-fA-F]"},
         {'v', "\\x{b}"},

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
 
 namespace baton::tokenizer {
 namespace {
@@ -41,8 +42,13 @@ absl::StatusOr<Replacement> Replacement::FromJson(const Json& step, const std::s
 }
 
 absl::StatusOr<std::string> Replacement::Apply(absl::string_view text,
-                                               std::vector<TextRange>* ranges) const {
+                                               std::vector<TextRange>* ranges,
+                                               bool* keeps_start) const {
   BATON_ASSIGN_OR_RETURN(const std::vector<PatternPiece> pieces, pattern_.Find(text));
+  if (!pieces.empty() && pieces[0].match && pieces[0].end > 0 &&
+      (content_.empty() || ReadUtf8(text).length < pieces[0].end)) {
+    *keeps_start = false;
+  }
   std::string out;
   out.reserve(text.size());
   std::vector<Moved> moved;
@@ -65,7 +71,8 @@ absl::StatusOr<std::string> Replacement::Apply(absl::string_view text,
 
 absl::StatusOr<std::string> Replacement::Apply(absl::string_view text) const {
   std::vector<TextRange> none;
-  return Apply(text, &none);
+  bool keeps_start = true;
+  return Apply(text, &none, &keeps_start);
 }
 
 }  // namespace baton::tokenizer

@@ -23,10 +23,13 @@ class Replacement {
                                                             GrowthLimit* growth);
 
   /// `text` (valid UTF-8) with its matches replaced. `ranges` of `text`, which ascend, become those
-  /// of the result; one that begins or ends inside a match loses that match's part. Errors:
+  /// of the result; one that begins or ends inside a match loses that match's part.
+  /// `keeps_start` becomes false where the first character is no longer there: of several replaced
+  /// characters, the replacement stands for the last, as in the reference. Errors:
   /// TextPattern::Find's.
   [[nodiscard]] absl::StatusOr<std::string> Apply(absl::string_view text,
-                                                  std::vector<TextRange>* ranges) const;
+                                                  std::vector<TextRange>* ranges,
+                                                  bool* keeps_start) const;
   [[nodiscard]] absl::StatusOr<std::string> Apply(absl::string_view text) const;
 
   /// The text that is replaced; empty for a regular expression.

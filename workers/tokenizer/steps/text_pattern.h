@@ -27,7 +27,7 @@ namespace baton::tokenizer {
 inline constexpr char kWhiteSpaceCharacters[] =
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"
     "\\x{205f}\\x{3000}";
-/// The characters of words, as `\w` of Oniguruma and of Rust's regular expressions has them.
+/// The characters of words, as `\w` of Rust's regular expressions has them.
 inline constexpr char kWordCharacters[] = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}";
 
 /// A part of a text, in bytes: a match, or the text between two.

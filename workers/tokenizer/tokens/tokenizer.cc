@@ -134,9 +134,12 @@ absl::Status Tokenizer::EncodePlain(absl::string_view text, TextPlace place,
     text.remove_prefix(valid);
     const size_t begin = PlaceIn(whole, good);
     std::vector<TextRange> ranges = Clip(control.ranges, begin, begin + good.size());
+    bool keeps_start = true;
     BATON_ASSIGN_OR_RETURN(
         const std::string normalized,
-        parts_->normalizer.Normalize(good, place != TextPlace::kInside, &ranges));
+        parts_->normalizer.Normalize(good, place != TextPlace::kInside, &ranges, &keeps_start));
+    // A text that lost its start has none that something may be prepended to.
+    if (!keeps_start && place == TextPlace::kTextStart) place = TextPlace::kPieceStart;
     std::vector<AddedTokenFinder::Piece> pieces;
     parts_->normalized_added.Split(normalized, {ranges, control.ids}, &pieces);
     for (const auto& piece : pieces) {

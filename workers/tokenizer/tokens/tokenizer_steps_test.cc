@@ -71,6 +71,40 @@ TEST(TokenizerStepsTest, StepsThatGrowATextWithoutBoundAreRefused) {
                 "decoder.decoders[8]: with the steps before it");
 }
 
+// Ids of tokenizers 0.23.3: a text whose first character was removed has no start to prepend to.
+TEST(TokenizerStepsTest, DoesNotPrependIfANormalizerRemovedTheStart) {
+  json source = json::parse(R"({
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"},
+    "model": {"type": "WordLevel", "vocab": {"?": 0, "_ab": 1, "ab": 2}, "unk_token": "?"}})");
+  const auto replace = [](const char* from, const char* to) {
+    return json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  const struct {
+    json step;
+    const char* text;
+    int32_t id;
+  } cases[] = {{{{"type", "StripAccents"}}, "\u0301ab", 2},
+               {{{"type", "StripAccents"}}, "a\u0301b", 1},
+               {{{"type", "Strip"}}, "  ab", 2},
+               {{{"type", "Nmt"}},
+                "\x01"
+                "ab",
+                2},
+               {{{"type", "BertNormalizer"}},
+                "\x01"
+                "ab",
+                2},
+               {replace("x", ""), "xab", 2},
+               {replace("xa", "a"), "xab", 2},
+               {replace("x", "a"), "xb", 1},
+               {{{"type", "Lowercase"}}, "AB", 1}};
+  for (const auto& c : cases) {
+    source["normalizer"] = c.step;
+    EXPECT_THAT(*(*Tokenizer::FromJson(source.dump()))->Encode(c.text), ElementsAre(c.id))
+        << c.step;
+  }
+}
+
 // A range that a match reaches into loses the match's part: a template's mark does not begin in
 // text that was not the template's.
 TEST(TokenizerStepsTest, AReplacementAcrossTheBorderOfATemplateIsNotTheTemplates) {
