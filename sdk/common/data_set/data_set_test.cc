@@ -114,7 +114,7 @@ TEST_F(DataSetTest, SaysWhatIsWrongWithALine) {
   EXPECT_THAT(ProblemOf(R"({"prompt": []})"), HasSubstr("empty list"));
   EXPECT_THAT(ProblemOf(R"({"prompt": [{"role": "user"}]})"), HasSubstr("`prompt[0]`"));
   EXPECT_THAT(ProblemOf(R"({"prompt": [{"role": "robot", "content": "x"}]})"),
-              HasSubstr("'robot', not one of: system, developer, user, assistant"));
+              HasSubstr("'robot', not one of: system, user, assistant"));
   EXPECT_THAT(ProblemOf(R"({"prompt": "p", "answer": []})"), HasSubstr("`answer` is array"));
   EXPECT_THAT(ProblemOf(R"({"prompt": "p", "source": 1})"), HasSubstr("`source` is number"));
   EXPECT_THAT(ProblemOf(R"({"prompt": "p"})", true), HasSubstr("`response` is missing"));
