@@ -181,6 +181,7 @@ class Checking {
     for (const auto& part : (*verdict)->Question("", "", "")) {
       if (part.is_template) text.AddTemplate(part.text);
     }
+    if (text.text().empty()) return;  // the texts are all of it
     const auto question = judge.RenderQuestion(text);
     absl::Status status = question.status();
     if (status.ok()) status = judge.EncodePrompt(*question, 0).status();

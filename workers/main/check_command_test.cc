@@ -427,6 +427,8 @@ TEST_F(CheckCommandTest, AQuestionThatTheJudgeCannotReadIsNamed) {
   spec_.mutable_judge()->set_verdict("(\\d)");
   *spec_.mutable_judge()->mutable_model() = spec_.model();
   EXPECT_THAT(Problems(), IsEmpty());
+  spec_.mutable_judge()->set_template_("{prompt}{response}");
+  EXPECT_THAT(Problems(), IsEmpty()) << "nothing of the question is the spec's own";
   spec_.mutable_judge()->set_template_("Is {response} right?");
   EXPECT_THAT(Problems(), ElementsAre(Pair("spec.judge.model.chat_template", HasSubstr("'I'"))));
 }
