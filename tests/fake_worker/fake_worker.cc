@@ -283,10 +283,9 @@ FakeWorker::~FakeWorker() {
 }
 
 absl::StatusOr<std::unique_ptr<FakeWorker>> FakeWorker::Create(FakeWorkerOptions options) {
-  options.worker.features = {"seeded_sampling",     "resume_with_tokens",  "behaviour_log_probs",
-                             kRewardRulesFeature,   kRewardCommandFeature, kChatTemplatesFeature,
-                             kChatSettingsFeature,
-                             kSftEvaluationFeature, kUndecayedNormsFeature};
+  options.worker.features = {"seeded_sampling",    "resume_with_tokens",  "behaviour_log_probs",
+                             kRewardRulesFeature,  kRewardCommandFeature, kChatTemplatesFeature,
+                             kChatSettingsFeature, kSftEvaluationFeature, kUndecayedNormsFeature};
   for (std::string& feature : ModelFeatures()) {
     options.worker.features.push_back(std::move(feature));
   }

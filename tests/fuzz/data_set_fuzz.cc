@@ -58,12 +58,13 @@ bool SameTurns(const std::vector<v1::ChatMessage>& a, const std::vector<v1::Chat
 }
 
 bool Same(const Example& a, const Example& b) {
-  const bool same = a.prompt == b.prompt && a.answer == b.answer && a.response == b.response &&
-              a.rejected == b.rejected && a.label == b.label && a.tools_json == b.tools_json &&
-              a.chat_template_kwargs_json == b.chat_template_kwargs_json && a.source == b.source &&
-              a.extra_json == b.extra_json && SameTurns(a.messages, b.messages) &&
-              SameTurns(a.response_messages, b.response_messages) &&
-              a.rejected_message.has_value() == b.rejected_message.has_value();
+  const bool same =
+      a.prompt == b.prompt && a.answer == b.answer && a.response == b.response &&
+      a.rejected == b.rejected && a.label == b.label && a.tools_json == b.tools_json &&
+      a.chat_template_kwargs_json == b.chat_template_kwargs_json && a.source == b.source &&
+      a.extra_json == b.extra_json && SameTurns(a.messages, b.messages) &&
+      SameTurns(a.response_messages, b.response_messages) &&
+      a.rejected_message.has_value() == b.rejected_message.has_value();
   return same && (!a.rejected_message.has_value() ||
                   SameTurns({*a.rejected_message}, {*b.rejected_message}));
 }

@@ -54,8 +54,8 @@ tokenizer::Chat ChatOf(const Range& messages, absl::string_view tools_json = "",
 }
 
 /// A prompt as the model sees it: `messages` (v1::ChatMessage; without them `text`) with
-/// `tools_json` and the variables of `kwargs_json` through the chat template. INVALID_ARGUMENT: it has tools, and no template renders
-/// it.
+/// `tools_json` and the variables of `kwargs_json` through the chat template. INVALID_ARGUMENT: it
+/// has tools, and no template renders it.
 template <class Range>
 absl::StatusOr<Prompt> RenderPromptOf(const PolicySource& source, const Range& messages,
                                       absl::string_view text, absl::string_view tools_json,
@@ -66,16 +66,17 @@ absl::StatusOr<Prompt> RenderPromptOf(const PolicySource& source, const Range& m
       "the prompt is a text with `tools`, which a chat template writes; give it as messages");
 }
 
-/// A response to `prompt` that is learned: `turns` (v1::ChatMessage; without them `text`), within the
-/// limits of `data`. Of several turns each one of the assistant is learned that is not `untrained`.
+/// A response to `prompt` that is learned: `turns` (v1::ChatMessage; without them `text`), within
+/// the limits of `data`. Of several turns each one of the assistant is learned that is not
+/// `untrained`.
 template <class Range>
 absl::StatusOr<Demonstration> EncodeResponse(const PolicySource& source, const Prompt& prompt,
                                              absl::string_view text, const Range& turns,
                                              const v1::DataSpec& data, bool ends = true) {
   const int64_t most = data.max_response_length();
   if (turns.size() < 2) {
-    const tokenizer::ChatMessage reply = turns.empty() ? tokenizer::ChatMessage("assistant", text)
-                                                       : MessageOf(*turns.begin());
+    const tokenizer::ChatMessage reply =
+        turns.empty() ? tokenizer::ChatMessage("assistant", text) : MessageOf(*turns.begin());
     // A template that says what of a turn is learned says it of one turn too.
     if (data.loss_on() == "all_assistant" && prompt.templated() &&
         source.TemplateReads("endgeneration")) {
@@ -87,7 +88,8 @@ absl::StatusOr<Demonstration> EncodeResponse(const PolicySource& source, const P
   for (const auto& turn : turns) {
     learned.push_back(turn.role() == "assistant" && !turn.untrained());
   }
-  return source.EncodeTurns(prompt, ChatOf(turns).messages, learned, data.max_prompt_length(), most);
+  return source.EncodeTurns(prompt, ChatOf(turns).messages, learned, data.max_prompt_length(),
+                            most);
 }
 
 }  // namespace baton::policy

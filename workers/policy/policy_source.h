@@ -101,8 +101,8 @@ class PolicySource {
   /// special token of one symbol still that symbol's. INVALID_ARGUMENT when it has no tokens, more
   /// than `max_tokens` (0: no limit), or one that the model has no embedding of.
   absl::StatusOr<std::vector<int32_t>> EncodePrompt(const Prompt& prompt, int64_t max_tokens) const;
-  /// `prompt` as EncodePrompt, and a response to it, a turn of the assistant, as the template writes
-  /// it: its text, which is content, then, where it `ends`, what ends a response; cut to
+  /// `prompt` as EncodePrompt, and a response to it, a turn of the assistant, as the template
+  /// writes it: its text, which is content, then, where it `ends`, what ends a response; cut to
   /// `max_response` (0: no limit). INVALID_ARGUMENT: the response has more than a text, and no
   /// template renders the prompt, or the template's errors (ChatTemplate::RenderReply).
   ///

@@ -171,7 +171,8 @@ TEST(PolicySource, AThoughtThatThePromptOpensIsNotTrainedOnTwice) {
   EXPECT_EQ(kept.response, encode("add\n</think>\n\n4<|im_end|>"));
 }
 
-// As return_assistant_tokens_mask of transformers for these tokens (learned_turns_test.cc compares).
+// As return_assistant_tokens_mask of transformers for these tokens (learned_turns_test.cc
+// compares).
 TEST(PolicySource, EachTurnOfAConversationIsLearned) {
   const TestFolder folder;
   const v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
@@ -204,9 +205,9 @@ TEST(PolicySource, EachTurnOfAConversationIsLearned) {
       source->EncodeTurns(prompt, turns, {true, false, false, false, true}, 0, 3).value();
   EXPECT_EQ(cut.response.size(), 3u);
   EXPECT_EQ(cut.mask.size(), 3u);
-  EXPECT_THAT(Message(source->EncodeTurns(prompt, turns, {true, false, true, false, true}, 2, 0)
-                          .status()),
-              HasSubstr("data.max_prompt_length allows 2"));
+  EXPECT_THAT(
+      Message(source->EncodeTurns(prompt, turns, {true, false, true, false, true}, 2, 0).status()),
+      HasSubstr("data.max_prompt_length allows 2"));
   EXPECT_THAT(Message(source
                           ->EncodeTurns(Prompt(tokenizer::RenderedText("a")), turns,
                                         {true, false, true, false, true}, 0, 0)
@@ -217,21 +218,22 @@ TEST(PolicySource, EachTurnOfAConversationIsLearned) {
 TEST(PolicySource, ReasoningIsPartOfTheResponse) {
   const TestFolder folder;
   v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
-  folder.Write("chat_template.jinja",
-               "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>"
-               "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
-               "{% if add_generation_prompt %}<|im_start|>assistant\n"
-               "{% if enable_thinking is false %}<think></think>{% endif %}{% endif %}");
+  folder.Write(
+      "chat_template.jinja",
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content %}<think>"
+      "{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n"
+      "{% if enable_thinking is false %}<think></think>{% endif %}{% endif %}");
   const auto source = PolicySource::Open(spec, "").value();
   const Prompt prompt = source->RenderPrompt({{{"user", "2+2?"}}}, "").value();
   tokenizer::ChatMessage reply("assistant", "4");
   reply.fields_json = R"({"reasoning": "2 and 2"})";
   EXPECT_EQ(source->EncodeDemonstration(prompt, reply, 0, 0)->response,
             source->tokenizer().Encode("<think>2 and 2</think>4<|im_end|>").value());
-  EXPECT_THAT(Message(source
-                          ->EncodeDemonstration(Prompt(tokenizer::RenderedText("2+2?")), reply, 0, 0)
-                          .status()),
-              HasSubstr("give the prompt as messages"));
+  EXPECT_THAT(
+      Message(source->EncodeDemonstration(Prompt(tokenizer::RenderedText("2+2?")), reply, 0, 0)
+                  .status()),
+      HasSubstr("give the prompt as messages"));
   EXPECT_EQ(source->PromptSuffix(prompt), "");
   (*spec.mutable_chat_template_kwargs()->mutable_fields())["enable_thinking"].set_bool_value(false);
   const auto quiet = PolicySource::Open(spec, "").value();

@@ -83,10 +83,10 @@ bool IsSampled(const v1::Trajectory& trajectory) {
 absl::StatusOr<engine::TrainSequence> FromTexts(const v1::Trajectory& trajectory,
                                                 const v1::DataSpec& data,
                                                 const PolicySource& source, bool ends) {
-  BATON_ASSIGN_OR_RETURN(const Prompt prompt,
-                         RenderPromptOf(source, trajectory.messages(), trajectory.prompt_text(),
-                                        trajectory.tools_json(),
-                                        trajectory.chat_template_kwargs_json()));
+  BATON_ASSIGN_OR_RETURN(
+      const Prompt prompt,
+      RenderPromptOf(source, trajectory.messages(), trajectory.prompt_text(),
+                     trajectory.tools_json(), trajectory.chat_template_kwargs_json()));
   BATON_ASSIGN_OR_RETURN(Demonstration said,
                          EncodeResponse(source, prompt, trajectory.response_text(),
                                         trajectory.response_messages(), data, ends));

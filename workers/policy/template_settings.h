@@ -10,8 +10,8 @@
 
 namespace baton::policy {
 
-/// chat_template_kwargs and chat_template_date. A Struct has neither integers nor an order: a number
-/// without a fraction is an integer, as YAML and JSON write one, and keys are sorted.
+/// chat_template_kwargs and chat_template_date. A Struct has neither integers nor an order: a
+/// number without a fraction is an integer, as YAML and JSON write one, and keys are sorted.
 tokenizer::TemplateSettings TemplateSettingsOf(const v1::ModelSpec& spec);
 
 }  // namespace baton::policy

@@ -20,8 +20,9 @@ TEST(TemplateSettings, NumbersAreWrittenAsInTheSpec) {
   list.add_values()->set_string_value("x");
   (*list.add_values()->mutable_struct_value()->mutable_fields())["n"].set_number_value(2);
   const tokenizer::TemplateSettings settings = TemplateSettingsOf(spec);
-  EXPECT_EQ(settings.kwargs_json,
-            R"({"a":-0.5,"budget":1024,"large":1e+300,"list":["x",{"n":2}],"none":null,"off":false})");
+  EXPECT_EQ(
+      settings.kwargs_json,
+      R"({"a":-0.5,"budget":1024,"large":1e+300,"list":["x",{"n":2}],"none":null,"off":false})");
   EXPECT_EQ(settings.date, "2026-02-03");
 }
 

@@ -143,8 +143,8 @@ absl::StatusOr<policy::Prompt> JudgeRole::Question(const policy::PolicySource& s
                                                    const v1::Trajectory& trajectory,
                                                    bool with_suffix) {
   tokenizer::RenderedText question;
-  const std::string response = absl::StrCat(with_suffix ? trajectory.prompt_suffix() : "",
-                                            trajectory.response_text());
+  const std::string response =
+      absl::StrCat(with_suffix ? trajectory.prompt_suffix() : "", trajectory.response_text());
   for (const auto& part : verdict.Question(trajectory.prompt_text(), response, trajectory.answer(),
                                            trajectory.prompt_suffix())) {
     part.is_template ? question.AddTemplate(part.text) : question.AddContent(part.text);

@@ -34,8 +34,8 @@ class CheckpointSave {
   void Delay(absl::Duration duration, absl::Time now) { DelayTime(duration, now, since_); }
   void Explain(int64_t step, absl::Duration limit, WaitList& waits) const {
     if (!committing_) return;
-    waits.Add("checkpoint", absl::StrCat("step ", step),
-              "the checkpoint to be completed on disk", since_, limit, "the job fails");
+    waits.Add("checkpoint", absl::StrCat("step ", step), "the checkpoint to be completed on disk",
+              since_, limit, "the job fails");
   }
 
  private:

@@ -34,9 +34,8 @@ std::string ModelOfFeature(absl::string_view feature) {
 // True if every worker of Baton's own, of the controller's release, has the feature.
 bool BatonWorkersPromise(const std::string& feature) {
   return feature == kChatTemplatesFeature || feature == kChatSettingsFeature ||
-         feature == kSftEvaluationFeature ||
-         feature == kUndecayedNormsFeature || feature == kByteFallbackFeature ||
-         !ModelOfFeature(feature).empty();
+         feature == kSftEvaluationFeature || feature == kUndecayedNormsFeature ||
+         feature == kByteFallbackFeature || !ModelOfFeature(feature).empty();
 }
 
 std::pair<std::string, std::string> VerbAndObject(const MissingSupport& missing) {
@@ -64,10 +63,9 @@ bool HasTemplateSettings(const v1::ModelSpec& model) {
 
 // True of some model of the job.
 bool AnyModel(const v1::JobSpec& spec, bool (*holds)(const v1::ModelSpec& model)) {
-  return holds(spec.model()) || holds(spec.critic().model()) ||
-         holds(spec.cost_critic().model()) || holds(spec.reference().model()) ||
-         holds(spec.reward_model().model()) || holds(spec.cost_model().model()) ||
-         holds(spec.judge().model());
+  return holds(spec.model()) || holds(spec.critic().model()) || holds(spec.cost_critic().model()) ||
+         holds(spec.reference().model()) || holds(spec.reward_model().model()) ||
+         holds(spec.cost_model().model()) || holds(spec.judge().model());
 }
 
 // True if a worker that knows templates alone would make other prompts, responses or rewards.

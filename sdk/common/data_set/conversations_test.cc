@@ -137,11 +137,11 @@ TEST(ConversationsTest, AResponseMayCallToolsAndThink) {
   // A text says all of it.
   EXPECT_THAT(Parse(kTalk, Sft()).response_messages, IsEmpty());
   // Of a pair both.
-  const Example pair =
-      Parse(R"({"prompt": [{"role": "user", "content": "x"}],)"
-            R"( "chosen": [{"role": "assistant", "content": "", "tool_calls": [{"name": "f"}]}],)"
-            R"( "rejected": [{"role": "assistant", "content": "", "tool_calls": [{"name": "g"}]}]})",
-            Pairs());
+  const Example pair = Parse(
+      R"({"prompt": [{"role": "user", "content": "x"}],)"
+      R"( "chosen": [{"role": "assistant", "content": "", "tool_calls": [{"name": "f"}]}],)"
+      R"( "rejected": [{"role": "assistant", "content": "", "tool_calls": [{"name": "g"}]}]})",
+      Pairs());
   ASSERT_THAT(pair.response_messages, SizeIs(1));
   ASSERT_TRUE(pair.rejected_message.has_value());
   EXPECT_THAT(pair.rejected_message->tool_calls_json(), HasSubstr("\"g\""));
@@ -184,7 +184,8 @@ TEST(ConversationsTest, AllTurnsOfTheAssistantMayBeTheResponse) {
   const std::string completion =
       R"({"prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant",)"
       R"( "content": "b"}, {"role": "user", "content": "c"}, {"role": "assistant", "content": "d"}]})";
-  EXPECT_THAT(turns(Parse(completion, all)), ElementsAre("assistant: b", "user: c", "assistant: d"));
+  EXPECT_THAT(turns(Parse(completion, all)),
+              ElementsAre("assistant: b", "user: c", "assistant: d"));
   EXPECT_THAT(Problem(completion, Sft()), HasSubstr("data.loss_on: all_assistant"));
   EXPECT_FALSE(OptionsOf(v1::JOB_KIND_RL, data).all_turns) << "a prompt ends with the user";
 }

@@ -72,8 +72,8 @@ bool HasAssistant(const Said& said) {
                      [](const v1::ChatMessage& turn) { return turn.role() == "assistant"; });
 }
 
-// Prompt and response of a conversation: the last turn of the assistant that may be trained on (with
-// `all_turns` the turns from the first one to the last one), and what precedes it.
+// Prompt and response of a conversation: the last turn of the assistant that may be trained on
+// (with `all_turns` the turns from the first one to the last one), and what precedes it.
 absl::Status SplitAtResponse(Said said, bool all_turns, Example* out) {
   const auto& turns = said.messages;
   if (!HasAssistant(said)) {
@@ -460,9 +460,8 @@ std::string Example::PromptText() const {
 
 uint64_t Example::MemoryBytes() const {
   uint64_t bytes = sizeof(Example);
-  for (const std::string* text :
-       {&prompt, &tools_json, &chat_template_kwargs_json, &answer, &response, &rejected, &source,
-        &extra_json}) {
+  for (const std::string* text : {&prompt, &tools_json, &chat_template_kwargs_json, &answer,
+                                  &response, &rejected, &source, &extra_json}) {
     // A short text lies in the string itself.
     if (text->capacity() >= sizeof(std::string)) bytes += text->capacity() + 1;
   }

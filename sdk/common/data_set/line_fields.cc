@@ -29,7 +29,8 @@ Json ParseInner(const std::string& text) {
 
 // Whether null stands in a list or an object, at any depth.
 bool HoldsNull(const Json& json) {
-  return json.is_null() || (json.is_structured() && std::any_of(json.begin(), json.end(), HoldsNull));
+  return json.is_null() ||
+         (json.is_structured() && std::any_of(json.begin(), json.end(), HoldsNull));
 }
 
 // A text, or the parts of one as OpenAI's API has them: [{"type": "text", "text": …}].
@@ -84,9 +85,9 @@ absl::Status ReadAnswered(const Json& turn, const std::string& where, v1::ChatMe
 std::string ReadOtherFields(const Json& turn, const v1::ChatMessage& message, bool calls) {
   Json others;
   for (const auto& [key, value] : turn.items()) {
-    const bool known =
-        key == "role" || key == "content" || key == "weight" || (key == "tool_calls" && calls) ||
-        (message.role() == "tool" && (key == "name" || key == "tool_call_id"));
+    const bool known = key == "role" || key == "content" || key == "weight" ||
+                       (key == "tool_calls" && calls) ||
+                       (message.role() == "tool" && (key == "name" || key == "tool_call_id"));
     if (!known && !value.is_null()) others[key] = value;
   }
   return others.empty() ? std::string() : Dump(others);
@@ -113,8 +114,7 @@ absl::StatusOr<v1::ChatMessage> ReadMessage(const Json& turn, const std::string&
   constexpr absl::string_view kRoles[] = {"system", "user", "assistant", "tool", "developer"};
   if (std::find(std::begin(kRoles), std::end(kRoles), message.role()) == std::end(kRoles)) {
     return absl::InvalidArgumentError(absl::StrCat("`", where, ".role` is '", message.role(),
-                                                   "', not one of: ",
-                                                   absl::StrJoin(kRoles, ", ")));
+                                                   "', not one of: ", absl::StrJoin(kRoles, ", ")));
   }
   if (says) {
     BATON_ASSIGN_OR_RETURN(std::string text, ReadContent(*content, where));
@@ -154,7 +154,8 @@ bool SaysMoreThanText(const v1::ChatMessage& turn) {
 absl::StatusOr<Response> ReadTurns(const Said& said, absl::string_view key) {
   Response out;
   size_t turns = said.messages.size();
-  while (turns > 0 && (said.messages[turns - 1].role() != "assistant" || !said.weights[turns - 1])) {
+  while (turns > 0 &&
+         (said.messages[turns - 1].role() != "assistant" || !said.weights[turns - 1])) {
     --turns;
   }
   if (turns == 0) {
@@ -307,7 +308,8 @@ absl::StatusOr<std::string> ReadTemplateKwargs(const Json& object) {
     if (!documents->is_array() || !std::all_of(documents->begin(), documents->end(), is_object)) {
       return absl::InvalidArgumentError(
           "`documents` is not a list of objects, such as {\"title\": …, \"text\": …}, which the "
-          "chat template writes into the prompt; give the key another name if it is something else");
+          "chat template writes into the prompt; give the key another name if it is something "
+          "else");
     }
     if (!documents->empty()) out["documents"] = *documents;
   }

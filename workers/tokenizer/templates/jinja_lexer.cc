@@ -342,8 +342,8 @@ class Lexer {
     return i;
   }
 
-  /// Python keeps an escape that it does not know; jinja2 writes a character beyond ASCII in it as a
-  /// number.
+  /// Python keeps an escape that it does not know; jinja2 writes a character beyond ASCII in it as
+  /// a number.
   size_t UnknownEscape(size_t i, std::string* out) const {
     *out += '\\';
     const Utf8Char c = ReadUtf8(absl::string_view(source_).substr(i));
