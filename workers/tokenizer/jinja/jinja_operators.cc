@@ -238,8 +238,15 @@ Value SliceOf(const Value& object, const Value& begin, const Value& end, const V
   const int64_t to = place(end_given, stride > 0 ? size : -1);
   if (object.is(Kind::kRange)) {
     const IntegerRange& range = object.range();
-    return Value::Range(range.begin + from * range.step, range.begin + to * range.step,
-                        range.step * step_given.value_or(1));
+    int64_t first = 0, last = 0, apart = 0;
+    if (__builtin_mul_overflow(from, range.step, &first) ||
+        __builtin_add_overflow(range.begin, first, &first) ||
+        __builtin_mul_overflow(to, range.step, &last) ||
+        __builtin_add_overflow(range.begin, last, &last) ||
+        __builtin_mul_overflow(range.step, stride, &apart)) {
+      TypeError("a slice of a range has numbers beyond 64 bits");
+    }
+    return Value::Range(first, last, apart);
   }
   if (object.is(Kind::kText) && stride == 1) {
     return Value::Text(SliceCharacters(object.text("a slice"), from, to));

@@ -138,6 +138,15 @@ TEST(JinjaTemplate, EveryByteKnowsItsOrigin) {
             "<I>J[[']<i>[']]");
 }
 
+TEST(JinjaTemplate, SlicesOfRangesStayWithin64Bits) {
+  EXPECT_EQ(Rendered("{{ range(0, 10, 3)[::4611686018427387904] | list }}"), "[0]");
+  EXPECT_EQ(Rendered("{{ range(0, 10, 3)[1::2] | list }}"), "[3, 9]");
+  EXPECT_EQ(Rendered("{{ range(0, 6000000000000000000, 4000000000000000000)[::2] | list }}"),
+            "[0]");
+  EXPECT_THAT(Rendered("{{ range(0, 6000000000000000000, 5000000000000000000)[::2] | list }}"),
+              HasSubstr("beyond 64 bits"));
+}
+
 TEST(JinjaTemplate, NamesTheLineOfWhatIsWrong) {
   EXPECT_EQ(Rendered("a\n{% if x %}"), "line 2: the tag before this line has no {% endif %}");
   EXPECT_EQ(Rendered("a\n\n{{ x"), "line 3: a tag has no }}");
