@@ -55,6 +55,18 @@ void RecallOutdated(JobParts& job) {
   }
 }
 
+// While no update is measured, the pace lets one batch begin at a time. So that its slowest
+// responses hold up no others, its last quarter may be begun twice: the batch takes what is
+// complete first.
+bool MayOvertakeSlowGroup(JobParts& job) {
+  const PromptGroups& groups = job.prompt_groups;
+  const uint64_t batch = job.GroupsPerBatch(), complete = groups.complete.size();
+  if (groups.pace.measured() || job.batch.begun() || complete >= batch) return false;
+  if (4 * complete < 3 * batch || groups.prompts.open().size() + complete >= 2 * batch)
+    return false;
+  return MayBeginWithin(std::min<uint64_t>(1, job.schedule.max_staleness), job);
+}
+
 }  // namespace
 
 void LoadWeights(JobParts& job) {
@@ -79,15 +91,12 @@ void AssignWork(JobParts& job) {
 }
 
 uint64_t PacedStaleness(const JobParts& job) {
-  // A slow response of the first batch must not hold up the others: the second batch begins when
-  // most of the first is complete, with the weights that it would have anyway.
-  const bool supplied =
-      job.batch.begun() || 4 * job.prompt_groups.complete.size() >= 3 * job.GroupsPerBatch();
-  return std::min(job.schedule.max_staleness,
-                  job.prompt_groups.pace.Updates(supplied, job.out.now()));
+  return std::min(job.schedule.max_staleness, job.prompt_groups.pace.Updates(job.out.now()));
 }
 
-bool MayBeginGroup(JobParts& job) { return MayBeginWithin(PacedStaleness(job), job); }
+bool MayBeginGroup(JobParts& job) {
+  return MayBeginWithin(PacedStaleness(job), job) || MayOvertakeSlowGroup(job);
+}
 
 bool MayBeginWithin(uint64_t staleness, JobParts& job) {
   if (job.life.state() != v1::Job::STATE_RUNNING && job.life.state() != v1::Job::STATE_RECOVERING) {

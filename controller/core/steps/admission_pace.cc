@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 
 namespace baton::controller {
@@ -9,12 +10,15 @@ namespace {
 
 constexpr double kKeepGroup = 0.99;  // half as much after about 70 groups
 constexpr double kKeepStep = 0.8;    // half as much after about 3 steps
-constexpr double kIdle = 0.05;       // of a step: the trainer had to wait
+constexpr size_t kNewestSteps = 8;   // whose smallest G counts
+// The share of a step that the trainer may wait for its batch. What begins an update earlier would
+// save that time, and be an update older; below this share fresher responses teach more.
+constexpr double kMayWait = 0.15;
 constexpr double kMarginStep = 0.5;
 constexpr double kKeepMargin = 0.98;
 // If a step takes longer than both limits, the trainer is held up.
 constexpr absl::Duration kHeldUp = absl::Seconds(2);
-constexpr double kHeldUpSteps = 3;
+constexpr double kHeldUpSteps = 3;  // of those expected
 
 }  // namespace
 
@@ -29,14 +33,16 @@ void AdmissionPace::NoteBatch(uint64_t more) { early_steps_ = more > 0 ? early_s
 
 void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Time now) {
   step_began_ = now;
+  if (groups_ > 0) newest_.push_back(GroupSeconds());
+  if (newest_.size() > kNewestSteps) newest_.pop_front();
   const bool held_back = std::exchange(held_back_, false);
   if (std::exchange(partial_, false)) return;
   const double work = std::max(0.0, absl::ToDoubleSeconds(busy));
   update_ = measured() ? kKeepStep * update_ + (1 - kKeepStep) * work : work;
   ++steps_;
-  const bool waited = idle > kIdle * (busy + idle);
+  const bool waited = idle > kMayWait * (busy + idle);
   const double updates = std::ceil(Needed() + margin_);
-  // The first two batches began before U was known, so their waits say nothing about the estimate.
+  // Two batches began before U was known, so their waits say nothing about the estimate.
   if (held_back && waited && steps_ > 2) {
     margin_ += kMarginStep;
   } else if (updates > 1 && early_steps_ > updates) {
@@ -49,21 +55,32 @@ void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Tim
   }
 }
 
+// Of the groups that were measured, the newer ones with more weight: mean and two standard
+// deviations.
+double AdmissionPace::GroupSeconds() const {
+  const double mean = seconds_ / groups_;
+  return mean + 2 * std::sqrt(std::max(0.0, squares_ / groups_ - mean * mean));
+}
+
 // By G and U alone, in updates.
 double AdmissionPace::Needed() const {
   if (groups_ == 0 || !measured()) return 0;
   if (update_ == 0) return static_cast<double>(kUnbounded);
-  const double mean = seconds_ / groups_;
-  const double deviation = std::sqrt(std::max(0.0, squares_ / groups_ - mean * mean));
-  return (mean + 2 * deviation) / update_;
+  double group = GroupSeconds();
+  for (const double earlier : newest_) group = std::min(group, earlier);
+  return group / update_;
 }
 
-uint64_t AdmissionPace::Updates(bool supplied, absl::Time now) const {
-  if (!measured()) return supplied ? 1 : 0;
-  const absl::Duration limit = std::max(kHeldUp, absl::Seconds(kHeldUpSteps * update_));
-  if (now - step_began_ > limit) return kUnbounded;
-  const double updates = std::ceil(Needed() + margin_);
-  return static_cast<uint64_t>(std::clamp(updates, 1.0, static_cast<double>(kUnbounded)));
+uint64_t AdmissionPace::Updates(absl::Time now) const {
+  if (!measured()) return 0;
+  // A step waits for a batch, and then it works.
+  const double step = update_ + (groups_ > 0 ? GroupSeconds() : 0);
+  if (now - step_began_ > std::max(kHeldUp, absl::Seconds(kHeldUpSteps * step))) return kUnbounded;
+  if (groups_ == 0) return 1;
+  const double ahead = Needed() + margin_;
+  // A batch that begins with the newest weights lets the trainer wait for all of it.
+  if (ahead <= kMayWait * (ahead + 1)) return 0;
+  return static_cast<uint64_t>(std::min(std::ceil(ahead), static_cast<double>(kUnbounded)));
 }
 
 }  // namespace baton::controller

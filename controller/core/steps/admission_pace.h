@@ -2,29 +2,33 @@
 // groups.
 //
 // Owns two measurements: a group takes G seconds from its beginning until it is complete, and the
-// trainer takes U seconds for a step, without its wait for the batch. A group that is begun G / U
-// updates before its batch is complete in time. A group that is begun earlier only gets older: the
-// weights change only at the end of an update, so what counts is in which update it begins.
+// trainer takes U seconds for a step, without its wait for the batch. G is the mean of the groups
+// plus two standard deviations, and the smallest such value of the newest steps: groups take longer
+// when more of them are under way, which is no reason to begin still more. A group that is begun G
+// / U updates before its batch is complete in time. A group that is begun earlier only gets older:
+// the weights change only at the end of an update, so what counts is in which update it begins.
 //
-//   updates = ceil((mean of G + 2 standard deviations) / U + margin), at least 1
+//   a       = G / U + margin
+//   updates = ceil(a), or 0 if a / (a + 1) is at most 0.15
 //
-// Before U is measured:
+// a / (a + 1) is the share of a step that the trainer waits if a batch begins only with the newest
+// weights. Where it is small, the trainer is what limits the job, and responses that are an update
+// older would cost more than that wait: the first steps of a short job teach most.
 //
-//   the first batch is generated     0: its own groups alone, so that nothing slows them down
-//   three quarters of it are         1: the second batch begins, since a slow response must not
-//   complete, or the first update       hold up the others, and no later one, which newer weights
-//   is under way                        can still make in time
+// Before U is measured it is 0, as in mode sync: the first two batches begin with the newest
+// weights.
 //
-//   trainer    wait        update 1         update 2         update 3
-//   rollouts   batch 1     batch 2 ..       batch 3 ..       batch 4 ..
-//   weights    1           1                2                3              (G <= U: staleness 1)
+//   trainer    wait      update 1   wait      update 2   update 3
+//   rollouts   batch 1              batch 2   batch 3    batch 4
+//   weights    1                    2         2          3           (G a little less than U)
 //
-// The margin corrects the estimate. It grows when the trainer had to wait although rollouts had
-// been held back. It shrinks slowly, and by one when a whole further batch was complete each
-// time that a batch was taken, for more steps than a batch is under way: all of them could have
-// begun an update later. So a G that is long only because too many groups are under way at once
-// does not keep them there. Nothing is held back while the trainer takes much longer than it
-// should: it may be gone, and rollouts go on meanwhile, as far as max_staleness allows.
+// The margin corrects the estimate. It grows when the trainer had to wait for more than that share
+// of a step although rollouts had been held back. It shrinks slowly, and by one when a whole
+// further batch was complete each time that a batch was taken, for more steps than a batch is under
+// way: all of them could have begun an update later. So a G that is long only because too many
+// groups are under way at once does not keep them there. Nothing is held back while the trainer
+// takes much longer than it should: it may be gone, and rollouts go on meanwhile, as far as
+// max_staleness allows.
 //
 // Derived state: a restarted controller measures G and U again, and begins with the rules above. A
 // step whose update began under the earlier controller is not measured.
@@ -32,6 +36,7 @@
 #define BATON_CONTROLLER_CORE_STEPS_ADMISSION_PACE_H_
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -73,21 +78,22 @@ class AdmissionPace {
 
   /// True if a step was measured.
   bool measured() const { return steps_ > 0; }
-  /// The number of updates before its batch at which a group may begin. `supplied`: the trainer
-  /// has a batch, or most of one is complete. Pure.
-  uint64_t Updates(bool supplied, absl::Time now) const;
+  /// The number of updates before its batch at which a group may begin. Pure.
+  uint64_t Updates(absl::Time now) const;
 
  private:
+  double GroupSeconds() const;
   double Needed() const;
 
   // Sums over groups; older groups count less and less.
   double groups_ = 0, seconds_ = 0, squares_ = 0;
-  double update_ = 0;       // U
-  uint64_t steps_ = 0;      // of which U is the mean
-  double margin_ = 0;       // in updates
-  bool held_back_ = false;  // in this step
-  int early_steps_ = 0;     // the newest steps at whose batch a further one was complete
-  bool partial_ = false;    // this step is not measured
+  std::deque<double> newest_;  // G by these sums at the end of each of the newest steps
+  double update_ = 0;          // U
+  uint64_t steps_ = 0;         // of which U is the mean
+  double margin_ = 0;          // in updates
+  bool held_back_ = false;     // in this step
+  int early_steps_ = 0;        // the newest steps at whose batch a further one was complete
+  bool partial_ = false;       // this step is not measured
   absl::Time step_began_ = absl::InfiniteFuture();
 };
 

@@ -15,8 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
-// What the trainer does, as Updates is told.
-constexpr bool kWaiting = false, kUpdating = true;
 
 TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_TRUE(MayBegin({0, 4, 3, 0}));
@@ -29,16 +27,14 @@ TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_FALSE(MayBegin({32, 4, 0, std::nullopt})) << "weights of unknown origin";
 }
 
-TEST(AdmissionPaceTest, OneBatchIsAheadUntilAStepIsMeasured) {
+TEST(AdmissionPaceTest, NothingBeginsAheadUntilAStepIsMeasured) {
   AdmissionPace pace;
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), 0u) << "the first batch alone";
-  EXPECT_EQ(pace.Updates(kUpdating, kNow), 1u) << "the second one, during the first update";
+  EXPECT_EQ(pace.Updates(kNow), 0u);
   pace.NoteGroup(absl::Seconds(9));
-  EXPECT_EQ(pace.Updates(kWaiting, kNow + absl::Hours(1)), 0u);
-  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Hours(1)), 1u) << "however long the update takes";
+  EXPECT_EQ(pace.Updates(kNow + absl::Hours(1)), 0u) << "however long the update takes";
   // Four seconds of work after a wait.
   pace.NoteStep(absl::Seconds(4), absl::Seconds(9), kNow);
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), 3u) << "9 / 4, rounded up";
+  EXPECT_EQ(pace.Updates(kNow), 3u) << "9 / 4, rounded up";
 }
 
 TEST(AdmissionPaceTest, AStepThatBeganUnderAnEarlierControllerIsNotMeasured) {
@@ -47,27 +43,28 @@ TEST(AdmissionPaceTest, AStepThatBeganUnderAnEarlierControllerIsNotMeasured) {
   pace.NoteRestoredUpdate();
   pace.NoteStep(absl::Milliseconds(1), absl::ZeroDuration(), kNow);  // the last of many
   EXPECT_FALSE(pace.measured());
-  EXPECT_EQ(pace.Updates(kUpdating, kNow), 1u);
+  EXPECT_EQ(pace.Updates(kNow), 0u);
   pace.NoteStep(absl::Seconds(4), absl::ZeroDuration(), kNow);
   EXPECT_TRUE(pace.measured());
-  EXPECT_EQ(pace.Updates(kUpdating, kNow), 3u);
+  EXPECT_EQ(pace.Updates(kNow), 3u);
 }
 
 TEST(AdmissionPaceTest, HoldsNothingBackForATrainerThatTakesNoTime) {
   AdmissionPace pace;
   pace.NoteStep(absl::ZeroDuration(), absl::Seconds(1), kNow);
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), 1u) << "no group is measured";
+  EXPECT_EQ(pace.Updates(kNow), 1u) << "no group is measured";
   pace.NoteGroup(absl::Seconds(1));
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), AdmissionPace::kUnbounded);
+  EXPECT_EQ(pace.Updates(kNow), AdmissionPace::kUnbounded);
 }
 
 TEST(AdmissionPaceTest, AGroupBeginsAsManyUpdatesAheadAsItTakes) {
-  for (const auto& [group, updates] : {std::pair(0.2, 1), {0.99, 1}, {1.5, 2}, {7.2, 8}}) {
+  for (const auto& [group, updates] :
+       {std::pair(0.17, 0), {0.2, 1}, {0.99, 1}, {1.5, 2}, {7.2, 8}}) {
     AdmissionPace pace;
     for (int i = 0; i < 100; ++i) pace.NoteGroup(absl::Seconds(group));
     // Two seconds, of which the trainer waited for one.
     for (int i = 0; i < 30; ++i) pace.NoteStep(absl::Seconds(1), absl::Seconds(1), kNow);
-    EXPECT_EQ(pace.Updates(kWaiting, kNow), static_cast<uint64_t>(updates)) << group;
+    EXPECT_EQ(pace.Updates(kNow), static_cast<uint64_t>(updates)) << group;
   }
 }
 
@@ -76,7 +73,7 @@ TEST(AdmissionPaceTest, AdmitsEarlyEnoughForSlowGroups) {
   // Mean 1.2, standard deviation 0.6: two of these above it is 2.4.
   for (int i = 0; i < 2000; ++i) pace.NoteGroup(absl::Seconds(i % 5 == 0 ? 2.4 : 0.9));
   pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), 3u);
+  EXPECT_EQ(pace.Updates(kNow), 3u);
 }
 
 TEST(AdmissionPaceTest, WidensOnlyIfHoldingBackMadeTheTrainerWait) {
@@ -89,22 +86,22 @@ TEST(AdmissionPaceTest, WidensOnlyIfHoldingBackMadeTheTrainerWait) {
   for (int i = 0; i < 2; ++i) {
     pace.NoteHeldBack();
     note_step(5);
-    ASSERT_EQ(pace.Updates(kWaiting, kNow), 1u);
+    ASSERT_EQ(pace.Updates(kNow), 1u);
   }
   // The trainer waits, and nothing was held back: rollouts are as fast as they can be.
   for (int i = 0; i < 5; ++i) note_step(0.25);
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), 1u);
+  EXPECT_EQ(pace.Updates(kNow), 1u);
   for (int i = 0; i < 2; ++i) {
     pace.NoteHeldBack();
     note_step(0.25);
   }
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), 2u);
+  EXPECT_EQ(pace.Updates(kNow), 2u);
   // Held back, and the trainer never waits: less would do.
   for (int i = 0; i < 100; ++i) {
     pace.NoteHeldBack();
     note_step(0);
   }
-  EXPECT_EQ(pace.Updates(kWaiting, kNow), 1u);
+  EXPECT_EQ(pace.Updates(kNow), 1u);
 }
 
 // Groups that take 2.5 steps because too many are under way at once. A batch is under way for three
@@ -115,7 +112,7 @@ TEST(AdmissionPaceTest, NarrowsWhenBatchesAreCompleteAnUpdateEarly) {
   const auto note_step = [&](uint64_t more) {
     pace.NoteBatch(more);
     pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
-    return pace.Updates(kWaiting, kNow);
+    return pace.Updates(kNow);
   };
   for (int i = 0; i < 3; ++i) EXPECT_EQ(note_step(2), 3u) << i;
   EXPECT_EQ(note_step(0), 3u) << "this one was just in time: the run is over";
@@ -130,18 +127,18 @@ TEST(AdmissionPaceTest, IsUnboundedWhileTheTrainerIsHeldUp) {
   AdmissionPace pace;
   pace.NoteGroup(absl::Seconds(1));
   pace.NoteStep(absl::Seconds(2), absl::ZeroDuration(), kNow);
-  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(5)), 1u);
-  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(7)), AdmissionPace::kUnbounded);
+  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(8)), 1u) << "3 · (1 + 2)";
+  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(10)), AdmissionPace::kUnbounded);
   // A step of one second after steps of milliseconds is not held up either.
   AdmissionPace fast;
   fast.NoteGroup(absl::Milliseconds(1));
   fast.NoteStep(absl::Milliseconds(20), absl::ZeroDuration(), kNow);
-  EXPECT_EQ(fast.Updates(kUpdating, kNow + absl::Seconds(1)), 1u);
-  EXPECT_EQ(fast.Updates(kUpdating, kNow + absl::Seconds(3)), AdmissionPace::kUnbounded);
+  EXPECT_EQ(fast.Updates(kNow + absl::Seconds(1)), 0u);
+  EXPECT_EQ(fast.Updates(kNow + absl::Seconds(3)), AdmissionPace::kUnbounded);
   // Long steps are long, and not held up.
   for (int i = 0; i < 50; ++i) pace.NoteStep(absl::Seconds(60), absl::ZeroDuration(), kNow);
-  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(170)), 1u);
-  EXPECT_EQ(pace.Updates(kUpdating, kNow + absl::Seconds(190)), AdmissionPace::kUnbounded);
+  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(170)), 0u);
+  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(190)), AdmissionPace::kUnbounded);
 }
 
 // A trainer that takes 40 s for an update, and rollouts that make any number of groups at once in
@@ -183,7 +180,7 @@ struct Timeline {
       const uint64_t spent = taken.size() - (updating ? 1 : 0);
       return MayBegin({bound, kGroups, (began.size() - spent) * kGroups, 0});
     };
-    while (may_begin(std::min<uint64_t>(kBound, pace.Updates(updating, time)))) {
+    while (may_begin(std::min<uint64_t>(kBound, pace.Updates(time)))) {
       began.push_back(now);
       made_by.push_back(weights);
     }
@@ -201,36 +198,91 @@ struct Timeline {
 
 // By hand, with groups of 20 s:
 //
-//   seconds    0        20          40   60          80   100         120  140
-//   trainer    wait     update 1 ------- update 2 ------- update 3 ------- ...
-//   rollouts   batch 1  batch 2          batch 3          batch 4
-//   weights    0        0                1                2
+//   seconds    0        20           60       80           120          160
+//   trainer    wait     update 1 --- wait     update 2 --- update 3 --- update 4 --- ...
+//   rollouts   batch 1               batch 2  batch 3      batch 4
+//   weights    0                     1        1            2
 //
-// Each batch is complete 20 s before the trainer takes it, and one update old.
+// From the third on each batch is complete 20 s before the trainer takes it, and one update old.
 TEST(AdmissionPaceTest, ShortGroupsBeginWithTheUpdateBeforeTheirs) {
   const Timeline line(20, 6);
   EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 6),
-              ElementsAre(0, 20, 60, 100, 140, 180));
-  EXPECT_THAT(line.taken, ElementsAre(20, 60, 100, 140, 180, 220));
-  EXPECT_THAT(line.staleness, ElementsAre(0, 1, 1, 1, 1, 1));
+              ElementsAre(0, 60, 60, 120, 160, 200));
+  EXPECT_THAT(line.taken, ElementsAre(20, 80, 120, 160, 200, 240));
+  EXPECT_THAT(line.staleness, ElementsAre(0, 0, 1, 1, 1, 1));
+}
+
+// By hand, with groups of 5 s:
+//
+//   seconds    0        5            45       50           90       95
+//   trainer    wait     update 1 --- wait     update 2 --- wait     update 3 --- ...
+//   rollouts   batch 1               batch 2               batch 3
+//   weights    0                     1                     2
+//
+// The trainer waits for a ninth of each step, and learns from its newest weights.
+TEST(AdmissionPaceTest, GroupsThatTakeLittleTimeWaitForTheNewestWeights) {
+  const Timeline line(5, 5);
+  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 5),
+              ElementsAre(0, 45, 90, 135, 180));
+  EXPECT_THAT(line.taken, ElementsAre(5, 50, 95, 140, 185));
+  EXPECT_THAT(line.staleness, ElementsAre(0, 0, 0, 0, 0));
+}
+
+// Rollouts that are given more groups take longer for each. That is no reason for still more.
+TEST(AdmissionPaceTest, GroupsThatTakeLongerBecauseMoreAreUnderWayAreNotBegunEarlier) {
+  AdmissionPace pace;
+  pace.NoteGroup(absl::Seconds(1.5));
+  pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
+  ASSERT_EQ(pace.Updates(kNow), 2u);
+  for (int i = 0; i < 7; ++i) {
+    for (int group = 0; group < 1000; ++group) pace.NoteGroup(absl::Seconds(3.5));
+    pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
+    ASSERT_EQ(pace.Updates(kNow), 2u) << i;
+  }
+  // Groups that take longer in all of the newest steps do so by themselves.
+  pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
+  EXPECT_EQ(pace.Updates(kNow), 4u);
+}
+
+// A trainer that waits for less than that share is not kept busier by older responses.
+TEST(AdmissionPaceTest, AShortWaitOfTheTrainerWidensNothing) {
+  AdmissionPace pace;
+  for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.5));
+  for (int i = 0; i < 20; ++i) {
+    pace.NoteHeldBack();
+    pace.NoteStep(absl::Seconds(1), absl::Seconds(0.17), kNow);
+    ASSERT_EQ(pace.Updates(kNow), 1u);
+  }
+}
+
+// By the estimate the trainer would wait for 9% of a step; it waits for 20%.
+TEST(AdmissionPaceTest, BeginsAnUpdateAheadIfTheNewestWeightsCostMoreThanExpected) {
+  AdmissionPace pace;
+  for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.1));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_NE(pace.Updates(kNow), 2u);
+    pace.NoteHeldBack();
+    pace.NoteStep(absl::Seconds(1), absl::Seconds(0.25), kNow);
+  }
+  EXPECT_EQ(pace.Updates(kNow), 1u);
 }
 
 // By hand, with groups of 100 s: 2.5 updates, so a group begins 3 updates ahead of its batch.
 //
-//   seconds    0          100        140       200        240        280        320        360
-//   trainer    wait       update 1   wait      update 2   update 3   update 4   update 5   update 6
-//   begins     batch 1    batch 2    3, 4, 5              6          7          8          9
-//   weights    0          0          1                    2          3          4          5
-//   complete   1: 100     2: 200     240                  340        380        420        460
+//   seconds    0          100        140         240        280        320        360
+//   trainer    wait       update 1   wait        update 2   update 3   update 4   update 5
+//   begins     batch 1               2, 3, 4, 5             6          7          8
+//   weights    0                     1                      2          3          4
+//   complete   1: 100                240                    380        420        460
 //
 // At 140 the pace is known: it makes up for the batches that had not begun. The trainer waits at 0
-// and 140, and never again. Batch k is learned from with weights k - 1.
+// and 140, and never again.
 TEST(AdmissionPaceTest, LongGroupsBeginAsFarAheadAsTheyTakeOnceThatIsKnown) {
-  const Timeline line(100, 9);
-  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 9),
-              ElementsAre(0, 100, 140, 140, 140, 240, 280, 320, 360));
-  EXPECT_THAT(line.taken, ElementsAre(100, 200, 240, 280, 320, 360, 400, 440, 480));
-  EXPECT_THAT(line.staleness, ElementsAre(0, 1, 1, 2, 3, 3, 3, 3, 3));
+  const Timeline line(100, 8);
+  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 8),
+              ElementsAre(0, 140, 140, 140, 140, 280, 320, 360));
+  EXPECT_THAT(line.taken, ElementsAre(100, 240, 280, 320, 360, 400, 440, 480));
+  EXPECT_THAT(line.staleness, ElementsAre(0, 0, 1, 2, 3, 3, 3, 3));
 }
 
 }  // namespace

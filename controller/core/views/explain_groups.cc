@@ -58,10 +58,7 @@ std::string CauseOfPace(const JobParts& job) {
   if (job.prompt_groups.pace.measured()) {
     return "what begins later is complete in time as well, with newer weights";
   }
-  return job.batch.begun()
-             ? "no update is measured yet, and a second batch ahead of it would be older than need "
-               "be"
-             : "the next batch begins with the update, because no update is measured yet";
+  return "no update is measured yet, so the next batch begins with newer weights";
 }
 
 void ExplainBound(const JobParts& job, WaitList& waits) {
@@ -75,11 +72,8 @@ void ExplainBound(const JobParts& job, WaitList& waits) {
           : absl::StrCat(ahead,
                          ", and one more might be consumed later than schedule.max_staleness ",
                          job.schedule.max_staleness, " allows");
-  const bool first = groups.paced && !groups.pace.measured() && !job.batch.begun();
   waits.Add(groups.paced ? "pace" : "staleness", "rollouts", cause, groups.bounded_since,
-            absl::InfiniteDuration(),
-            first ? "they begin groups when it has its batch"
-                  : "they begin groups after its next update");
+            absl::InfiniteDuration(), "they begin groups after its next update");
 }
 
 void ExplainRecalled(const JobParts& job, WaitList& waits) {
