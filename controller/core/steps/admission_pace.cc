@@ -14,6 +14,7 @@ constexpr size_t kNewestSteps = 8;   // whose smallest G counts
 // The share of a step that the trainer may wait for its batch. What begins an update earlier would
 // save that time, and be an update older; below this share fresher responses teach more.
 constexpr double kMayWait = 0.15;
+constexpr int kJudgedSteps = 4;  // together
 constexpr double kMarginStep = 0.5;
 constexpr double kKeepMargin = 0.98;
 // If a step takes longer than both limits, the trainer is held up.
@@ -35,15 +36,15 @@ void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Tim
   step_began_ = now;
   if (groups_ > 0) newest_.push_back(GroupSeconds());
   if (newest_.size() > kNewestSteps) newest_.pop_front();
-  const bool held_back = std::exchange(held_back_, false);
   if (std::exchange(partial_, false)) return;
   const double work = std::max(0.0, absl::ToDoubleSeconds(busy));
   update_ = measured() ? kKeepStep * update_ + (1 - kKeepStep) * work : work;
   ++steps_;
-  const bool waited = idle > kMayWait * (busy + idle);
   const double updates = std::ceil(Needed() + margin_);
   // Two batches began before U was known, so their waits say nothing about the estimate.
-  if (held_back && waited && steps_ > 2) {
+  if (steps_ <= 2) {
+    waits_ = {};
+  } else if (Waited(busy, idle)) {
     margin_ += kMarginStep;
   } else if (updates > 1 && early_steps_ > updates) {
     // In a shorter run of such steps, a wait of the trainer may have let the batches begin
@@ -53,6 +54,17 @@ void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Tim
   } else {
     margin_ *= kKeepMargin;
   }
+}
+
+// True once in kJudgedSteps steps at most: the trainer waited for too much of these, and rollouts
+// were held back. A single step says little: the one in which all groups are filtered has no work
+// at all.
+bool AdmissionPace::Waited(absl::Duration busy, absl::Duration idle) {
+  waits_.busy += busy;
+  waits_.idle += idle;
+  if (++waits_.steps < kJudgedSteps) return false;
+  const Waits judged = std::exchange(waits_, {});
+  return judged.held_back && judged.idle > kMayWait * (judged.busy + judged.idle);
 }
 
 // Of the groups that were measured, the newer ones with more weight: mean and two standard

@@ -23,7 +23,7 @@
 //   weights    1                    2         2          3           (G a little less than U)
 //
 // The margin corrects the estimate. It grows when the trainer had to wait for more than that share
-// of a step although rollouts had been held back. It shrinks slowly, and by one when a whole
+// of four steps although rollouts had been held back. It shrinks slowly, and by one when a whole
 // further batch was complete each time that a batch was taken, for more steps than a batch is under
 // way: all of them could have begun an update later. So a G that is long only because too many
 // groups are under way at once does not keep them there. Nothing is held back while the trainer
@@ -74,7 +74,7 @@ class AdmissionPace {
   /// A step ended, in which the trainer worked for `busy` and waited for responses for `idle`.
   void NoteStep(absl::Duration busy, absl::Duration idle, absl::Time now);
   /// Rollouts had room, and only Updates held them back.
-  void NoteHeldBack() { held_back_ = true; }
+  void NoteHeldBack() { waits_.held_back = true; }
 
   /// True if a step was measured.
   bool measured() const { return steps_ > 0; }
@@ -82,6 +82,14 @@ class AdmissionPace {
   uint64_t Updates(absl::Time now) const;
 
  private:
+  // What the trainer did in the newest steps, which are judged together.
+  struct Waits {
+    absl::Duration busy, idle;
+    bool held_back = false;
+    int steps = 0;
+  };
+
+  bool Waited(absl::Duration busy, absl::Duration idle);
   double GroupSeconds() const;
   double Needed() const;
 
@@ -91,9 +99,9 @@ class AdmissionPace {
   double update_ = 0;          // U
   uint64_t steps_ = 0;         // of which U is the mean
   double margin_ = 0;          // in updates
-  bool held_back_ = false;     // in this step
-  int early_steps_ = 0;        // the newest steps at whose batch a further one was complete
-  bool partial_ = false;       // this step is not measured
+  Waits waits_;
+  int early_steps_ = 0;   // the newest steps at whose batch a further one was complete
+  bool partial_ = false;  // this step is not measured
   absl::Time step_began_ = absl::InfiniteFuture();
 };
 
