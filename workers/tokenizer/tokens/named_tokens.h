@@ -26,23 +26,33 @@ namespace baton::tokenizer {
 
 /// A token that a file beside tokenizer.json names.
 struct NamedToken {
-  AddedToken token;          ///< Its id is that of the file, or -1 where the file says none.
-  bool keeps_known = false;  ///< An added token of this text stays as it is.
-  std::string where;         ///< "tokenizer_config.json.added_tokens_decoder['5']"
-  bool by_key = false;       ///< One of a file's keys, whose order is not known.
+  AddedToken token;            ///< Its id is that of the file, or -1 where the file says none.
+  bool keeps_known = false;    ///< An added token of this text stays as it is.
+  std::string where;           ///< "tokenizer_config.json.added_tokens_decoder['5']"
+  bool by_key = false;         ///< One of a file's keys, whose order is not known.
+  bool has_name = false;       ///< bos_token and its kin, or a key of the model's own.
+  bool makes_special = false;  ///< An added token of this text becomes special.
 };
 
 /// All of them, in the order in which transformers 5 adds them: those of added_tokens_decoder (else
 /// of added_tokens.json) by id, then bos_token and its kin, then extra_special_tokens.
-/// UNIMPLEMENTED for split_special_tokens: true.
+/// `padding_token`, that of tokenizer.json's padding (empty: none), is the pad_token where no file
+/// has this key. UNIMPLEMENTED for split_special_tokens: true.
 [[nodiscard]] absl::StatusOr<std::vector<NamedToken>> ReadNamedTokens(
-    const TokenizerSideFiles& files);
+    const TokenizerSideFiles& files, const std::string& padding_token);
 
 /// What the model of tokenizer.json has.
 struct ModelVocabulary {
   std::function<std::optional<int32_t>(const std::string&)> find;
   int32_t size = 0;  ///< The number of its tokens.
 };
+
+/// Checks that the ids of `added`, the added tokens of tokenizer.json, are those that `tokenizers`
+/// gives them, whatever the file says: a token of the model keeps its id, new ones are numbered
+/// behind all others in the order of the file. INVALID_ARGUMENT names the first other id. Of
+/// several tokens of one text the last stays; empty ones are left out.
+[[nodiscard]] absl::Status CheckAddedTokens(const ModelVocabulary& vocabulary,
+                                            std::vector<AddedToken>* added);
 
 /// Adds `named` to `added`, the added tokens of tokenizer.json, or changes the flags of those that
 /// are there. A token that is new gets the next id, as in `tokenizers`; INVALID_ARGUMENT where its
