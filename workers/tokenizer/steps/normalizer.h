@@ -31,6 +31,9 @@ class Normalizer {
   /// (GrowthLimit in json_components.h); all say where.
   [[nodiscard]] static absl::StatusOr<Normalizer> FromJson(const nlohmann::json& json);
 
+  /// A step is Prepend.
+  [[nodiscard]] bool prepends() const;
+
   /// The normalized `text` (valid UTF-8). The text of a Prepend is left out unless `prepends`:
   /// false for the later parts of a text that comes in parts, whose white space on the left Strip
   /// leaves too. `ranges` of `text`, which ascend, become those of the result; no characters are

@@ -287,6 +287,11 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root,
                          PreTokenizer::FromJson(FieldOrNull(root, "pre_tokenizer")));
   BATON_ASSIGN_OR_RETURN(parts->decoder, TokenDecoder::FromJson(FieldOrNull(root, "decoder")));
   BATON_ASSIGN_OR_RETURN(parts->normalizer, Normalizer::FromJson(FieldOrNull(root, "normalizer")));
+  if (parts->normalizer.prepends() && parts->pre_tokenizer.prepends_behind_cuts()) {
+    return Unsupported("normalizer",
+                       "Prepend before a Metaspace that cuts and prepends to the first word",
+                       "a Metaspace that prepends always or never");
+  }
   BATON_ASSIGN_OR_RETURN(std::vector<AddedToken> added, ParseAddedTokens(root));
   const ModelVocabulary vocabulary = VocabularyOf(*vocab);
   BATON_RETURN_IF_ERROR(CheckAddedTokens(vocabulary, &added));

@@ -71,6 +71,30 @@ TEST(TokenizerStepsTest, StepsThatGrowATextWithoutBoundAreRefused) {
                 "decoder.decoders[8]: with the steps before it");
 }
 
+// `tokenizers` prepends to each word that begins at the place 0 of the original text: two, where a
+// step cut behind what was prepended there.
+TEST(TokenizerStepsTest, PrependingToTheFirstWordBehindOtherPrependingIsRefused) {
+  const auto refused = [](const json& source) {
+    const absl::Status status = Tokenizer::FromJson(source.dump()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    return std::string(status.message());
+  };
+  const auto metaspace = [](const char* scheme) {
+    return json{{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", scheme}};
+  };
+  json source = WithoutSteps();
+  source["pre_tokenizer"] = {{"type", "Sequence"},
+                             {"pretokenizers", {{{"type", "Digits"}}, metaspace("first")}}};
+  EXPECT_TRUE(Tokenizer::FromJson(source.dump()).ok());
+  source["normalizer"] = {{"type", "Prepend"}, {"prepend", "_"}};
+  EXPECT_THAT(refused(source), HasSubstr("normalizer: Prepend before a Metaspace"));
+  source["pre_tokenizer"] = metaspace("first");
+  EXPECT_TRUE(Tokenizer::FromJson(source.dump()).ok());
+  source["pre_tokenizer"] = {{"type", "Sequence"},
+                             {"pretokenizers", {metaspace("always"), metaspace("first")}}};
+  EXPECT_THAT(refused(source), HasSubstr("pretokenizers[1].prepend_scheme: 'first' behind steps"));
+}
+
 // Ids of tokenizers 0.23.3: a text whose first character was removed has no start to prepend to.
 TEST(TokenizerStepsTest, DoesNotPrependIfANormalizerRemovedTheStart) {
   json source = json::parse(R"({
