@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -155,6 +156,8 @@ class AddedIds {
     if (const AddedToken* known = Find(text)) return known->id;
     return vocabulary_.find(text).value_or(next_);
   }
+  /// Neither the model nor an added token has this id.
+  bool IsFree(int32_t id) const { return !vocabulary_.has_id(id) && taken_.count(id) == 0; }
   void Add(AddedToken token) {
     added_->push_back(std::move(token));
     Count(added_->size() - 1);
@@ -164,14 +167,25 @@ class AddedIds {
   void Count(size_t place) {
     const AddedToken& token = (*added_)[place];
     places_[token.content] = place;
+    taken_.insert(token.id);
     next_ = std::max(next_, token.id + 1);
   }
 
   const ModelVocabulary& vocabulary_;
   std::vector<AddedToken>* const added_;
   std::unordered_map<std::string, size_t> places_;
+  std::unordered_set<int32_t> taken_;  // ids of added tokens
   int32_t next_;
 };
+
+std::string OtherIdWarning(absl::string_view where, const AddedToken& token, int32_t other_id,
+                           absl::string_view other) {
+  return absl::StrCat(where, ": the id of '", token.content, "' is ", token.id, ", and ", other,
+                      " makes it ", other_id,
+                      " (new tokens are numbered behind the others there, in the order of the "
+                      "file); engines that load this folder by AutoTokenizer (vLLM, TRL) see other "
+                      "ids than this job; save the tokenizer anew");
+}
 
 bool MustExist(const std::string& where) {
   return std::any_of(std::begin(kMustExist), std::end(kMustExist), [&](const char* key) {
@@ -258,21 +272,27 @@ absl::StatusOr<std::vector<NamedToken>> ReadNamedTokens(const TokenizerSideFiles
   return out;
 }
 
-absl::Status CheckAddedTokens(const ModelVocabulary& vocabulary, std::vector<AddedToken>* added) {
+absl::Status CheckAddedTokens(const ModelVocabulary& vocabulary, std::vector<AddedToken>* added,
+                              std::string* warning) {
   std::vector<AddedToken> checked;
   AddedIds ids(vocabulary, &checked);
   for (size_t i = 0; i < added->size(); ++i) {
     AddedToken& token = (*added)[i];
     if (token.content.empty()) continue;
+    const std::string where = absl::StrCat("tokenizer.json: added_tokens[", i, "].id");
+    AddedToken* const known = ids.Find(token.content);
+    const bool is_new = known == nullptr && !vocabulary.find(token.content).has_value();
     const int32_t id = ids.IdOf(token.content);
-    if (id != token.id) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("added_tokens[", i, "].id: '", token.content, "' has id ", token.id,
-                       ", but `tokenizers` ", "makes it ", id,
-                       " (a token of the model keeps its id; new ones are numbered behind the ",
-                       "others, in the order of the file); save the tokenizer anew"));
+    if (id != token.id && !(is_new && ids.IsFree(token.id))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": '", token.content, "' has id ", token.id, ", but ",
+          is_new ? "that is another token's" : absl::StrCat("the vocabulary makes it ", id),
+          "; save the tokenizer anew"));
     }
-    if (AddedToken* known = ids.Find(token.content)) {
+    if (id != token.id && warning->empty()) {
+      *warning = OtherIdWarning(where, token, id, "`tokenizers`");
+    }
+    if (known != nullptr) {
       *known = std::move(token);  // the last flags count
     } else {
       ids.Add(std::move(token));
@@ -283,7 +303,8 @@ absl::Status CheckAddedTokens(const ModelVocabulary& vocabulary, std::vector<Add
 }
 
 absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
-                              const ModelVocabulary& vocabulary, std::vector<AddedToken>* added) {
+                              const ModelVocabulary& vocabulary, std::vector<AddedToken>* added,
+                              std::string* warning) {
   AddedIds ids(vocabulary, added);
   bool one_by_key = false;
   for (const NamedToken& item : named) {
@@ -295,10 +316,17 @@ absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
     AddedToken token = item.token;
     token.id = ids.IdOf(text);
     if (item.token.id >= 0 && item.token.id != token.id) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          item.where, ": '", text, "' would have id ", item.token.id, ", but tokenizer.json and ",
-          "what is added to it make it ", token.id,
-          " (new tokens are numbered without gaps, as in `tokenizers`); save the tokenizer anew"));
+      if (!is_new || !ids.IsFree(item.token.id)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            item.where, ": '", text, "' would have id ", item.token.id, ", but ",
+            is_new ? "another token has it" : absl::StrCat("tokenizer.json makes it ", token.id),
+            "; save the tokenizer anew"));
+      }
+      // The model was trained with the id that the file says.
+      if (warning->empty()) {
+        *warning = OtherIdWarning(item.where, item.token, token.id, "transformers 5");
+      }
+      token.id = item.token.id;
     }
     if (is_new && item.by_key && std::exchange(one_by_key, true)) {
       return absl::InvalidArgumentError(absl::StrCat(

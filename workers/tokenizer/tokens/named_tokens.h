@@ -45,22 +45,26 @@ struct NamedToken {
 struct ModelVocabulary {
   std::function<std::optional<int32_t>(const std::string&)> find;
   int32_t size = 0;  ///< The number of its tokens.
+  std::function<bool(int32_t)> has_id;
 };
 
-/// Checks that the ids of `added`, the added tokens of tokenizer.json, are those that `tokenizers`
-/// gives them, whatever the file says: a token of the model keeps its id, new ones are numbered
-/// behind all others in the order of the file. INVALID_ARGUMENT names the first other id. Of
+/// Checks `added`, the added tokens of tokenizer.json. Each has the id that the file says, for the
+/// model was trained with it; `warning` tells of the first that `tokenizers` numbers otherwise (a
+/// token of the model keeps its id, new ones are numbered behind the others in the order of the
+/// file). INVALID_ARGUMENT for an id of another token, and for another id than the model has. Of
 /// several tokens of one text the last stays; empty ones are left out.
 [[nodiscard]] absl::Status CheckAddedTokens(const ModelVocabulary& vocabulary,
-                                            std::vector<AddedToken>* added);
+                                            std::vector<AddedToken>* added, std::string* warning);
 
 /// Adds `named` to `added`, the added tokens of tokenizer.json, or changes the flags of those that
-/// are there. A token that is new gets the next id, as in `tokenizers`; INVALID_ARGUMENT where its
-/// file says another, and for a second new token that is `by_key`. An eos_token, bos_token or
+/// are there. A token that is new gets the id that its file says, if no other token has it, else
+/// the next, as in `tokenizers`. Where transformers gives another id than the file says, `warning`
+/// tells of the first. INVALID_ARGUMENT for an id that is not free or that tokenizer.json has
+/// otherwise, and for a second new token that is `by_key`. An eos_token, bos_token or
 /// pad_token that is new is left out, for ParseSideFiles to refuse.
 [[nodiscard]] absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
                                             const ModelVocabulary& vocabulary,
-                                            std::vector<AddedToken>* added);
+                                            std::vector<AddedToken>* added, std::string* warning);
 
 /// A token of a file's object, such as added_tokens[0], without its id. `where` stands in messages.
 [[nodiscard]] absl::StatusOr<AddedToken> ParseAddedToken(const Json& json,

@@ -64,12 +64,30 @@ TEST(NamedTokensTest, AddedTokensDecoderBeatsTheFlagsOfTokenizerJson) {
   ExpectNames(Config({{"added_tokens_decoder", {{"4", Token("ab")}}}}), "cab", {2, 4}, "c");
 }
 
-TEST(NamedTokensTest, AnIdThatTokenizersWouldNotGiveIsRefused) {
+// transformers makes 6 of it, which the model was not trained with.
+TEST(NamedTokensTest, ATokenHasTheIdThatItsFileSaysIfThatIsFree) {
   const auto files = Config({{"added_tokens_decoder", {{"9", Token("<im>")}}}});
-  EXPECT_THAT(NamedRefusal(files),
-              HasSubstr("tokenizer_config.json.added_tokens_decoder['9']: '<im>' "
-                        "would have id 9"));
-  EXPECT_THAT(NamedRefusal(files), HasSubstr("make it 6"));
+  ExpectNames(files, "a<im>b", {0, 9, 1}, "ab");
+  EXPECT_THAT((*Tokenizer::FromJson(kTokenizer, files))->warning(),
+              HasSubstr("added_tokens_decoder['9']: the id of '<im>' is 9, and transformers 5 "
+                        "makes it 6"));
+  // A hole in the vocabulary.
+  json source = json::parse(kTokenizer);
+  source["model"]["vocab"]["d"] = 20;
+  const auto tokenizer = Tokenizer::FromJson(
+      source.dump(),
+      Config({{"added_tokens_decoder", {{"5", Token("<end>")}, {"8", Token("<q>")}}}}));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(*(*tokenizer)->Encode("a<q>d<end>"), ElementsAre(0, 8, 20, 5));
+}
+
+TEST(NamedTokensTest, AnIdOfAnotherTokenIsRefused) {
+  EXPECT_THAT(NamedRefusal(Config({{"added_tokens_decoder", {{"3", Token("<im>")}}}})),
+              HasSubstr("tokenizer_config.json.added_tokens_decoder['3']: '<im>' would have id 3, "
+                        "but another token has it"));
+  EXPECT_THAT(NamedRefusal(Config({{"added_tokens_decoder", {{"9", Token("ab")}}}})),
+              HasSubstr("'ab' would have id 9, but tokenizer.json makes it 4"));
+  EXPECT_EQ((*Tokenizer::FromJson(kTokenizer))->warning(), "");
 }
 
 TEST(NamedTokensTest, SpecialTokensMapBeatsTheConfigButNotAnAddedTokensDecoder) {

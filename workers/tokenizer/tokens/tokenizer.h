@@ -111,6 +111,9 @@ class Tokenizer {
   /// The text that an added token is found by; empty for any other id.
   absl::string_view AddedText(int32_t id) const;
 
+  /// What a user should know of ids that other engines see otherwise; empty: nothing.
+  const std::string& warning() const;
+
   /// Ids that end a response: those of generation_config.json (else config.json), then
   /// tokenizer_config.json's eos_token. Without duplicates; may be empty.
   const std::vector<int32_t>& eos_ids() const;

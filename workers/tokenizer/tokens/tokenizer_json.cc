@@ -242,6 +242,7 @@ absl::Status ParsePostProcessor(const Json& root, TokenizerParts* parts) {
 // The vocabulary of the model, of any kind, before it is checked.
 ModelVocabulary VocabularyOf(const Json& vocab) {
   const auto size = static_cast<int32_t>(vocab.size());
+  const auto in_list = [size](int32_t id) { return id < size; };
   if (vocab.is_array()) {  // Unigram: [text, score]
     auto ids = std::make_shared<Vocab>();
     for (int32_t id = 0; id < size; ++id) {
@@ -254,14 +255,18 @@ ModelVocabulary VocabularyOf(const Json& vocab) {
               const auto it = ids->find(text);
               return it == ids->end() ? std::nullopt : std::optional<int32_t>(it->second);
             },
-            size};
+            size, in_list};
+  }
+  auto ids = std::make_shared<std::unordered_set<int64_t>>();
+  for (const Json& id : vocab) {
+    if (id.is_number_integer()) ids->insert(id.get<int64_t>());
   }
   return {[&vocab](const std::string& text) -> std::optional<int32_t> {
             const auto id = vocab.find(text);
             if (id == vocab.end() || !id->is_number_integer()) return std::nullopt;
             return id->get<int32_t>();
           },
-          size};
+          size, [ids](int32_t id) { return ids->count(id) > 0; }};
 }
 
 // The token that the file's `padding` pads with; empty: none. Nothing else is read of it.
@@ -294,8 +299,8 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root,
   }
   BATON_ASSIGN_OR_RETURN(std::vector<AddedToken> added, ParseAddedTokens(root));
   const ModelVocabulary vocabulary = VocabularyOf(*vocab);
-  BATON_RETURN_IF_ERROR(CheckAddedTokens(vocabulary, &added));
-  BATON_RETURN_IF_ERROR(MergeNamedTokens(named, vocabulary, &added));
+  BATON_RETURN_IF_ERROR(CheckAddedTokens(vocabulary, &added, &parts->warning));
+  BATON_RETURN_IF_ERROR(MergeNamedTokens(named, vocabulary, &added, &parts->warning));
   std::unordered_set<int32_t> special;
   for (const AddedToken& token : added) {
     if (token.special) special.insert(token.id);

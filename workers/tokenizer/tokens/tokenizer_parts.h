@@ -43,6 +43,7 @@ struct TokenizerParts {
   std::vector<TokenDecoder::Token> first_tokens;
   Vocab token_to_id;
   std::string padding_token;  // the pad_token where no other file names one; empty: none
+  std::string warning;        // of ids that engines see otherwise; empty: none
   std::vector<int32_t> eos_ids;
   std::optional<int32_t> bos_id, pad_id, unk_id;
 };
