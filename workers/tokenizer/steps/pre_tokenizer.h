@@ -5,7 +5,8 @@
 // Split (text_pattern.h), Whitespace, WhitespaceSplit, or a Sequence of these, where no Metaspace
 // follows ByteLevel. What else follows ByteLevel cuts the words in the byte alphabet
 // (byte_level.h), as Falcon has it. Unicode's classes are those of PCRE2's tables, so characters
-// newer than its version may be cut differently.
+// newer than its version may be cut differently; the reference's table of punctuation is older (106
+// characters of Unicode 9 and later are none there).
 // Immutable after construction; any thread.
 #ifndef BATON_WORKERS_TOKENIZER_STEPS_PRE_TOKENIZER_H_
 #define BATON_WORKERS_TOKENIZER_STEPS_PRE_TOKENIZER_H_
