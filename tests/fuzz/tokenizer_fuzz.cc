@@ -47,7 +47,8 @@ const Tokenizer& SentencePieceTokenizer() {
             {"type": "ByteFallback"}, {"type": "Fuse"},
             {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
         "model": {"type": "BPE", "byte_fallback": true, "unk_token": "<unk>",
-                  "vocab": {"<unk>": 0, "\u2581": 3, "a": 4, "\u2581a": 5, "aa": 6, "b": 7},
+                  "vocab": {"<unk>": 0, "<s>": 1, "ab": 2, "\u2581": 3, "a": 4,
+                            "\u2581a": 5, "aa": 6, "b": 7},
                   "merges": ["a a", "\u2581 a"]}})");
     for (int byte = 0; byte < 256; ++byte) {
       json["model"]["vocab"][absl::StrFormat("<0x%02X>", byte)] = 8 + byte;

@@ -115,6 +115,7 @@ class Checking {
     CheckStopStrings();
     if (!policy_->directory().empty()) {
       tokenizer_warning_ = tokenizer::ClassWarning(policy_->directory());
+      if (tokenizer_warning_.empty()) tokenizer_warning_ = policy_->tokenizer().warning();
     }
     begin_ = BootNow();
     auto* data = out_.mutable_effective_spec()->mutable_data();

@@ -118,9 +118,14 @@ absl::Status PolicySource::FindTemplate(const v1::ModelSpec& spec) {
     const auto it = companions_.find(companion);
     return it == companions_.end() ? std::string() : it->second;
   };
-  chat_template_ = tokenizer::ChatTemplate::OfModel(
-      {file("chat_template.jinja"), file("tokenizer_config.json"), file("special_tokens_map.json")},
-      *tokenizer_, TemplateSettingsOf(spec));
+  tokenizer::TemplateFiles files = {file("chat_template.jinja"), file("tokenizer_config.json"),
+                                    file("special_tokens_map.json")};
+  for (const char* template_name : {"default", "rag", "tool_use"}) {
+    const auto it =
+        companions_.find(absl::StrCat("additional_chat_templates/", template_name, ".jinja"));
+    if (it != companions_.end()) files.additional_templates[template_name] = it->second;
+  }
+  chat_template_ = tokenizer::ChatTemplate::OfModel(files, *tokenizer_, TemplateSettingsOf(spec));
   if (chat_template_.ok()) return absl::OkStatus();
   const std::string model = directory_.empty() ? "the model of spec.model.init"
                                                : absl::StrCat("the model in ", directory_);

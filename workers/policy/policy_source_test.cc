@@ -130,6 +130,18 @@ TEST(PolicySource, TheModelsOwnTemplateIsTheDefault) {
   }
 }
 
+// As transformers 5 saves a model with several templates.
+TEST(PolicySource, ATemplateForToolsLiesInAFolderOfItsOwn) {
+  const TestFolder folder;
+  const v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
+  constexpr char kFile[] = "additional_chat_templates/tool_use.jinja";
+  folder.Write(kFile, "with tools:{{ messages[0].content }}");
+  const auto source = PolicySource::Open(spec, "").value();
+  const tokenizer::Chat chat = {{{"user", "2+2?"}}, "[]"};
+  EXPECT_EQ(source->RenderPrompt(chat, "").value().text.text(), "with tools:2+2?");
+  EXPECT_EQ(source->companions().count(kFile), 1u);
+}
+
 // The behaviour of TRL 1.16 for such lines: input_ids are those of the whole, and the completion
 // begins where they differ from those of the prompt.
 TEST(PolicySource, AThoughtThatThePromptOpensIsNotTrainedOnTwice) {

@@ -183,25 +183,6 @@ absl::StatusOr<Said> ReadMessages(const Json& list, absl::string_view key) {
 
 }  // namespace
 
-int NestingOf(absl::string_view json) {
-  int depth = 0, deepest = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < json.size(); ++i) {
-    const char c = json[i];
-    if (in_string) {
-      if (c == '\\') ++i;
-      in_string = c != '"';
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      deepest = std::max(deepest, ++depth);
-    } else if (c == ']' || c == '}') {
-      --depth;
-    }
-  }
-  return deepest;
-}
-
 const Json* FindKey(const Json& object, absl::string_view key) {
   if (!object.is_object()) return nullptr;
   if (const auto found = object.find(std::string(key)); found != object.end()) {

@@ -10,17 +10,12 @@
 #include "absl/strings/string_view.h"
 #include "baton/v1/experience.pb.h"
 #include "nlohmann/json.hpp"
+#include "sdk/common/base/json_nesting.h"
 
 namespace baton {
 
 /// Keys stay in the order of the line: a chat template writes `tools` in it.
 using DataJson = nlohmann::ordered_json;
-
-/// Values that are nested deeper are refused: Json::dump recurses.
-constexpr int kMaxNesting = 100;
-
-/// The deepest nesting of brackets outside strings. Never too small for valid JSON.
-int NestingOf(absl::string_view json);
 
 /// The value of `key` in `object`, null when it is absent or null. "a.b" is key `b` of the object
 /// `a`, unless `object` has a key "a.b".

@@ -12,14 +12,20 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "sdk/common/base/json_nesting.h"
 
 namespace baton {
 
 using Json = nlohmann::json;
 
-/// Parses a whole document; the error holds `where` and the byte of the fault.
+/// Parses a whole document; the error holds `where` and the byte of the fault. Nested deeper than
+/// kMaxNesting, it is refused.
 [[nodiscard]] inline absl::StatusOr<Json> ParseJsonObject(absl::string_view text,
                                                           absl::string_view where) {
+  if (NestingOf(text) > kMaxNesting) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": values are nested more than ", kMaxNesting, " deep"));
+  }
   try {
     Json json = Json::parse(text.begin(), text.end());
     if (!json.is_object()) {

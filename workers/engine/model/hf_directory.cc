@@ -37,12 +37,23 @@ constexpr char kIndexFile[] = "model.safetensors.index.json";
 constexpr char kHead[] = "lm_head.weight";
 constexpr char kEmbedding[] = "model.embed_tokens.weight";
 
-/// Copied from the source directory when they are there.
+/// Copied from the source directory when they are there. transformers 5 keeps the templates of a
+/// model that has several in a folder.
 constexpr char kGenerationFile[] = "generation_config.json";
+constexpr char kTemplateFolder[] = "additional_chat_templates/";
 constexpr const char* kCompanions[] = {
-    kGenerationFile,           "tokenizer.json",      "tokenizer_config.json",
-    "special_tokens_map.json", "vocab.json",          "merges.txt",
-    "added_tokens.json",       "chat_template.jinja", "tokenizer.model",
+    kGenerationFile,
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.json",
+    "merges.txt",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "tokenizer.model",
+    "additional_chat_templates/default.jinja",
+    "additional_chat_templates/rag.jinja",
+    "additional_chat_templates/tool_use.jinja",
 };
 
 std::string Join(const std::string& dir, absl::string_view file) {
@@ -222,6 +233,14 @@ bool HasOwnHead(const std::string& dir) {
 absl::Status WriteCompanions(const ModelConfig& config, const std::string& dir,
                              const Companions& companions) {
   for (const auto& [file, content] : companions) {
+    if (absl::StartsWith(file, kTemplateFolder)) {
+      std::error_code error;
+      fs::create_directory(Join(dir, kTemplateFolder), error);
+      if (error) {
+        return absl::UnavailableError(
+            absl::StrCat("cannot make ", Join(dir, kTemplateFolder), ": ", error.message()));
+      }
+    }
     BATON_RETURN_IF_ERROR(relay::WriteFileAtomically(Join(dir, file), content));
   }
   return companions.count(kGenerationFile) > 0 ? absl::OkStatus()

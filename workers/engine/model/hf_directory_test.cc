@@ -409,8 +409,10 @@ TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {
   const auto model = Load(GoldenDir("llama"));
   const TestFolder folder;
   const std::string source = folder.path("source");
-  fs::create_directory(source);
-  for (const char* file : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"}) {
+  constexpr char kTemplate[] = "additional_chat_templates/tool_use.jinja";
+  fs::create_directories(source + "/additional_chat_templates");
+  for (const char* file :
+       {"tokenizer.json", "tokenizer_config.json", "generation_config.json", kTemplate}) {
     ASSERT_TRUE(relay::WriteFileAtomically(source + "/" + file, file).ok());
   }
   ASSERT_TRUE(relay::WriteFileAtomically(source + "/secret.txt", "not copied").ok());
@@ -424,6 +426,7 @@ TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {
   EXPECT_EQ(*relay::ReadFile(dir + "tokenizer.json"), "tokenizer.json");
   EXPECT_EQ(*relay::ReadFile(dir + "tokenizer_config.json"), "tokenizer_config.json");
   EXPECT_EQ(*relay::ReadFile(dir + "generation_config.json"), "generation_config.json");
+  EXPECT_EQ(*relay::ReadFile(dir + kTemplate), kTemplate);
   EXPECT_FALSE(fs::exists(dir + "secret.txt"));
 
   const std::string plain = folder.path("m");

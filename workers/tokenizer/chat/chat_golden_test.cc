@@ -228,10 +228,20 @@ TEST(ModelTemplateTest, FindsTheTemplateWhereTransformersDoes) {
                                                 {"name": "tool_use", "template": "tools"}]})";
   EXPECT_EQ(render({"", two, ""}), "plain");
   EXPECT_EQ(render({"", two, ""}, "[]"), "tools");
+  // As transformers 5 saves several.
+  EXPECT_EQ(render({"plain", "", "", {{"tool_use", "tools"}, {"rag", "{% broken"}}}), "plain");
+  EXPECT_EQ(render({"plain", two, "", {{"tool_use", "tools"}}}, "[]"), "tools");
+  EXPECT_EQ(render({"plain", "", "", {{"default", "other"}}}), "other");
+  EXPECT_EQ(render({"plain", two, "", {{"rag", "x"}}}, "[]"), "plain");
+  EXPECT_EQ(render({"", two, "", {{"tool_use", "tools"}}}),
+            "additional_chat_templates: none of its templates is called 'default'");
   EXPECT_EQ(render({"{{ bos_token }}{{ eos_token }}{{ pad_token }}",
                     R"({"bos_token": {"content": "<s>"}, "pad_token": null})",
                     R"({"eos_token": "</s>", "bos_token": "<other>"})"}),
             "<other></s>");
+  EXPECT_EQ(render({"{{ boi_token }}{{ image }}{{ x }}",
+                    R"({"extra_special_tokens": {"boi_token": "<b>", "image": "<i>"}, "x": "y"})"}),
+            "<b><i>");
   // With added_tokens_decoder, special_tokens_map.json is not read.
   EXPECT_EQ(render({"{{ bos_token }}{{ eos_token }}",
                     R"({"bos_token": "<s>", "added_tokens_decoder": {}})",

@@ -22,12 +22,17 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kJinjaFile[] = "chat_template.jinja";
+constexpr char kFolder[] = "additional_chat_templates";
 constexpr char kConfigFile[] = "tokenizer_config.json";
 constexpr char kDefault[] = "default";
 constexpr char kToolUse[] = "tool_use";
 
 /// JSON whose objects keep their order, which templates write out.
 absl::StatusOr<OrderedJson> ParseOrdered(absl::string_view text, absl::string_view where) {
+  if (NestingOf(text) > kMaxNesting) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(where, ": values are nested more than ", kMaxNesting, " deep"));
+  }
   OrderedJson json = OrderedJson::parse(text.begin(), text.end(), nullptr, false);
   if (json.is_discarded()) return absl::InvalidArgumentError(absl::StrCat(where, ": no JSON"));
   return json;
@@ -73,10 +78,13 @@ absl::StatusOr<jinja::Value> DateFunction(const std::string& date) {
   });
 }
 
-/// bos_token, eos_token and their kin: texts, or objects with one as `content`.
-void AddSpecialTokens(const Json& file, jinja::Variables* variables) {
+/// bos_token, eos_token and their kin: texts, or objects with one as `content`. Objects of names to
+/// tokens name more of them.
+void AddSpecialTokens(const Json& file, jinja::Variables* variables, bool all_keys = false) {
   for (const auto& [key, value] : file.items()) {
-    if (!absl::EndsWith(key, "_token")) continue;
+    const bool names = key == "extra_special_tokens" || key == "model_specific_special_tokens";
+    if (names && value.is_object()) AddSpecialTokens(value, variables, /*all_keys=*/true);
+    if (names || !(all_keys || absl::EndsWith(key, "_token"))) continue;
     const Json* text = value.is_object() ? FindField(value, "content") : &value;
     if (text == nullptr || !text->is_string()) continue;
     variables->emplace(key, jinja::Value::Own(text->get_ref<const std::string&>()));
@@ -192,8 +200,8 @@ absl::StatusOr<std::unique_ptr<const ModelTemplate>> ModelTemplate::FromFiles(
   }
   const std::string where = absl::StrCat(kConfigFile, ".chat_template");
   const Json* field = FindField(config, "chat_template");
-  if (!files.chat_template_jinja.empty()) {
-    BATON_RETURN_IF_ERROR(made->Add(kDefault, files.chat_template_jinja, kJinjaFile));
+  if (!files.chat_template_jinja.empty() || !files.additional_templates.empty()) {
+    BATON_RETURN_IF_ERROR(made->AddFiles(files));
   } else if (field == nullptr) {
     return absl::NotFoundError(absl::StrCat("has no chat template: neither ", kJinjaFile,
                                             " nor `chat_template` in ", kConfigFile));
@@ -211,9 +219,20 @@ absl::StatusOr<std::unique_ptr<const ModelTemplate>> ModelTemplate::FromFiles(
   }
   if (made->templates_.count(kDefault) == 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(where, ": none of its templates is called '", kDefault, "'"));
+        absl::StrCat(files.additional_templates.empty() ? where : std::string(kFolder),
+                     ": none of its templates is called '", kDefault, "'"));
   }
   return made;
+}
+
+absl::Status ModelTemplate::AddFiles(const TemplateFiles& files) {
+  for (const auto& [name, source] : files.additional_templates) {
+    if (name != kDefault && name != kToolUse) continue;
+    BATON_RETURN_IF_ERROR(Add(name, source, absl::StrCat(kFolder, "/", name, ".jinja")));
+  }
+  // A default among those goes first, as in transformers.
+  if (files.chat_template_jinja.empty() || templates_.count(kDefault) > 0) return absl::OkStatus();
+  return Add(kDefault, files.chat_template_jinja, kJinjaFile);
 }
 
 absl::Status ModelTemplate::Add(const std::string& name, absl::string_view source,

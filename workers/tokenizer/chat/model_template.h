@@ -21,6 +21,9 @@ struct TemplateFiles {
   std::string chat_template_jinja;      ///< Goes before the key `chat_template` of the next.
   std::string tokenizer_config_json;    ///< Names the special tokens too (bos_token, …).
   std::string special_tokens_map_json;  ///< Names those that the one above does not.
+  /// additional_chat_templates/NAME.jinja by NAME: where there is one, or chat_template_jinja, the
+  /// key `chat_template` is not read.
+  std::map<std::string, std::string> additional_templates = {};
 };
 
 /// What a job gives to every rendering.
@@ -39,7 +42,7 @@ class ModelTemplate {
       const TemplateFiles& files, const TemplateSettings& settings = {});
 
   /// The text of `chat`; with `add_generation_prompt` it ends where the assistant's reply begins.
-  /// If tokenizer_config.json has several templates, `tool_use` renders a chat with tools, and
+  /// If the model has several templates, `tool_use` renders a chat with tools, and
   /// `default` any other. Errors name the file and the line; INVALID_ARGUMENT where the template
   /// refuses the chat.
   /// `generated` (may be null) gets what {% generation %} blocks wrote (jinja_template.h).
@@ -53,6 +56,7 @@ class ModelTemplate {
 
  private:
   ModelTemplate() = default;
+  absl::Status AddFiles(const TemplateFiles& files);
   absl::Status Add(const std::string& name, absl::string_view source, std::string where);
 
   struct Named {

@@ -60,6 +60,8 @@ std::optional<absl::string_view> Charsmap::Find(absl::string_view part) const {
     if (node >= units_.size()) return std::nullopt;
     const size_t begin = ValueOf(units_[node]);
     if (begin >= replacements_.size()) return std::nullopt;
+    // A place within a character is none: what is normalized stays UTF-8.
+    if ((static_cast<unsigned char>(replacements_[begin]) & 0xC0) == 0x80) return std::nullopt;
     const size_t end = replacements_.find('\0', begin);
     return absl::string_view(replacements_).substr(begin, end - begin);
   }

@@ -57,6 +57,10 @@ absl::StatusOr<MetaspaceOptions> ParseMetaspaceOptions(const Json& json, const s
   std::string scheme = adds ? "always" : "never";
   if (FindField(json, "prepend_scheme") != nullptr) {
     BATON_ASSIGN_OR_RETURN(scheme, StringField(json, "prepend_scheme", where));
+    if (!adds && scheme != "never") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": add_prefix_space is false, but prepend_scheme is '", scheme, "'; remove one"));
+    }
   }
   if (scheme == "first") {
     out.scheme = MetaspaceOptions::Scheme::kFirst;

@@ -228,6 +228,11 @@ std::string Normalizer::Apply(const Strip& strip, absl::string_view text, bool a
   return std::string(text.substr(begin, end - begin));
 }
 
+bool Normalizer::prepends() const {
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [](const Step& step) { return std::holds_alternative<Prepend>(step); });
+}
+
 absl::StatusOr<std::string> Normalizer::Normalize(absl::string_view text) const {
   std::vector<TextRange> none;
   return Normalize(text, /*prepends=*/true, &none);

@@ -3,7 +3,9 @@
 // Understands the `normalizer` of a Hugging Face tokenizer.json: null, BertNormalizer, ByteLevel,
 // Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Strip, StripAccents, or a
 // Sequence of these. A SentencePiece-style tokenizer (Llama-2, Mistral) prepends "▁" and writes "▁"
-// for each space. Immutable after construction; any thread.
+// for each space. The reference's tables of marks, controls and decompositions are older than
+// Unicode 13: rare characters that came later (some 400) follow utf8proc's here.
+// Immutable after construction; any thread.
 #ifndef BATON_WORKERS_TOKENIZER_STEPS_NORMALIZER_H_
 #define BATON_WORKERS_TOKENIZER_STEPS_NORMALIZER_H_
 
@@ -30,6 +32,9 @@ class Normalizer {
   /// INVALID_ARGUMENT for a broken one, and for one that may grow a text without bound
   /// (GrowthLimit in json_components.h); all say where.
   [[nodiscard]] static absl::StatusOr<Normalizer> FromJson(const nlohmann::json& json);
+
+  /// A step is Prepend.
+  [[nodiscard]] bool prepends() const;
 
   /// The normalized `text` (valid UTF-8). The text of a Prepend is left out unless `prepends`:
   /// false for the later parts of a text that comes in parts, whose white space on the left Strip

@@ -195,6 +195,17 @@ absl::Status PreTokenizer::ParseMetaspace(const nlohmann::json& json, const std:
   step.prefixed = options.scheme == Scheme::kAlways  ? Prefixed::kEach
                   : options.scheme == Scheme::kFirst ? Prefixed::kFirst
                                                      : Prefixed::kNone;
+  const auto any_step = [out](const auto& is) {
+    return std::any_of(out->steps_.begin(), out->steps_.end(), is);
+  };
+  if (step.prefixed == Prefixed::kFirst &&
+      any_step([](const Step& s) { return s.pattern.has_value(); })) {
+    if (any_step([](const Step& s) { return s.prefixed != Prefixed::kNone; })) {
+      return Unsupported(absl::StrCat(where, ".prepend_scheme"),
+                         "'first' behind steps that prepend and cut", "always, never there");
+    }
+    out->prepends_behind_cuts_ = true;
+  }
   if (options.split) {
     step.pattern = TextPattern::FromText(step.space);
     step.behavior = SplitBehavior::kMergedWithNext;

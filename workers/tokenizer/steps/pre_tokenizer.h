@@ -5,7 +5,8 @@
 // Split (text_pattern.h), Whitespace, WhitespaceSplit, or a Sequence of these, where no Metaspace
 // follows ByteLevel. What else follows ByteLevel cuts the words in the byte alphabet
 // (byte_level.h), as Falcon has it. Unicode's classes are those of PCRE2's tables, so characters
-// newer than its version may be cut differently.
+// newer than its version may be cut differently; the reference's table of punctuation is older (106
+// characters of Unicode 9 and later are none there).
 // Immutable after construction; any thread.
 #ifndef BATON_WORKERS_TOKENIZER_STEPS_PRE_TOKENIZER_H_
 #define BATON_WORKERS_TOKENIZER_STEPS_PRE_TOKENIZER_H_
@@ -53,6 +54,10 @@ class PreTokenizer {
   /// A step is ByteLevel: the model sees words in the byte alphabet (byte_level.h). Split gives
   /// them as the bytes that they stand for.
   bool byte_level() const { return byte_level_; }
+  /// A step prepends to the text's first word alone, behind one that cuts. FromJson refuses it
+  /// behind a step that prepends too: the reference counts each word that begins with the text's
+  /// first character, or before it, as the first.
+  bool prepends_behind_cuts() const { return prepends_behind_cuts_; }
 
  private:
   enum class Prefixed { kNone, kFirst, kEach };  // which words: none, the text's first, each
@@ -84,6 +89,7 @@ class PreTokenizer {
 
   std::vector<Step> steps_;
   bool byte_level_ = false;
+  bool prepends_behind_cuts_ = false;
   size_t byte_level_steps_ = 0;  // the steps up to ByteLevel
   bool cuts_alphabet_ = false;   // there are steps after it
 };

@@ -1,11 +1,12 @@
 // The pattern of a tokenizer.json's step: {"String": text} or {"Regex": pattern}.
 //
 // The reference (Hugging Face tokenizers) runs patterns through Oniguruma in its Ruby syntax. Here
-// they run through PCRE2, translated where the two differ: \s, \w, \b, \h, \v, POSIX classes, `^`
-// and `$` (at each line), (?m), sets within sets, {,n} and intervals followed by `+` or `?`. What
-// has no translation is refused by name. PCRE2's Unicode tables decide what a letter is, so
-// characters newer than its version may be matched differently.
-// Immutable after construction; any thread.
+// they run through PCRE2, translated where the two differ: \s, \w, \b, \h, \v, POSIX classes, names
+// of properties and scripts, `^` and `$` (at each line), (?m), (?i) before alternatives, sets
+// within sets and what sets have in common (&&), {,n} and intervals followed by `+` or `?`. What
+// has no translation is refused by name, such as "ss" without regard to case, which is "ß" too.
+// PCRE2's Unicode tables decide what a letter is, so characters newer than its version may be
+// matched differently. Immutable after construction; any thread.
 #ifndef BATON_WORKERS_TOKENIZER_STEPS_TEXT_PATTERN_H_
 #define BATON_WORKERS_TOKENIZER_STEPS_TEXT_PATTERN_H_
 

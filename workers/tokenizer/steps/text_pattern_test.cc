@@ -59,15 +59,50 @@ TEST(TextPatternTest, CutsAsOnigurumaDoes) {
       {"a++b", "aab", {"aab"}},
       {"\\R", "a\r\nb", {"a", "\r\n", "b"}},
       {"x*", "axxb", {"a", "xx", "b"}},
+      // A set's \\w is without superscripts and fractions.
+      {"[\\w-]+", "a²b-½", {"a", "²", "b-", "½"}},
+      {"[[:word:]]+", "a²_", {"a", "²", "_"}},
+      // Scripts are those of the characters themselves: 。 and ー belong to several.
+      {"\\p{Han}+", "中文。、々ー", {"中文", "。、", "々", "ー"}},
+      {"[\\p{Katakana}a]+", "カー。a", {"カ", "ー。", "a"}},
+      {"\\p{^Han}+", "中。a", {"中", "。a"}},
+      {"\\P{ h-a_n }+", "中。a", {"中", "。a"}},
+      {"\\p{Arabic}+", "ب،ـ", {"ب", "،ـ"}},
+      {"\\p{Uppercase_Letter}\\p{Nonspacing_Mark}", "aE\u0301", {"a", "E\u0301"}},
+      {"[\\p{Letter}\\p{Number}]+", "a1½-", {"a1½", "-"}},
+      {"\\p{^Letter}+", "a12b", {"a", "12", "b"}},
+      {"\\p{Punct}+", "a$+!€_-", {"a$+", "!", "€", "_-"}},
+      {"\\p{Digit}+", "1½Ⅷ٣", {"1", "½Ⅷ", "٣"}},
+      {"\\p{Space}+", "a\u0085\u200b ", {"a", "\u0085", "\u200b", " "}},
+      // What several sets have in common.
+      {"[a-z&&[^aeiou]]+", "hello", {"h", "e", "ll", "o"}},
+      {"[\\p{L}&&[^\\p{Han}]]+", "abc中文d", {"abc", "中文", "d"}},
+      {"[\\p{L}\\p{M}&&[^\\p{Han}]]*x", "é中x", {"é中", "x"}},
+      {"[^\\s\\p{L}&&[^.]]", "a. b!", {"a", ".", " b", "!"}},
+      {"[a-c&&b-d&&[^c]]", "abcd", {"a", "b", "cd"}},
+      // (?i) reaches over the alternatives of the group that it stands in.
+      {"a(?i)b|c", "ab aB ac c C", {"ab", " ", "aB", " ", "ac", " c C"}},
+      {"(a(?i)b|c)d", "abd cd acd aBd", {"abd", " cd ", "acd", " ", "aBd"}},
+      {"(?i)s+s", "ß ss", {"ß ", "ss"}},
   };
   for (const auto& c : cases) EXPECT_EQ(Cut(c.pattern, c.text), c.words) << c.pattern;
 }
 
 TEST(TextPatternTest, WhatHasNoTranslationIsRefusedByName) {
   const std::pair<const char*, const char*> cases[] = {
-      {"[a&&b]", "'[…&&…]'"},        {"[a[^b]]", "'[…[^…]…]'"}, {"(?s:.)", "'(?s'"},
-      {"(*FAIL)", "'(*'"},           {"a\\y", "'\\y'"},         {"[\\W]", "'[…\\W…]'"},
-      {"[[:print:]]", "'[:print:]'"}};
+      {"[a[b&&c]]", "'[…[…&&…]…]'"},
+      {"[a[^b]]", "'[…[^…]…]'"},
+      {"(?s:.)", "'(?s'"},
+      {"(*FAIL)", "'(*'"},
+      {"a\\y", "'\\y'"},
+      {"[\\W]", "'[…\\W…]'"},
+      {"[[:print:]]", "'[:print:]'"},
+      {"\\pL", "'\\p'"},
+      // Oniguruma finds ß by these, and PCRE2 does not.
+      {"(?i)a|ss", "'(?i)ss'"},
+      {"(?i:x)(?i:fi)", "'(?i)fi'"},
+      {"(?i)ß", "'(?i)ß'"},
+      {"(?i:[ß])", "'(?i)ß'"}};
   for (const auto& [pattern, named] : cases) {
     const auto refused = TranslatePattern(pattern);
     EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnimplemented) << pattern;
@@ -75,9 +110,19 @@ TEST(TextPatternTest, WhatHasNoTranslationIsRefusedByName) {
   }
 }
 
+TEST(TextPatternTest, LargePatternsAreErrorsNotCrashes) {
+  const auto refused = [](const std::string& pattern) {
+    return std::string(TranslatePattern(pattern).status().message());
+  };
+  EXPECT_THAT(refused(std::string(2000, '[')), HasSubstr("'[[[…'"));
+  EXPECT_THAT(refused(std::string(1 << 20, '[')), HasSubstr("has 1048576 bytes"));
+  EXPECT_EQ(Cut("[a[b[c]]]+", "abcd"), Words({"abc", "d"}));
+}
+
 TEST(TextPatternTest, UnfinishedPatternsAreErrorsNotCrashes) {
-  for (const char* pattern : {"\\", "[", "[^", "[[", "[[:", "[\\", "(?", "(", "a{", "a{1", "\\p{",
-                              "\\u12", "(?#", "[]", ")", "\\x{"}) {
+  for (const char* pattern :
+       {"\\",    "[",   "[^", "[[", "[[:",  "[\\",  "(?",      "(",   "a{",    "a{1",  "\\p{",
+        "\\u12", "(?#", "[]", ")",  "\\x{", "[a&&", "[a&&[^b", "(?i", "(?i)(", "\\p{^"}) {
     const auto translated = TranslatePattern(pattern);
     if (translated.ok()) (void)TextPattern::FromPcre2(*translated);
   }

@@ -97,6 +97,13 @@ std::string LowerCase(absl::string_view text) {
   });
 }
 
+bool FoldsToSeveral(char32_t c) {
+  utf8proc_int32_t parts[kMostDecomposed];
+  int last_boundclass = 0;
+  return utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts, kMostDecomposed,
+                                 UTF8PROC_CASEFOLD, &last_boundclass) > 1;
+}
+
 bool IsWhiteSpace(char32_t c) {
   return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||

@@ -20,6 +20,9 @@ enum class NormalForm { kC, kD, kKc, kKd };
 /// Each character's lower case, whatever stands around it: a capital sigma becomes σ at the end of
 /// a word too. `text` must be valid UTF-8.
 [[nodiscard]] std::string LowerCase(absl::string_view text);
+/// Whether `c` is several characters without regard to case, as "ß" is "ss" (CaseFolding.txt,
+/// status F).
+[[nodiscard]] bool FoldsToSeveral(char32_t c);
 
 /// `text` with each character replaced by what `change` appends for it. `text` must be valid UTF-8.
 [[nodiscard]] std::string ChangeEachCharacter(

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/regex.h"
 #include "sdk/common/base/utf8.h"
@@ -78,30 +77,24 @@ bool Reaches(const AddedToken& token, size_t at, const ControlScope& control) {
 
 }  // namespace
 
-AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) {
-  for (AddedToken& token : tokens) {
-    if (token.content.empty()) continue;
-    by_first_byte_[static_cast<unsigned char>(token.content[0])].push_back(std::move(token));
-    empty_ = false;
+AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens) : tokens_(std::move(tokens)) {
+  PrefixTable::Entries entries;
+  for (size_t i = 0; i < tokens_.size(); ++i) {
+    entries.emplace_back(tokens_[i].content, static_cast<int32_t>(i));
   }
-  for (auto& list : by_first_byte_) {
-    std::stable_sort(list.begin(), list.end(), [](const AddedToken& a, const AddedToken& b) {
-      return a.content.size() > b.content.size();
-    });
-  }
+  places_ = PrefixTable(std::move(entries));
 }
 
 const AddedToken* AddedTokenFinder::MatchAt(absl::string_view text) const {
-  for (const AddedToken& token : by_first_byte_[static_cast<unsigned char>(text[0])]) {
-    if (absl::StartsWith(text, token.content)) return &token;
-  }
-  return nullptr;
+  const auto longest = places_.FindLongest(text);
+  return longest.has_value() ? &tokens_[longest->first] : nullptr;
 }
 
 void AddedTokenFinder::Split(absl::string_view text, const ControlScope& control,
                              std::vector<Piece>* pieces) const {
   size_t done = 0;
-  for (size_t at = 0; !empty_ && at < text.size();) {
+  TextRange spaces = {0, 0};  // the last white space that a token took on its right
+  for (size_t at = 0; !places_.empty() && at < text.size();) {
     const AddedToken* token = MatchAt(text.substr(at));
     if (token == nullptr) {
       ++at;
@@ -118,7 +111,10 @@ void AddedTokenFinder::Split(absl::string_view text, const ControlScope& control
     if (token->single_word && !IsSingleWord(text, match, at)) continue;
     // `done` is beyond `match` where the last token took white space that is a token itself.
     const size_t begin = token->lstrip ? std::max(done, WhiteSpaceBegin(text, done, match)) : match;
-    const size_t end = token->rstrip ? WhiteSpaceEnd(text, at) : at;
+    if (token->rstrip && (at < spaces.begin || at >= spaces.end)) {
+      spaces = {at, WhiteSpaceEnd(text, at)};
+    }
+    const size_t end = token->rstrip ? spaces.end : at;
     if (begin > done) pieces->push_back({text.substr(done, begin - done), -1});
     if (begin < end) pieces->push_back({text.substr(begin, end - begin), token->id});
     done = end;

@@ -3,7 +3,6 @@
 #ifndef BATON_WORKERS_TOKENIZER_TOKENS_ADDED_TOKENS_H_
 #define BATON_WORKERS_TOKENIZER_TOKENS_ADDED_TOKENS_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "workers/tokenizer/jinja/rendered_text.h"
+#include "workers/tokenizer/tokens/prefix_table.h"
 
 namespace baton::tokenizer {
 
@@ -56,8 +56,8 @@ class AddedTokenFinder {
  private:
   const AddedToken* MatchAt(absl::string_view text) const;
 
-  std::array<std::vector<AddedToken>, 256> by_first_byte_;  // longest first
-  bool empty_ = true;
+  std::vector<AddedToken> tokens_;
+  PrefixTable places_;  // in tokens_, by content
 };
 
 }  // namespace baton::tokenizer

@@ -43,6 +43,7 @@ constexpr const char* kSamples[] = {"Hello, world!",
 constexpr size_t kShownIds = 12;
 
 Json ParseOrEmpty(absl::string_view text) {
+  if (NestingOf(text) > kMaxNesting) return Json::object();
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   return json.is_object() ? json : Json::object();
 }

@@ -71,17 +71,14 @@ absl::StatusOr<std::string> ParseType(const Json& model) {
   return StringField(model, "type", "model");
 }
 
-// The id of `key`'s token; nullopt without that key. A token outside of the vocabulary is an error
-// if `must_exist`, else none: the reference needs it only for words that it cannot cover.
-absl::StatusOr<std::optional<int32_t>> ParseUnk(const Json& model, const Vocab& vocab,
-                                                bool must_exist) {
+// The id of unk_token; nullopt without that key. A token outside of the vocabulary is none: the
+// reference needs it only for words that it cannot cover.
+absl::StatusOr<std::optional<int32_t>> ParseUnk(const Json& model, const Vocab& vocab) {
   if (FindField(model, "unk_token") == nullptr) return std::nullopt;
   BATON_ASSIGN_OR_RETURN(const std::string unk, StringField(model, "unk_token", "model"));
   const auto it = vocab.find(unk);
   if (it != vocab.end()) return it->second;
-  if (!must_exist) return std::nullopt;
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.unk_token: '", unk, "' is not in model.vocab"));
+  return std::nullopt;
 }
 
 absl::StatusOr<std::string> OptionalString(const Json& model, const char* key,
@@ -102,12 +99,16 @@ absl::StatusOr<BpeOptions> ParseBpeOptions(const Json& model, const Vocab& vocab
   BATON_ASSIGN_OR_RETURN(options.byte_fallback, BoolField(model, "byte_fallback", false, "model"));
   options.byte_level =
       byte_level && options.continuing_prefix.empty() && options.word_suffix.empty();
+  if (options.byte_fallback && !(options.continuing_prefix + options.word_suffix).empty()) {
+    return Unsupported("model.byte_fallback",
+                       "true with continuing_subword_prefix or end_of_word_suffix", "false there");
+  }
   if (options.byte_fallback && byte_level) {
     return Unsupported("model.byte_fallback", "true with a ByteLevel pre-tokenizer", "false there");
   }
   BATON_ASSIGN_OR_RETURN(options.ignore_merges, BoolField(model, "ignore_merges", false, "model"));
   BATON_ASSIGN_OR_RETURN(options.fuse_unk, BoolField(model, "fuse_unk", false, "model"));
-  BATON_ASSIGN_OR_RETURN(options.unk_id, ParseUnk(model, vocab, /*must_exist=*/true));
+  BATON_ASSIGN_OR_RETURN(options.unk_id, ParseUnk(model, vocab));
   return options;
 }
 
@@ -168,11 +169,11 @@ absl::StatusOr<ParsedModel> ParseWordPiece(const Json& json,
     BATON_ASSIGN_OR_RETURN(options.max_characters, IntegerValue(*most, 0, kMaxWordCharacters,
                                                                 "model.max_input_chars_per_word"));
   }
-  BATON_ASSIGN_OR_RETURN(options.unk_id, ParseUnk(json, vocab, /*must_exist=*/false));
+  BATON_ASSIGN_OR_RETURN(options.unk_id, ParseUnk(json, vocab));
   ParsedModel out;
   out.unk_id = options.unk_id;
   out.vocab.assign(vocab.begin(), vocab.end());
-  out.model = std::make_unique<WordPiece>(std::move(vocab), std::move(options), special);
+  out.model = std::make_unique<WordPiece>(vocab, std::move(options), special);
   return out;
 }
 
@@ -180,7 +181,7 @@ absl::StatusOr<ParsedModel> ParseWordLevel(const Json& json,
                                            const std::unordered_set<int32_t>& special) {
   BATON_ASSIGN_OR_RETURN(Vocab vocab, ParseVocab(json));
   ParsedModel out;
-  BATON_ASSIGN_OR_RETURN(out.unk_id, ParseUnk(json, vocab, /*must_exist=*/false));
+  BATON_ASSIGN_OR_RETURN(out.unk_id, ParseUnk(json, vocab));
   out.vocab.assign(vocab.begin(), vocab.end());
   out.model = std::make_unique<WordLevel>(std::move(vocab), out.unk_id, special);
   return out;

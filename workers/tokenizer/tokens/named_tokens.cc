@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,10 +23,19 @@ constexpr char kDecoder[] = "added_tokens_decoder";
 // Version 5's name for a list of special tokens beats the older one.
 constexpr char kOlderList[] = "additional_special_tokens";
 constexpr char kNewerList[] = "extra_special_tokens";
+constexpr char kModelList[] = "model_specific_special_tokens";
 constexpr const char* kAttributes[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                        "pad_token", "cls_token", "mask_token"};
 // Responses end and begin with these: without a token of the model they would never be found.
 constexpr const char* kMustExist[] = {"bos_token", "eos_token", "pad_token"};
+
+// An object is a token if it says so; those of special_tokens_map.json all are.
+constexpr char kTypeKey[] = "__type";
+constexpr char kTokenType[] = "AddedToken";
+
+bool IsAttribute(const std::string& key) {
+  return std::find(std::begin(kAttributes), std::end(kAttributes), key) != std::end(kAttributes);
+}
 
 // A string, or an object with its flags, that names a special token; nothing for other values.
 absl::StatusOr<std::optional<AddedToken>> ParseSpecial(const Json& value,
@@ -82,35 +93,98 @@ absl::Status AddAddedTokens(const std::string& text, const std::set<std::string>
 // bos_token and its kin, keys of the model's own ("image_token"), extra_special_tokens.
 absl::StatusOr<std::vector<NamedToken>> SpecialTokensOf(const Json& config) {
   std::vector<NamedToken> out;
-  const auto add = [&](const Json& value, const std::string& key, bool by_key) -> absl::Status {
+  const auto add = [&](const Json& value, const std::string& key, bool by_key,
+                       bool has_name) -> absl::Status {
     const std::string where = absl::StrCat(kTokenizerConfig, ".", key);
     BATON_ASSIGN_OR_RETURN(auto token, ParseSpecial(value, where));
-    if (token.has_value()) out.push_back({*std::move(token), /*keeps_known=*/true, where, by_key});
+    if (!token.has_value()) return absl::OkStatus();
+    out.push_back({*std::move(token), /*keeps_known=*/true, where, by_key, has_name});
     return absl::OkStatus();
   };
   for (const char* key : kAttributes) {
-    if (const Json* value = FindField(config, key)) BATON_RETURN_IF_ERROR(add(*value, key, false));
+    const Json* value = FindField(config, key);
+    if (value != nullptr) BATON_RETURN_IF_ERROR(add(*value, key, false, true));
   }
   for (const auto& [key, value] : config.items()) {
-    const bool known =
-        std::find(std::begin(kAttributes), std::end(kAttributes), key) != std::end(kAttributes);
-    if (!known && absl::EndsWith(key, "_token")) BATON_RETURN_IF_ERROR(add(value, key, true));
+    const bool is_token = !value.is_object() || value.value(kTypeKey, Json()) == kTokenType;
+    if (IsAttribute(key) || !absl::EndsWith(key, "_token") || !is_token) continue;
+    BATON_RETURN_IF_ERROR(add(value, key, true, true));
+  }
+  if (const Json* own = FindField(config, kModelList)) {
+    for (const auto& [key, value] : own->items()) {
+      BATON_RETURN_IF_ERROR(add(value, absl::StrCat(kModelList, "[", key, "]"), true, true));
+    }
   }
   const Json* extra = FindField(config, kNewerList);
   if (extra == nullptr || extra->empty()) extra = FindField(config, kOlderList);
   if (extra == nullptr) return out;
   for (const auto& [key, value] : extra->items()) {
     const std::string at = absl::StrCat(kNewerList, "[", key, "]");
-    BATON_RETURN_IF_ERROR(add(value, at, extra->is_object()));
+    BATON_RETURN_IF_ERROR(add(value, at, extra->is_object(), extra->is_object()));
   }
   return out;
 }
 
-// The id that `tokenizers` gives to a new added token.
-int32_t NextId(const std::vector<AddedToken>& added, int32_t vocabulary_size) {
-  int32_t next = vocabulary_size;
-  for (const AddedToken& token : added) next = std::max(next, token.id + 1);
-  return next;
+// fast_tokenizer_files may name a tokenizer.VERSION.json that transformers takes instead.
+absl::Status RefuseOtherFiles(const Json& config) {
+  constexpr char kOtherFiles[] = "fast_tokenizer_files";
+  const Json* files = FindField(config, kOtherFiles);
+  if (files == nullptr) return absl::OkStatus();
+  for (const Json& file : *files) {
+    if (file == "tokenizer.json" || !file.is_string()) continue;
+    return Unsupported(absl::StrCat(kTokenizerConfig, ".", kOtherFiles),
+                       absl::StrCat("'", file.get<std::string>(), "'"), "tokenizer.json");
+  }
+  return absl::OkStatus();
+}
+
+// The added tokens so far, by text, and the ids that `tokenizers` gives to more of them.
+class AddedIds {
+ public:
+  AddedIds(const ModelVocabulary& vocabulary, std::vector<AddedToken>* added)
+      : vocabulary_(vocabulary), added_(added), next_(vocabulary.size) {
+    for (size_t i = 0; i < added->size(); ++i) Count(i);
+  }
+
+  /// Null: not among them.
+  AddedToken* Find(const std::string& text) {
+    const auto it = places_.find(text);
+    return it == places_.end() ? nullptr : &(*added_)[it->second];
+  }
+  /// A token of the model keeps its id; a new one gets the next.
+  int32_t IdOf(const std::string& text) {
+    if (const AddedToken* known = Find(text)) return known->id;
+    return vocabulary_.find(text).value_or(next_);
+  }
+  /// Neither the model nor an added token has this id.
+  bool IsFree(int32_t id) const { return !vocabulary_.has_id(id) && taken_.count(id) == 0; }
+  void Add(AddedToken token) {
+    added_->push_back(std::move(token));
+    Count(added_->size() - 1);
+  }
+
+ private:
+  void Count(size_t place) {
+    const AddedToken& token = (*added_)[place];
+    places_[token.content] = place;
+    taken_.insert(token.id);
+    next_ = std::max(next_, token.id + 1);
+  }
+
+  const ModelVocabulary& vocabulary_;
+  std::vector<AddedToken>* const added_;
+  std::unordered_map<std::string, size_t> places_;
+  std::unordered_set<int32_t> taken_;  // ids of added tokens
+  int32_t next_;
+};
+
+std::string OtherIdWarning(absl::string_view where, const AddedToken& token, int32_t other_id,
+                           absl::string_view other) {
+  return absl::StrCat(where, ": the id of '", token.content, "' is ", token.id, ", and ", other,
+                      " makes it ", other_id,
+                      " (new tokens are numbered behind the others there, in the order of the "
+                      "file); engines that load this folder by AutoTokenizer (vLLM, TRL) see other "
+                      "ids than this job; save the tokenizer anew");
 }
 
 bool MustExist(const std::string& where) {
@@ -157,70 +231,115 @@ absl::StatusOr<Json> EffectiveTokenizerConfig(const std::string& tokenizer_confi
       }
     } else {
       merged = value;
+      if (value.is_object() && key != kNewerList) merged[kTypeKey] = kTokenType;
     }
   }
   return config;
 }
 
-absl::StatusOr<std::vector<NamedToken>> ReadNamedTokens(const TokenizerSideFiles& files) {
-  BATON_ASSIGN_OR_RETURN(
-      const Json config,
-      EffectiveTokenizerConfig(files.tokenizer_config_json, files.special_tokens_map_json));
+absl::StatusOr<std::vector<NamedToken>> ReadNamedTokens(const TokenizerSideFiles& files,
+                                                        const std::string& padding_token) {
+  BATON_ASSIGN_OR_RETURN(Json config, EffectiveTokenizerConfig(files.tokenizer_config_json,
+                                                               files.special_tokens_map_json));
+  const bool pads = !padding_token.empty() && !config.contains("pad_token");
+  if (pads) config["pad_token"] = padding_token;
   BATON_ASSIGN_OR_RETURN(const bool splits,
                          BoolField(config, "split_special_tokens", false, kTokenizerConfig));
   if (splits) {
     return Unsupported(absl::StrCat(kTokenizerConfig, ".split_special_tokens"), "true", "false");
   }
-  BATON_ASSIGN_OR_RETURN(const std::vector<NamedToken> special, SpecialTokensOf(config));
+  BATON_RETURN_IF_ERROR(RefuseOtherFiles(config));
+  BATON_ASSIGN_OR_RETURN(std::vector<NamedToken> special, SpecialTokensOf(config));
+  std::set<std::string> texts, with_name;
+  for (NamedToken& named : special) {
+    texts.insert(named.token.content);
+    if (named.has_name) with_name.insert(named.token.content);
+    // Without an added_tokens_decoder, those that tokenizer.json has become special as well.
+    named.makes_special = named.has_name && !config.contains(kDecoder);
+    if (pads && named.where == absl::StrCat(kTokenizerConfig, ".pad_token")) {
+      named.where = "tokenizer.json.padding.pad_token";
+    }
+  }
   std::vector<NamedToken> out;
   if (const Json* decoder = FindField(config, kDecoder)) {
     BATON_RETURN_IF_ERROR(AddDecoder(*decoder, &out));
   } else if (!files.added_tokens_json.empty()) {
-    std::set<std::string> texts;
-    for (const NamedToken& named : special) texts.insert(named.token.content);
     BATON_RETURN_IF_ERROR(AddAddedTokens(files.added_tokens_json, texts, &out));
   }
   // Those that bos_token and its kin name are special, whatever their flags say.
-  for (NamedToken& named : out) {
-    for (const NamedToken& other : special) {
-      if (other.token.content == named.token.content) named.token.special = true;
-    }
-  }
+  for (NamedToken& named : out) named.token.special |= with_name.count(named.token.content) > 0;
   out.insert(out.end(), special.begin(), special.end());
   return out;
 }
 
+absl::Status CheckAddedTokens(const ModelVocabulary& vocabulary, std::vector<AddedToken>* added,
+                              std::string* warning) {
+  std::vector<AddedToken> checked;
+  AddedIds ids(vocabulary, &checked);
+  for (size_t i = 0; i < added->size(); ++i) {
+    AddedToken& token = (*added)[i];
+    if (token.content.empty()) continue;
+    const std::string where = absl::StrCat("tokenizer.json: added_tokens[", i, "].id");
+    AddedToken* const known = ids.Find(token.content);
+    const bool is_new = known == nullptr && !vocabulary.find(token.content).has_value();
+    const int32_t id = ids.IdOf(token.content);
+    if (id != token.id && !(is_new && ids.IsFree(token.id))) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          where, ": '", token.content, "' has id ", token.id, ", but ",
+          is_new ? "that is another token's" : absl::StrCat("the vocabulary makes it ", id),
+          "; save the tokenizer anew"));
+    }
+    if (id != token.id && warning->empty()) {
+      *warning = OtherIdWarning(where, token, id, "`tokenizers`");
+    }
+    if (known != nullptr) {
+      *known = std::move(token);  // the last flags count
+    } else {
+      ids.Add(std::move(token));
+    }
+  }
+  *added = std::move(checked);
+  return absl::OkStatus();
+}
+
 absl::Status MergeNamedTokens(const std::vector<NamedToken>& named,
-                              const ModelVocabulary& vocabulary, std::vector<AddedToken>* added) {
+                              const ModelVocabulary& vocabulary, std::vector<AddedToken>* added,
+                              std::string* warning) {
+  AddedIds ids(vocabulary, added);
   bool one_by_key = false;
   for (const NamedToken& item : named) {
     const std::string& text = item.token.content;
     if (text.empty()) continue;
-    const auto known = std::find_if(added->begin(), added->end(),
-                                    [&](const AddedToken& token) { return token.content == text; });
-    const std::optional<int32_t> in_model = vocabulary.find(text);
-    if (known == added->end() && !in_model.has_value() && MustExist(item.where)) continue;
+    AddedToken* const known = ids.Find(text);
+    const bool is_new = known == nullptr && !vocabulary.find(text).has_value();
+    if (is_new && MustExist(item.where)) continue;
     AddedToken token = item.token;
-    token.id = known != added->end()  ? known->id
-               : in_model.has_value() ? *in_model
-                                      : NextId(*added, vocabulary.size);
+    token.id = ids.IdOf(text);
     if (item.token.id >= 0 && item.token.id != token.id) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          item.where, ": '", text, "' would have id ", item.token.id, ", but tokenizer.json and ",
-          "what is added to it make it ", token.id,
-          " (new tokens are numbered without gaps, as in `tokenizers`); save the tokenizer anew"));
+      if (!is_new || !ids.IsFree(item.token.id)) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            item.where, ": '", text, "' would have id ", item.token.id, ", but ",
+            is_new ? "another token has it" : absl::StrCat("tokenizer.json makes it ", token.id),
+            "; save the tokenizer anew"));
+      }
+      // The model was trained with the id that the file says.
+      if (warning->empty()) {
+        *warning = OtherIdWarning(item.where, item.token, token.id, "transformers 5");
+      }
+      token.id = item.token.id;
     }
-    const bool is_new = known == added->end() && !in_model.has_value();
     if (is_new && item.by_key && std::exchange(one_by_key, true)) {
       return absl::InvalidArgumentError(absl::StrCat(
           item.where, ": the id of the new token '", text,
           "' depends on the order of the file's keys; name it in added_tokens_decoder"));
     }
-    if (known == added->end()) {
-      added->push_back(std::move(token));
+    if (known == nullptr) {
+      ids.Add(std::move(token));
     } else if (!item.keeps_known) {
       token.special |= known->special;
       *known = std::move(token);
+    } else {
+      known->special |= item.makes_special;
     }
   }
   return absl::OkStatus();

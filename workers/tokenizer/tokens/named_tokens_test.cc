@@ -64,12 +64,30 @@ TEST(NamedTokensTest, AddedTokensDecoderBeatsTheFlagsOfTokenizerJson) {
   ExpectNames(Config({{"added_tokens_decoder", {{"4", Token("ab")}}}}), "cab", {2, 4}, "c");
 }
 
-TEST(NamedTokensTest, AnIdThatTokenizersWouldNotGiveIsRefused) {
+// transformers makes 6 of it, which the model was not trained with.
+TEST(NamedTokensTest, ATokenHasTheIdThatItsFileSaysIfThatIsFree) {
   const auto files = Config({{"added_tokens_decoder", {{"9", Token("<im>")}}}});
-  EXPECT_THAT(NamedRefusal(files),
-              HasSubstr("tokenizer_config.json.added_tokens_decoder['9']: '<im>' "
-                        "would have id 9"));
-  EXPECT_THAT(NamedRefusal(files), HasSubstr("make it 6"));
+  ExpectNames(files, "a<im>b", {0, 9, 1}, "ab");
+  EXPECT_THAT((*Tokenizer::FromJson(kTokenizer, files))->warning(),
+              HasSubstr("added_tokens_decoder['9']: the id of '<im>' is 9, and transformers 5 "
+                        "makes it 6"));
+  // A hole in the vocabulary.
+  json source = json::parse(kTokenizer);
+  source["model"]["vocab"]["d"] = 20;
+  const auto tokenizer = Tokenizer::FromJson(
+      source.dump(),
+      Config({{"added_tokens_decoder", {{"5", Token("<end>")}, {"8", Token("<q>")}}}}));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(*(*tokenizer)->Encode("a<q>d<end>"), ElementsAre(0, 8, 20, 5));
+}
+
+TEST(NamedTokensTest, AnIdOfAnotherTokenIsRefused) {
+  EXPECT_THAT(NamedRefusal(Config({{"added_tokens_decoder", {{"3", Token("<im>")}}}})),
+              HasSubstr("tokenizer_config.json.added_tokens_decoder['3']: '<im>' would have id 3, "
+                        "but another token has it"));
+  EXPECT_THAT(NamedRefusal(Config({{"added_tokens_decoder", {{"9", Token("ab")}}}})),
+              HasSubstr("'ab' would have id 9, but tokenizer.json makes it 4"));
+  EXPECT_EQ((*Tokenizer::FromJson(kTokenizer))->warning(), "");
 }
 
 TEST(NamedTokensTest, SpecialTokensMapBeatsTheConfigButNotAnAddedTokensDecoder) {
@@ -106,7 +124,73 @@ TEST(NamedTokensTest, NamedSpecialTokensAreFoundInText) {
               "a<im>", {0, 6}, "a");
 }
 
+// kTokenizer, whose own token is not special.
+std::string WithPlainEnd() {
+  json source = json::parse(kTokenizer);
+  source["added_tokens"][0]["special"] = false;
+  return source.dump();
+}
+
+TEST(NamedTokensTest, WhatAKeyNamesIsSpecialWithoutAnAddedTokensDecoder) {
+  const std::pair<json, const char*> cases[] = {
+      {{{"eos_token", "<end>"}}, "ab"},
+      {{{"image_token", "<end>"}}, "ab"},
+      {{{"extra_special_tokens", {"<end>"}}}, "a<end>b"},
+      {{{"eos_token", "<end>"}, {"added_tokens_decoder", {{"6", Token("<im>")}}}}, "a<end>b"},
+      {{{"eos_token", "<end>"}, {"added_tokens_decoder", json::object()}}, "a<end>b"},
+      {{{"eos_token", "<end>"}, {"added_tokens_decoder", {{"5", Token("<end>", false)}}}}, "ab"}};
+  for (const auto& [config, text_back] : cases) {
+    const auto tokenizer = Tokenizer::FromJson(WithPlainEnd(), Config(config));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_THAT(*(*tokenizer)->Encode("a<end>b"), ElementsAre(0, 5, 1)) << config;
+    EXPECT_EQ((*tokenizer)->Decode({0, 5, 1}), text_back) << config;
+  }
+}
+
+TEST(NamedTokensTest, ThePaddingOfTokenizerJsonNamesThePadTokenWhereNoOtherFileHasTheKey) {
+  const struct {
+    const char* padding;
+    json config;
+    std::optional<int32_t> pad_id;
+    Ids ids;  // of "ab[PAD]c"
+    const char* text_back;
+  } cases[] = {{"c", json::object(), 2, {}, ""},
+               {"<end>", json::object(), 5, {}, ""},
+               {"[PAD]", json::object(), 6, {4, 6, 2}, "abc"},
+               {"ab", {{"pad_token", "c"}}, 2, {}, ""},
+               {"ab", {{"pad_token", nullptr}}, std::nullopt, {}, ""}};
+  for (const auto& c : cases) {
+    json source = json::parse(kTokenizer);
+    source["padding"] = {{"strategy", "BatchLongest"}, {"pad_id", 0}, {"pad_token", c.padding}};
+    const auto tokenizer = Tokenizer::FromJson(source.dump(), Config(c.config));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_EQ((*tokenizer)->pad_id(), c.pad_id) << c.padding << c.config;
+    if (!c.pad_id.has_value()) continue;
+    EXPECT_TRUE((*tokenizer)->IsSpecial(*c.pad_id));
+    if (c.ids.empty()) continue;
+    EXPECT_EQ(*(*tokenizer)->Encode("ab[PAD]c"), c.ids);
+    EXPECT_EQ((*tokenizer)->Decode(c.ids), c.text_back);
+  }
+}
+
+TEST(NamedTokensTest, ObjectsOfOtherKeysAreTokensIfTheySaySo) {
+  json token = Token("<p>");
+  EXPECT_FALSE((*Tokenizer::FromJson(kTokenizer, Config({{"image_token", token}})))
+                   ->TokenToId("<p>")
+                   .has_value());
+  TokenizerSideFiles map;
+  map.special_tokens_map_json = json{{"image_token", token}}.dump();
+  ExpectNames(map, "<p>a", {6, 0}, "a");
+  token["__type"] = "AddedToken";
+  ExpectNames(Config({{"image_token", token}}), "<p>a", {6, 0}, "a");
+  ExpectNames(Config({{"model_specific_special_tokens", {{"p_token", "<p>"}}}}), "<p>a", {6, 0},
+              "a");
+}
+
 TEST(NamedTokensTest, WhatIsNotReadIsRefusedByName) {
+  EXPECT_THAT(
+      NamedRefusal(Config({{"fast_tokenizer_files", {"tokenizer.json", "tokenizer.4.0.0.json"}}})),
+      HasSubstr("tokenizer_config.json.fast_tokenizer_files: 'tokenizer.4.0.0.json'"));
   EXPECT_THAT(NamedRefusal(Config({{"split_special_tokens", true}})),
               HasSubstr("tokenizer_config.json.split_special_tokens: true is not supported"));
   EXPECT_THAT(NamedRefusal(Config({{"eos_token", "<no>"}})),

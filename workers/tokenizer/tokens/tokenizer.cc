@@ -248,6 +248,7 @@ absl::string_view Tokenizer::AddedText(int32_t id) const {
   return parts_->tokens[id].added_text;
 }
 
+const std::string& Tokenizer::warning() const { return parts_->warning; }
 const std::vector<int32_t>& Tokenizer::eos_ids() const { return parts_->eos_ids; }
 std::optional<int32_t> Tokenizer::bos_id() const { return parts_->bos_id; }
 std::optional<int32_t> Tokenizer::pad_id() const { return parts_->pad_id; }

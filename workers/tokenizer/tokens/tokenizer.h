@@ -5,8 +5,9 @@
 // normalizer, pre_tokenizer and decoder as in normalizer.h, pre_tokenizer.h and token_decoder.h;
 // post_processor none, ByteLevel, TemplateProcessing, BertProcessing or RobertaProcessing; added
 // tokens with all their flags. Anything else is UNIMPLEMENTED with its place in the file.
-// `truncation` and `padding` are ignored: nothing is ever cut or padded. Ids and texts are equal to
-// those of Python's `tokenizers` (testdata/make_tokenizer_golden.py, compare_tokenizers.py).
+// Of `truncation` and `padding` only the padding token is read (named_tokens.h): nothing is ever
+// cut or padded. Ids and texts are equal to those of Python's `tokenizers`
+// (testdata/make_tokenizer_golden.py, compare_tokenizers.py).
 //
 // A Tokenizer is immutable: any number of threads may share one.
 #ifndef BATON_WORKERS_TOKENIZER_TOKENS_TOKENIZER_H_
@@ -109,6 +110,9 @@ class Tokenizer {
   bool IsSpecial(int32_t id) const;
   /// The text that an added token is found by; empty for any other id.
   absl::string_view AddedText(int32_t id) const;
+
+  /// What a user should know of ids that other engines see otherwise; empty: nothing.
+  const std::string& warning() const;
 
   /// Ids that end a response: those of generation_config.json (else config.json), then
   /// tokenizer_config.json's eos_token. Without duplicates; may be empty.

@@ -1,11 +1,14 @@
 // Reads tokenizer.json, and the tokens that the files beside it name, into TokenizerParts.
 #include <algorithm>
+#include <memory>
 #include <unordered_set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/base/utf8.h"
+#include "workers/tokenizer/steps/byte_level.h"
 #include "workers/tokenizer/steps/json_components.h"
 #include "workers/tokenizer/tokens/model_json.h"
 #include "workers/tokenizer/tokens/named_tokens.h"
@@ -19,6 +22,8 @@ namespace {
 constexpr int64_t kCheapIds = 1 << 18;
 constexpr int64_t kIdsPerToken = 64;
 constexpr char kFile[] = "tokenizer.json";
+// To look a text up takes a time that grows with the longest token; real ones have some 500 bytes.
+constexpr size_t kMaxTokenBytes = 1 << 14;
 
 Json FieldOrNull(const Json& object, const char* key) {
   const Json* field = FindField(object, key);
@@ -66,6 +71,11 @@ absl::Status MakeRoomForIds(const std::vector<std::pair<int32_t, const std::stri
 
 absl::Status AddToken(const std::string& text, int32_t id, TokenDecoder::Token decoded,
                       TokenizerParts* parts) {
+  if (text.size() > kMaxTokenBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(kFile, ": the token with id ", id, " has ",
+                                                   text.size(), " bytes; there may be ",
+                                                   kMaxTokenBytes, " at most"));
+  }
   TokenizerParts::Token& token = parts->tokens[id];
   const auto [it, is_new] = parts->token_to_id.emplace(text, id);
   if (it->second != id || (is_new && token.exists)) {
@@ -79,6 +89,13 @@ absl::Status AddToken(const std::string& text, int32_t id, TokenDecoder::Token d
   return absl::OkStatus();
 }
 
+// What an added token stands for where the vocabulary is in the byte alphabet: that alphabet is
+// read in it as well, unless no text comes of it ("<é>").
+TokenDecoder::Token DecodeAddedBytes(const std::string& text) {
+  auto bytes = TokenTextToBytes(text);
+  return {bytes.has_value() && IsValidUtf8(*bytes) ? *std::move(bytes) : text, false};
+}
+
 // Decodes `text`, the token `id` of the vocabulary or an added one.
 absl::StatusOr<TokenDecoder::Token> DecodeToken(const std::string& text, int32_t id,
                                                 TokenizerParts* parts) {
@@ -87,6 +104,13 @@ absl::StatusOr<TokenDecoder::Token> DecodeToken(const std::string& text, int32_t
     BATON_ASSIGN_OR_RETURN(parts->first_tokens[id], parts->decoder.Decode(text, /*first=*/true));
   }
   return parts->decoder.Decode(text);
+}
+
+// Such a token would be found everywhere.
+absl::Status RemovedByNormalizer(int32_t id, const TokenizerParts& parts) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(kFile, ": nothing is left of the added token '", parts.tokens[id].added_text,
+                   "' (id ", id, ") by the normalizer; set its `normalized` to false"));
 }
 
 absl::Status FillTokens(const ParsedModel& model, std::vector<AddedToken> added,
@@ -100,14 +124,13 @@ absl::Status FillTokens(const ParsedModel& model, std::vector<AddedToken> added,
   std::vector<AddedToken> raw, normalized;
   for (AddedToken& token : added) {
     if (token.content.empty()) continue;
-    // The byte alphabet is the vocabulary's alone. A special token is its text whatever a
-    // normalizer makes of it.
-    TokenDecoder::Token decoded = {token.content, false};
+    // A special token is its text whatever a normalizer makes of it.
+    std::string text = token.content;
+    if (token.normalized && !token.special) {
+      BATON_ASSIGN_OR_RETURN(text, parts->normalizer.Normalize(token.content));
+    }
+    TokenDecoder::Token decoded = DecodeAddedBytes(text);
     if (!parts->decoder.byte_level()) {
-      std::string text = token.content;
-      if (token.normalized && !token.special) {
-        BATON_ASSIGN_OR_RETURN(text, parts->normalizer.Normalize(token.content));
-      }
       BATON_ASSIGN_OR_RETURN(decoded, DecodeToken(text, token.id, parts));
     }
     BATON_RETURN_IF_ERROR(AddToken(token.content, token.id, std::move(decoded), parts));
@@ -116,6 +139,7 @@ absl::Status FillTokens(const ParsedModel& model, std::vector<AddedToken> added,
     // Without a normalizer too: `normalized` also says when the token is looked for.
     if (token.normalized) {
       BATON_ASSIGN_OR_RETURN(token.content, parts->normalizer.Normalize(token.content));
+      if (token.content.empty()) return RemovedByNormalizer(token.id, *parts);
       normalized.push_back(std::move(token));
     } else {
       raw.push_back(std::move(token));
@@ -216,23 +240,40 @@ absl::Status ParsePostProcessor(const Json& root, TokenizerParts* parts) {
 }
 
 // The vocabulary of the model, of any kind, before it is checked.
-ModelVocabulary VocabularyOf(const Json& model) {
-  const Json* vocab = FindField(model, "vocab");
-  if (vocab == nullptr) vocab = &model;
-  const auto find = [vocab](const std::string& text) -> std::optional<int32_t> {
-    if (vocab->is_object()) {
-      const Json* id = FindField(*vocab, text.c_str());
-      if (id == nullptr || !id->is_number_integer()) return std::nullopt;
-      return id->get<int32_t>();
+ModelVocabulary VocabularyOf(const Json& vocab) {
+  const auto size = static_cast<int32_t>(vocab.size());
+  const auto in_list = [size](int32_t id) { return id < size; };
+  if (vocab.is_array()) {  // Unigram: [text, score]
+    auto ids = std::make_shared<Vocab>();
+    for (int32_t id = 0; id < size; ++id) {
+      const Json& piece = vocab[id];
+      if (piece.is_array() && !piece.empty() && piece[0].is_string()) {
+        (*ids)[piece[0].get<std::string>()] = id;
+      }
     }
-    for (size_t i = vocab->size(); i > 0 && vocab->is_array(); --i) {  // Unigram: [text, score]
-      const Json& piece = (*vocab)[i - 1];
-      if (piece.is_array() && !piece.empty() && piece[0] == text)
-        return static_cast<int32_t>(i) - 1;
-    }
-    return std::nullopt;
-  };
-  return {find, static_cast<int32_t>(vocab->size())};
+    return {[ids](const std::string& text) -> std::optional<int32_t> {
+              const auto it = ids->find(text);
+              return it == ids->end() ? std::nullopt : std::optional<int32_t>(it->second);
+            },
+            size, in_list};
+  }
+  auto ids = std::make_shared<std::unordered_set<int64_t>>();
+  for (const Json& id : vocab) {
+    if (id.is_number_integer()) ids->insert(id.get<int64_t>());
+  }
+  return {[&vocab](const std::string& text) -> std::optional<int32_t> {
+            const auto id = vocab.find(text);
+            if (id == vocab.end() || !id->is_number_integer()) return std::nullopt;
+            return id->get<int32_t>();
+          },
+          size, [ids](int32_t id) { return ids->count(id) > 0; }};
+}
+
+// The token that the file's `padding` pads with; empty: none. Nothing else is read of it.
+std::string PaddingToken(const Json& root) {
+  const Json* padding = FindField(root, "padding");
+  const Json* token = padding == nullptr ? nullptr : FindField(*padding, "pad_token");
+  return token == nullptr || !token->is_string() ? "" : token->get<std::string>();
 }
 
 absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root,
@@ -241,13 +282,25 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root,
   if (model_json == nullptr || !model_json->is_object()) {
     return absl::InvalidArgumentError("model: expected an object");
   }
+  const Json* vocab = FindField(*model_json, "vocab");
+  if (vocab == nullptr || !vocab->is_structured()) {
+    return absl::InvalidArgumentError("model.vocab: expected an object or a list of tokens");
+  }
   auto parts = std::make_unique<TokenizerParts>();
+  parts->padding_token = PaddingToken(root);
   BATON_ASSIGN_OR_RETURN(parts->pre_tokenizer,
                          PreTokenizer::FromJson(FieldOrNull(root, "pre_tokenizer")));
   BATON_ASSIGN_OR_RETURN(parts->decoder, TokenDecoder::FromJson(FieldOrNull(root, "decoder")));
   BATON_ASSIGN_OR_RETURN(parts->normalizer, Normalizer::FromJson(FieldOrNull(root, "normalizer")));
+  if (parts->normalizer.prepends() && parts->pre_tokenizer.prepends_behind_cuts()) {
+    return Unsupported("normalizer",
+                       "Prepend before a Metaspace that cuts and prepends to the first word",
+                       "a Metaspace that prepends always or never");
+  }
   BATON_ASSIGN_OR_RETURN(std::vector<AddedToken> added, ParseAddedTokens(root));
-  BATON_RETURN_IF_ERROR(MergeNamedTokens(named, VocabularyOf(*model_json), &added));
+  const ModelVocabulary vocabulary = VocabularyOf(*vocab);
+  BATON_RETURN_IF_ERROR(CheckAddedTokens(vocabulary, &added, &parts->warning));
+  BATON_RETURN_IF_ERROR(MergeNamedTokens(named, vocabulary, &added, &parts->warning));
   std::unordered_set<int32_t> special;
   for (const AddedToken& token : added) {
     if (token.special) special.insert(token.id);
@@ -267,7 +320,8 @@ absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseRoot(const Json& root,
 absl::StatusOr<std::unique_ptr<TokenizerParts>> ParseTokenizerJson(
     absl::string_view text, const TokenizerSideFiles& files) {
   BATON_ASSIGN_OR_RETURN(const Json root, ParseJsonObject(text, kFile));
-  BATON_ASSIGN_OR_RETURN(const std::vector<NamedToken> named, ReadNamedTokens(files));
+  BATON_ASSIGN_OR_RETURN(const std::vector<NamedToken> named,
+                         ReadNamedTokens(files, PaddingToken(root)));
   auto parts = ParseRoot(root, named);
   if (!parts.ok() && !absl::StartsWith(parts.status().message(), kFile)) {
     return Annotate(parts.status(), kFile);

@@ -42,6 +42,8 @@ struct TokenizerParts {
   /// By id, what a token stands for at the start of a text; empty where it makes no difference.
   std::vector<TokenDecoder::Token> first_tokens;
   Vocab token_to_id;
+  std::string padding_token;  // the pad_token where no other file names one; empty: none
+  std::string warning;        // of ids that engines see otherwise; empty: none
   std::vector<int32_t> eos_ids;
   std::optional<int32_t> bos_id, pad_id, unk_id;
 };

@@ -64,6 +64,10 @@ absl::Status ParseSideFiles(const TokenizerSideFiles& files, TokenizerParts* par
   // The tokenizer's own word on these two goes first.
   BATON_RETURN_IF_ERROR(ReadNamedToken(root, "bos_token", *parts, &parts->bos_id));
   BATON_RETURN_IF_ERROR(ReadNamedToken(root, "pad_token", *parts, &parts->pad_id));
+  const auto padding = parts->token_to_id.find(parts->padding_token);
+  if (!root.contains("pad_token") && padding != parts->token_to_id.end()) {
+    parts->pad_id = padding->second;
+  }
   return absl::OkStatus();
 }
 

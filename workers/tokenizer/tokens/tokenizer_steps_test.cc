@@ -71,6 +71,30 @@ TEST(TokenizerStepsTest, StepsThatGrowATextWithoutBoundAreRefused) {
                 "decoder.decoders[8]: with the steps before it");
 }
 
+// `tokenizers` prepends to each word that begins at the place 0 of the original text: two, where a
+// step cut behind what was prepended there.
+TEST(TokenizerStepsTest, PrependingToTheFirstWordBehindOtherPrependingIsRefused) {
+  const auto refused = [](const json& source) {
+    const absl::Status status = Tokenizer::FromJson(source.dump()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << status;
+    return std::string(status.message());
+  };
+  const auto metaspace = [](const char* scheme) {
+    return json{{"type", "Metaspace"}, {"replacement", "_"}, {"prepend_scheme", scheme}};
+  };
+  json source = WithoutSteps();
+  source["pre_tokenizer"] = {{"type", "Sequence"},
+                             {"pretokenizers", {{{"type", "Digits"}}, metaspace("first")}}};
+  EXPECT_TRUE(Tokenizer::FromJson(source.dump()).ok());
+  source["normalizer"] = {{"type", "Prepend"}, {"prepend", "_"}};
+  EXPECT_THAT(refused(source), HasSubstr("normalizer: Prepend before a Metaspace"));
+  source["pre_tokenizer"] = metaspace("first");
+  EXPECT_TRUE(Tokenizer::FromJson(source.dump()).ok());
+  source["pre_tokenizer"] = {{"type", "Sequence"},
+                             {"pretokenizers", {metaspace("always"), metaspace("first")}}};
+  EXPECT_THAT(refused(source), HasSubstr("pretokenizers[1].prepend_scheme: 'first' behind steps"));
+}
+
 // Ids of tokenizers 0.23.3: a text whose first character was removed has no start to prepend to.
 TEST(TokenizerStepsTest, DoesNotPrependIfANormalizerRemovedTheStart) {
   json source = json::parse(R"({
@@ -122,6 +146,88 @@ TEST(TokenizerStepsTest, AReplacementAcrossTheBorderOfATemplateIsNotTheTemplates
   across.AddTemplate("ax");
   across.AddContent("yb");
   EXPECT_THAT(*tokenizer->Encode(across), ElementsAre(0, 2, 2, 2, 2, 2, 1));
+}
+
+// The texts of tokenizers 0.23.3.
+TEST(TokenizerStepsTest, AnAddedTokenIsDecodedAsTheNormalizerAndTheByteAlphabetHaveIt) {
+  json source = json::parse(R"({
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+    "decoder": {"type": "ByteLevel"},
+    "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "Ġ": 2}, "merges": []}})");
+  const struct {
+    const char* normalizer;  // its type; empty: none
+    const char* token;
+    bool normalized;
+    const char* text;
+    const char* text_back;
+  } cases[] = {{"Nmt", "▁x", true, "a▁xb", "a xb"},
+               {"Lowercase", "<X>", true, "a<X>b", "a<x>b"},
+               {"ByteLevel", "two words", true, "atwo wordsb", "atwo wordsb"},
+               {"", "Ġx", false, "aĠxb", "a xb"},
+               // `tokenizers` reads the byte E9 and gives U+FFFD.
+               {"", "<é>", false, "a<é>b", "a<é>b"}};
+  for (const auto& c : cases) {
+    source["normalizer"] = *c.normalizer == '\0' ? json() : json{{"type", c.normalizer}};
+    source["added_tokens"] = {{{"id", 3}, {"content", c.token}, {"normalized", c.normalized}}};
+    const auto tokenizer = Tokenizer::FromJson(source.dump());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+    EXPECT_THAT(*(*tokenizer)->Encode(c.text), ElementsAre(0, 3, 1)) << c.token;
+    EXPECT_EQ((*tokenizer)->Decode({0, 3, 1}), c.text_back);
+  }
+}
+
+// `tokenizers` finds such a token between any two characters, and so cuts a text into these.
+TEST(TokenizerStepsTest, AnAddedTokenThatTheNormalizerRemovesIsRefused) {
+  json source = WithoutSteps();
+  source["normalizer"] = {{"type", "Strip"}};
+  source["added_tokens"] = json::parse(R"([{"id": 3, "content": " ", "normalized": true}])");
+  ExpectRefused(source, "nothing is left of the added token ' ' (id 3) by the normalizer");
+  source["added_tokens"][0]["normalized"] = false;
+  EXPECT_TRUE(Tokenizer::FromJson(source.dump()).ok());
+}
+
+TEST(TokenizerStepsTest, AnUnknownTokenOutsideOfTheVocabularyIsMissedWhereItIsNeeded) {
+  json source = WithoutSteps();
+  source["model"]["unk_token"] = "<unk>";
+  const auto tokenizer = Tokenizer::FromJson(source.dump());
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT(*(*tokenizer)->Encode("ab"), ElementsAre(0, 1));
+  EXPECT_THAT((*tokenizer)->Encode("ax").status().ToString(), HasSubstr("'x'"));
+}
+
+TEST(TokenizerStepsTest, SettingsThatContradictEachOtherAreRefusedByName) {
+  json source = WithoutSteps();
+  source["pre_tokenizer"] = json::parse(
+      R"({"type": "Metaspace", "replacement": "_", "add_prefix_space": false,
+          "prepend_scheme": "first"})");
+  ExpectRefused(source, "pre_tokenizer: add_prefix_space is false, but prepend_scheme is 'first'");
+  source["pre_tokenizer"]["prepend_scheme"] = "never";
+  EXPECT_TRUE(Tokenizer::FromJson(source.dump()).ok());
+  source["model"]["byte_fallback"] = true;
+  source["model"]["end_of_word_suffix"] = "</w>";
+  EXPECT_THAT(Tokenizer::FromJson(source.dump()).status().ToString(),
+              HasSubstr("model.byte_fallback: true with continuing_subword_prefix"));
+}
+
+// Copies of such values overflow the stack.
+TEST(TokenizerStepsTest, DeeplyNestedValuesAreRefused) {
+  const auto nested = [](size_t depth) {
+    return R"({"normalizer": {"type": "NFC", "x": )" + std::string(depth, '[') +
+           std::string(depth, ']') + R"(}, "model": {"type": "BPE", "vocab": {"[[": 0}}})";
+  };
+  EXPECT_TRUE(Tokenizer::FromJson(nested(98)).ok());
+  for (const size_t depth : {99, 1'000'000}) {
+    const absl::Status refused = Tokenizer::FromJson(nested(depth)).status();
+    EXPECT_EQ(refused.message(), "tokenizer.json: values are nested more than 100 deep");
+  }
+}
+
+TEST(TokenizerStepsTest, ATokenOfManyBytesIsRefused) {
+  json source = WithoutSteps();
+  source["model"]["vocab"][std::string(16384, 'a')] = 3;
+  EXPECT_TRUE(Tokenizer::FromJson(source.dump()).ok());
+  source["model"]["vocab"][std::string(16385, 'a')] = 4;
+  ExpectRefused(source, "the token with id 4 has 16385 bytes; there may be 16384 at most");
 }
 
 // `tokenizers` cannot be asked: it panics where Strip meets a text that is too short.

@@ -128,15 +128,42 @@ TEST(TokenizerVocabularyTest, AUnigramVocabularyOfRealSizeIsRead) {
   EXPECT_EQ((*tokenizer)->Decode({249999, 7}), "249999 7");
 }
 
-TEST(TokenizerVocabularyTest, AddedTokensCountAsTokensOfTheVocabulary) {
-  // Gemma 3 has 6,415 of them; here they are most of the file, the highest first.
-  const Entries vocabulary = LargeVocabulary(1000);
+TEST(TokenizerVocabularyTest, ManyAddedTokensAreReadAndFound) {
+  // Gemma 3 has 6,415 of them.
   Entries added;
-  for (int32_t i = 9000; i > 0; --i) added.emplace_back(absl::StrCat("<", i, ">"), 1000 + 50 * i);
-  const auto tokenizer = Tokenizer::FromJson(FileOf(vocabulary, added));
+  for (int32_t i = 0; i < 9000; ++i) added.emplace_back(absl::StrCat("<", i, ">"), 1000 + i);
+  const auto tokenizer = Tokenizer::FromJson(FileOf(LargeVocabulary(1000), added));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-  EXPECT_EQ((*tokenizer)->vocab_size(), 451001);
-  EXPECT_EQ((*tokenizer)->TokenToId("<9000>"), 451000);
+  EXPECT_EQ((*tokenizer)->vocab_size(), 10000);
+  EXPECT_THAT(*(*tokenizer)->Encode("<89><8999><8"), ElementsAre(1089, 9999, '<', '8'));
+}
+
+// The model was trained with the ids of the file. tokenizers 0.23.3 makes [0, 3, 1] of "a<x>b" in
+// each of these files, whatever id they say.
+TEST(TokenizerVocabularyTest, AddedTokensWithOtherIdsThanTokenizersGivesAreWarnedAbout) {
+  const Entries vocabulary = {{"a", 0}, {"b", 1}, {"ab", 2}};
+  const auto warning = [](const Entries& model, const Entries& added) {
+    const auto tokenizer = Tokenizer::FromJson(FileOf(model, added));
+    if (!tokenizer.ok()) return std::string(tokenizer.status().message());
+    EXPECT_THAT(*(*tokenizer)->Encode("a<x>b"), ElementsAre(0, added[0].second, 1));
+    return (*tokenizer)->warning();
+  };
+  EXPECT_EQ(warning(vocabulary, {{"<x>", 3}, {"<y>", 4}}), "");
+  EXPECT_THAT(warning(vocabulary, {{"<x>", 9}}),
+              HasSubstr("added_tokens[0].id: the id of '<x>' is 9, and `tokenizers` makes it 3"));
+  EXPECT_THAT(warning(vocabulary, {{"<x>", 3}, {"<y>", 7}}),
+              HasSubstr("added_tokens[1].id: the id of '<y>' is 7, and `tokenizers` makes it 4"));
+  EXPECT_THAT(warning(vocabulary, {{"<x>", 4}, {"<y>", 3}}),
+              HasSubstr("the id of '<x>' is 4, and `tokenizers` makes it 3"));
+  // Ids with a gap: new tokens are numbered by how many there are.
+  EXPECT_THAT(warning({{"a", 0}, {"b", 1}, {"ab", 3}}, {{"<x>", 4}}),
+              HasSubstr("the id of '<x>' is 4, and `tokenizers` makes it 3"));
+  ExpectVocabularyRefused(FileOf(vocabulary, {{"b", 3}}),
+                          "added_tokens[0].id: 'b' has id 3, but the vocabulary makes it 1");
+  ExpectVocabularyRefused(FileOf(vocabulary, {{"<x>", 2}}),
+                          "added_tokens[0].id: '<x>' has id 2, but that is another token's");
+  ExpectVocabularyRefused(FileOf(vocabulary, {{"<x>", 3}, {"<y>", 3}}),
+                          "added_tokens[1].id: '<y>' has id 3, but that is another token's");
 }
 
 TEST(TokenizerVocabularyTest, GapsThatCostLittleAreFine) {

@@ -29,67 +29,37 @@ struct Unigram::Node {
 
 Unigram::Unigram(const Pieces& pieces, UnigramOptions options) : options_(std::move(options)) {
   double lowest = std::numeric_limits<double>::infinity();
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    const auto& [text, score] = pieces[i];
+  PrefixTable::Entries entries;
+  for (const auto& [text, score] : pieces) {
     lowest = std::min(lowest, score);
-    const auto id = static_cast<int32_t>(i);
+    const auto id = static_cast<int32_t>(scores_.size());
+    scores_.push_back(score);
     const bool hidden = options_.never_found.count(id) > 0 && ReadUtf8(text).length < text.size();
-    if (!hidden && !text.empty()) pieces_.push_back({text, score, id});
+    if (!hidden) entries.emplace_back(text, id);
   }
   unk_score_ = lowest - kUnkPenalty;
-  std::stable_sort(pieces_.begin(), pieces_.end(),
-                   [](const Piece& a, const Piece& b) { return a.text < b.text; });
-  // The last of those with one text, which the stable sort left in the order of their ids.
-  const auto kept = std::unique(pieces_.rbegin(), pieces_.rend(),
-                                [](const Piece& a, const Piece& b) { return a.text == b.text; });
-  pieces_.erase(pieces_.begin(), kept.base());
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    auto& [begin, end] = first_[static_cast<unsigned char>(pieces_[i].text[0])];
-    if (end == 0) begin = i;
-    end = i + 1;
-  }
+  std::reverse(entries.begin(), entries.end());  // of several tokens of one text the last is found
+  tokens_ = PrefixTable(std::move(entries));
   for (int byte = 0; byte < 256; ++byte) {
-    const Piece* piece = Find(absl::StrFormat("<0x%02X>", byte));
-    byte_id_[byte] = piece == nullptr ? -1 : piece->id;
+    byte_id_[byte] = tokens_.Find(absl::StrFormat("<0x%02X>", byte)).value_or(-1);
   }
-}
-
-const Unigram::Piece* Unigram::Find(absl::string_view text) const {
-  const auto it = std::lower_bound(pieces_.begin(), pieces_.end(), text,
-                                   [](const Piece& a, absl::string_view b) { return a.text < b; });
-  return it == pieces_.end() || it->text != text ? nullptr : &*it;
 }
 
 bool Unigram::OfferTokens(absl::string_view rest, size_t at, size_t character_length,
                           std::vector<Node>* nodes) const {
   const double score = (*nodes)[at].score;
   bool covers_character = false;
-  const auto [first, last] = first_[static_cast<unsigned char>(rest[0])];
-  // [low, high): the tokens that begin as `rest` does for `length` bytes; the shortest is the
-  // first.
-  auto low = pieces_.begin() + static_cast<std::ptrdiff_t>(first);
-  auto high = pieces_.begin() + static_cast<std::ptrdiff_t>(last);
-  for (size_t length = 1; low != high; ++length) {
-    if (low->text.size() == length) {
-      (*nodes)[at + length].Offer(low->score + score, at, low->id);
-      covers_character |= length == character_length;
-      ++low;
-    }
-    if (length == rest.size()) break;
-    const auto byte = static_cast<unsigned char>(rest[length]);
-    const auto byte_of = [length](const Piece& piece) {
-      return static_cast<unsigned char>(piece.text[length]);
-    };
-    low = std::partition_point(low, high, [&](const Piece& p) { return byte_of(p) < byte; });
-    high = std::partition_point(low, high, [&](const Piece& p) { return byte_of(p) <= byte; });
-  }
+  tokens_.VisitPrefixes(rest, [&](size_t length, int32_t id) {
+    (*nodes)[at + length].Offer(scores_[id] + score, at, id);
+    covers_character |= length == character_length;
+  });
   return covers_character;
 }
 
 void Unigram::AppendUnknown(absl::string_view text, std::vector<int32_t>* ids) const {
   // The run as a whole may be a token, one too improbable to be on the path.
-  if (const Piece* piece = Find(text)) {
-    ids->push_back(piece->id);
+  if (const auto id = tokens_.Find(text)) {
+    ids->push_back(*id);
     return;
   }
   const auto byte_id = [this](char c) { return byte_id_[static_cast<unsigned char>(c)]; };

@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "workers/tokenizer/tokens/prefix_table.h"
 #include "workers/tokenizer/tokens/token_model.h"
 
 namespace baton::tokenizer {
@@ -33,24 +34,18 @@ class Unigram : public TokenModel {
                                              std::vector<int32_t>* ids) const override;
 
  private:
-  struct Piece {
-    std::string text;
-    double score;
-    int32_t id;
-  };
   struct Node;  // the best way to a place in the word
 
   /// Offers the tokens that `rest` begins with to `nodes`, which begin at the same place. Returns
   /// whether one covers its first character, of `character_length` bytes, alone.
   bool OfferTokens(absl::string_view rest, size_t at, size_t character_length,
                    std::vector<Node>* nodes) const;
-  const Piece* Find(absl::string_view text) const;
   /// Appends the tokens of a part of the word that is no token by its path: a run of unks.
   void AppendUnknown(absl::string_view text, std::vector<int32_t>* ids) const;
 
-  std::vector<Piece> pieces_;                           // by text
-  std::array<std::pair<size_t, size_t>, 256> first_{};  // those that begin with a byte
-  std::array<int32_t, 256> byte_id_;                    // -1: no token
+  PrefixTable tokens_;                // ids by text
+  std::vector<double> scores_;        // by id
+  std::array<int32_t, 256> byte_id_;  // -1: no token
   double unk_score_ = 0;
   UnigramOptions options_;
 };

@@ -1,7 +1,5 @@
 #include "workers/tokenizer/tokens/word_piece.h"
 
-#include <algorithm>
-
 #include "absl/strings/match.h"
 #include "sdk/common/base/utf8.h"
 
@@ -15,16 +13,6 @@ int64_t CountCharacters(absl::string_view text) {
   return count;
 }
 
-// The longest beginning of `text` that `tokens` has: its id and length; -1: none.
-std::pair<int32_t, size_t> LongestToken(const Vocab& tokens, absl::string_view text,
-                                        size_t longest) {
-  std::string part(text.substr(0, longest));
-  for (; !part.empty(); part.pop_back()) {
-    if (const auto it = tokens.find(part); it != tokens.end()) return {it->second, part.size()};
-  }
-  return {-1, 0};
-}
-
 std::optional<size_t> AppendUnk(const std::optional<int32_t>& unk_id, std::vector<int32_t>* ids) {
   if (!unk_id.has_value()) return 0;
   ids->push_back(*unk_id);
@@ -33,27 +21,28 @@ std::optional<size_t> AppendUnk(const std::optional<int32_t>& unk_id, std::vecto
 
 }  // namespace
 
-WordPiece::WordPiece(Vocab vocab, WordPieceOptions options,
+WordPiece::WordPiece(const Vocab& vocab, WordPieceOptions options,
                      const std::unordered_set<int32_t>& never_found)
     : options_(std::move(options)) {
   const std::string& prefix = options_.continuing_prefix;
+  PrefixTable::Entries begins, continues;
   for (const auto& [text, id] : vocab) {
     if (never_found.count(id) > 0) continue;
-    longest_ = std::max(longest_, text.size());
-    if (absl::StartsWith(text, prefix)) continues_.emplace(text.substr(prefix.size()), id);
-    begins_.emplace(text, id);
+    begins.emplace_back(text, id);
+    if (absl::StartsWith(text, prefix)) continues.emplace_back(text.substr(prefix.size()), id);
   }
+  begins_ = PrefixTable(std::move(begins));
+  continues_ = PrefixTable(std::move(continues));
 }
 
 std::optional<size_t> WordPiece::Encode(absl::string_view word, std::vector<int32_t>* ids) const {
   if (CountCharacters(word) > options_.max_characters) return AppendUnk(options_.unk_id, ids);
   std::vector<int32_t> pieces;
   for (size_t at = 0; at < word.size();) {
-    const auto [id, length] =
-        LongestToken(at == 0 ? begins_ : continues_, word.substr(at), longest_);
-    if (id < 0) return AppendUnk(options_.unk_id, ids);
-    pieces.push_back(id);
-    at += length;
+    const auto longest = (at == 0 ? begins_ : continues_).FindLongest(word.substr(at));
+    if (!longest.has_value()) return AppendUnk(options_.unk_id, ids);
+    pieces.push_back(longest->first);
+    at += longest->second;
   }
   ids->insert(ids->end(), pieces.begin(), pieces.end());
   return std::nullopt;

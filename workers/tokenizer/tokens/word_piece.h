@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "workers/tokenizer/tokens/prefix_table.h"
 #include "workers/tokenizer/tokens/token_model.h"
 
 namespace baton::tokenizer {
@@ -24,14 +25,14 @@ struct WordPieceOptions {
 class WordPiece : public TokenModel {
  public:
   /// Tokens of `never_found` are special: plain text never becomes them.
-  WordPiece(Vocab vocab, WordPieceOptions options, const std::unordered_set<int32_t>& never_found);
+  WordPiece(const Vocab& vocab, WordPieceOptions options,
+            const std::unordered_set<int32_t>& never_found);
   [[nodiscard]] std::optional<size_t> Encode(absl::string_view word,
                                              std::vector<int32_t>* ids) const override;
 
  private:
-  Vocab begins_;        // tokens that a word begins with
-  Vocab continues_;     // tokens that continue a word, without the prefix
-  size_t longest_ = 0;  // bytes
+  PrefixTable begins_;     // tokens that a word begins with
+  PrefixTable continues_;  // tokens that continue a word, without the prefix
   WordPieceOptions options_;
 };
 
