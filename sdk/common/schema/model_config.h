@@ -121,9 +121,10 @@ struct ModelConfig {
   /// InvalidArgument (malformed; names the key) or Unimplemented (a feature we do not compute).
   [[nodiscard]] static absl::StatusOr<ModelConfig> FromJson(absl::string_view json);
 
-  /// Pairs of keys of a config.json that contradict each other, and which of the two counts: one
-  /// sentence each. Empty for a text that FromJson refuses.
-  static std::vector<std::string> Contradictions(absl::string_view json);
+  /// What counts otherwise than a reader of a config.json might think, one sentence each: keys that
+  /// contradict each other, and which of the two counts; dropout, which training goes without.
+  /// Empty for a text that FromJson refuses.
+  static std::vector<std::string> Warnings(absl::string_view json);
 
   /// As FromJson, for a reader that plans or checks and does not compute: it takes the sizes,
   /// biases and positions that it finds, of any family. A value that is missing or of a wrong type

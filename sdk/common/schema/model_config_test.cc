@@ -354,13 +354,45 @@ TEST(ModelConfig, GemmasRopeScalingBelongsToFullAttention) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// transformers computes a Gemma 3 whose heads would rotate in part either whole or not at all.
+TEST(ModelConfig, GemmasHeadsRotateAsAWhole) {
+  const auto problem = [](const std::string& keys) {
+    const absl::Status status =
+        ModelConfig::FromJson(absl::StrReplaceAll(kGemma3, {{"\"rope_scaling\": null", keys}}))
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << keys;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(problem(R"("partial_rotary_factor": 0.5)"), HasSubstr("partial_rotary_factor: 0.5"));
+  EXPECT_THAT(problem(R"("rope_parameters": {"full_attention": {"partial_rotary_factor": 0.5}})"),
+              HasSubstr("partial_rotary_factor: 0.5"));
+  EXPECT_THAT(
+      problem(R"("rope_parameters": {"sliding_attention": {"partial_rotary_factor": 0.5}})"),
+      HasSubstr("rope_parameters.sliding_attention: "));
+}
+
+TEST(ModelConfig, WarnsOfAnArchitectureOfAnotherFamilyAndOfDropout) {
+  const auto with = [](const char* from, const char* to) {
+    return ModelConfig::Warnings(absl::StrReplaceAll(kLlama32, {{from, to}}));
+  };
+  EXPECT_THAT(with("LlamaForCausalLM", "LlamaForSequenceClassification"), ::testing::IsEmpty());
+  EXPECT_THAT(with("LlamaForCausalLM", "MistralForCausalLM"),
+              ::testing::ElementsAre(HasSubstr(
+                  "says architectures: MistralForCausalLM and model_type: llama; the latter")));
+  EXPECT_THAT(with("\"attention_dropout\": 0.0", "\"attention_dropout\": 0.1"),
+              ::testing::ElementsAre(HasSubstr("says attention_dropout: 0.1; Baton trains without")));
+  for (const char* text : {kQwen25, kQwen3, kMistral, kSmolLm3, kPhi3, kOlmo2, kGranite, kGemma3}) {
+    EXPECT_THAT(ModelConfig::Warnings(text), ::testing::IsEmpty()) << text;
+  }
+}
+
 TEST(ModelConfig, ContradictionsAreTold) {
-  EXPECT_THAT(ModelConfig::Contradictions(kLlama32), ::testing::IsEmpty());
-  EXPECT_THAT(ModelConfig::Contradictions("{}"), ::testing::IsEmpty());
+  EXPECT_THAT(ModelConfig::Warnings(kLlama32), ::testing::IsEmpty());
+  EXPECT_THAT(ModelConfig::Warnings("{}"), ::testing::IsEmpty());
   const std::string text = absl::StrReplaceAll(
       kLlama32, {{"\"torch_dtype\": \"bfloat16\"", R"("dtype": "bfloat16", "torch_dtype": "float16",
          "rope_parameters": {"rope_type": "default"})"}});
-  EXPECT_THAT(ModelConfig::Contradictions(text),
+  EXPECT_THAT(ModelConfig::Warnings(text),
               ::testing::ElementsAre(HasSubstr("says dtype: \"bfloat16\" and torch_dtype"),
                                      HasSubstr("says rope_scaling: ")));
 }
