@@ -73,16 +73,6 @@ TEST_F(ModelConfigTest, MistralComputesNoMoreThanItsWindow) {
   EXPECT_EQ(positions(R"("llama", "sliding_window": 1024})"), 32768);
 }
 
-TEST_F(ModelConfigTest, NoTensorParallelismWhereHeadsAreNormalisedTogether) {
-  v1::JobSpec spec;
-  spec.mutable_model()->set_path(
-      Model(R"({"model_type": "olmo2", "num_attention_heads": 8, "num_key_value_heads": 8})"));
-  spec.mutable_actor()->mutable_parallel()->set_tp(2);
-  ASSERT_EQ(CheckModelConfigs(spec).size(), 1u);
-  EXPECT_EQ(CheckModelConfigs(spec)[0].field(), "spec.actor.parallel.tp");
-  EXPECT_THAT(CheckModelConfigs(spec)[0].description(), HasSubstr("of type olmo2"));
-}
-
 TEST_F(ModelConfigTest, TensorParallelismHasToDivideTheHeads) {
   v1::JobSpec spec;
   spec.mutable_model()->set_path(Model(R"({"num_attention_heads": 8, "num_key_value_heads": 2})"));

@@ -21,7 +21,7 @@ namespace baton::engine {
 struct DecoderLayer {
   torch::Tensor attention_input_norm;   ///< [hidden]
   FusedLinear qkv;                      ///< q, k, v
-  torch::Tensor q_norm;                 ///< [head_dim], or [heads head_dim] (NormalizeHeads)
+  torch::Tensor q_norm;                 ///< [head_dim], or [heads of the slice * head_dim] (NormalizeHeads)
   torch::Tensor k_norm;                 ///< likewise
   FusedLinear output;                   ///< o
   torch::Tensor attention_output_norm;  ///< [hidden]
