@@ -81,8 +81,8 @@ void CheckPositions(const v1::JobSpec& spec, const std::string& role,
           : std::string("spec.data.max_response_length"),
       absl::StrCat(
           "max_prompt_length + max_response_length = ", longest, " exceeds the ", positions,
-          " positions of the model (the least of max_position_embeddings, sliding_window and "
-          "longrope's original_max_position_embeddings in ",
+          " positions of the model (max_position_embeddings, or longrope's "
+          "original_max_position_embeddings if that is less, in ",
           folder, "/config.json); lower one of them, or use a model with more positions")));
 }
 

@@ -61,16 +61,14 @@ TEST_F(ModelConfigTest, RefusesAConfigThatIsNoFileOrTooLarge) {
   EXPECT_EQ(ReadModelConfig(folder_).num_attention_heads, 0);
 }
 
-TEST_F(ModelConfigTest, MistralComputesNoMoreThanItsWindow) {
+TEST_F(ModelConfigTest, ASlidingWindowDoesNotBoundThePositions) {
   const auto positions = [&](const std::string& more) {
     return ReadModelConfig(Model(R"({"max_position_embeddings": 32768, "model_type": )" + more))
         .positions();
   };
-  EXPECT_EQ(positions(R"("mistral", "sliding_window": 1024})"), 1024);
-  EXPECT_EQ(positions(R"("mistral", "sliding_window": 100000})"), 32768);
+  EXPECT_EQ(positions(R"("mistral", "sliding_window": 1024})"), 32768);
   EXPECT_EQ(positions(R"("mistral", "sliding_window": null})"), 32768);
-  EXPECT_EQ(positions(R"("mistral"})"), 4096);  // what transformers takes then
-  EXPECT_EQ(positions(R"("llama", "sliding_window": 1024})"), 32768);
+  EXPECT_EQ(positions(R"("mistral"})"), 32768);
 }
 
 TEST_F(ModelConfigTest, TensorParallelismHasToDivideTheHeads) {

@@ -274,10 +274,8 @@ const char* ModelConfig::FamilyName() const { return TraitsOf(family).name; }
 const char* ModelConfig::ScalarFamilyName() const { return TraitsOf(family).scalar_name; }
 
 int64_t ModelConfig::positions() const {
-  const int64_t window = layers.sliding_window.value_or(max_position_embeddings);
-  const bool long_rope = rope.scaling.type == RopeScaling::Type::kLongRope;
-  return std::min({max_position_embeddings, window,
-                   long_rope ? rope.scaling.original_max_position_embeddings : window});
+  if (rope.scaling.type != RopeScaling::Type::kLongRope) return max_position_embeddings;
+  return std::min(max_position_embeddings, rope.scaling.original_max_position_embeddings);
 }
 
 int64_t ModelConfig::rotary_dim() const {

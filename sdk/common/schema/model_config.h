@@ -4,8 +4,7 @@
 // units. What they differ in is told here: biases, places of the norms, factors, layers that do not
 // rotate or that have a sliding window. Anything the engine (workers/engine) does not compute
 // exactly (other activations, quantized weights, other rope scalings) is refused here, so that a
-// model which loads is a model which is right. A layer with a sliding window is computed in
-// sequences that fit into it (positions()).
+// model which loads is a model which is right.
 #ifndef BATON_SDK_COMMON_SCHEMA_MODEL_CONFIG_H_
 #define BATON_SDK_COMMON_SCHEMA_MODEL_CONFIG_H_
 
@@ -91,7 +90,8 @@ struct ModelConfig {
     return model_dtype.empty() ? torch_dtype : model_dtype;
   }
 
-  /// The longest sequence, in tokens, that the engine computes as the model was trained to.
+  /// The longest sequence, in tokens, that the engine computes as the model was trained to. A
+  /// sliding window does not bound it.
   int64_t positions() const;
   /// Channels of a head, its first ones, that are rotated.
   int64_t rotary_dim() const;

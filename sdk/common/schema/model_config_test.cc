@@ -117,7 +117,7 @@ TEST(ModelConfig, ReadsPublishedModelsOfFurtherFamilies) {
 
   const auto phi = ModelConfig::FromJson(kPhi3);
   ASSERT_TRUE(phi.ok()) << phi.status();
-  EXPECT_EQ(phi->positions(), 2047);
+  EXPECT_EQ(phi->positions(), 4096);
   EXPECT_EQ(phi->NumParameters(), 3'821'079'552);
 
   const auto olmo = ModelConfig::FromJson(kOlmo2);
@@ -138,7 +138,7 @@ TEST(ModelConfig, ReadsPublishedModelsOfFurtherFamilies) {
   EXPECT_TRUE(gemma->layers.slides(4));
   EXPECT_FALSE(gemma->layers.slides(5));
   EXPECT_EQ(gemma->query_scale(), 1.0);
-  EXPECT_EQ(gemma->positions(), 512);
+  EXPECT_EQ(gemma->positions(), 32768);
   EXPECT_EQ(gemma->rope.theta, 1e6);
   EXPECT_EQ(gemma->NumParameters(), 999'885'952);
 }
@@ -177,14 +177,14 @@ TEST(ModelConfig, ReadsPublishedModels) {
   EXPECT_EQ(mistral->NumParameters(), 7'241'732'096);
 }
 
-TEST(ModelConfig, ASlidingWindowBoundsThePositions) {
+TEST(ModelConfig, ASlidingWindowIsReadAndWrittenAgain) {
   const auto read = [](const char* to) {
     return ModelConfig::FromJson(absl::StrReplaceAll(kMistral, {{"\"sliding_window\": 4096", to}}));
   };
-  EXPECT_EQ(read("\"sliding_window\": 4096")->positions(), 4096);
-  EXPECT_EQ(read("\"sliding_window\": null")->positions(), 32768);
-  EXPECT_EQ(read("\"sliding_window\": 100000")->positions(), 32768);
-  EXPECT_EQ(read("\"no_key\": 1")->positions(), 4096);  // what transformers takes then
+  EXPECT_EQ(read("\"sliding_window\": 4096")->layers.sliding_window, 4096);
+  EXPECT_EQ(read("\"sliding_window\": 4096")->positions(), 32768);
+  EXPECT_EQ(read("\"sliding_window\": null")->layers.sliding_window, std::nullopt);
+  EXPECT_EQ(read("\"no_key\": 1")->layers.sliding_window, 4096);  // what transformers takes then
   EXPECT_THAT(std::string(read("\"sliding_window\": 0").status().message()),
               HasSubstr("sliding_window: 0 is not in"));
   // Saved again, the window is what it was; null stays null.
@@ -192,7 +192,7 @@ TEST(ModelConfig, ASlidingWindowBoundsThePositions) {
     EXPECT_EQ(ModelConfig::FromJson(read(window)->ToJson())->layers.sliding_window,
               read(window)->layers.sliding_window);
   }
-  EXPECT_EQ(ModelConfig::FromJson(kQwen25)->positions(), 32768);
+  EXPECT_EQ(ModelConfig::FromJson(kQwen25)->layers.sliding_window, std::nullopt);
 }
 
 TEST(ModelConfig, RoundTrips) {
@@ -266,11 +266,11 @@ TEST(ModelConfig, AWindowCountsOnlyIfALayerHasIt) {
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_FALSE(second->layers.slides(0));
   EXPECT_TRUE(second->layers.slides(1));
-  EXPECT_EQ(second->positions(), 100);
+  EXPECT_EQ(second->layers.sliding_window, 100);
   const auto back = ModelConfig::FromJson(second->ToJson());
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->layers.sliding, second->layers.sliding);
-  EXPECT_EQ(back->positions(), 100);
+  EXPECT_EQ(back->layers.sliding_window, 100);
   const auto error = [](const std::string& keys) {
     return std::string(ModelConfig::FromJson(Qwen2With(keys)).status().message());
   };

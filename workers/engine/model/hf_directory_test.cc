@@ -38,10 +38,17 @@ const char* const kGolden[] = {"llama",
                                "phi3_longrope",
                                "olmo2",
                                "granite",
-                               "gemma3"};
+                               "gemma3",
+                               "mistral_short_window",
+                               "qwen3_short_window",
+                               "smollm3_short_window",
+                               "gemma3_short_window"};
 /// Those whose expected.json has gradients.
-const char* const kGoldenGradients[] = {"qwen2_full_windows", "qwen3_windows", "smollm3", "phi3",
-                                        "phi3_longrope",      "olmo2",         "granite", "gemma3"};
+const char* const kGoldenGradients[] = {
+    "qwen2_full_windows",   "qwen3_windows",        "smollm3",
+    "phi3",                 "phi3_longrope",        "olmo2",
+    "granite",              "gemma3",               "mistral_short_window",
+    "qwen3_short_window",   "smollm3_short_window", "gemma3_short_window"};
 
 std::string GoldenDir(const std::string& name) {
   const char* source = std::getenv("BATON_SOURCE_DIR");

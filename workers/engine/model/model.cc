@@ -177,7 +177,8 @@ struct CausalLM::Impl {
     const DecoderLayer& layer = weights().layers[index];
     Tensor x = EnterParallel(Normed(h, layer.attention_input_norm), group);
     const AttentionHeads heads = HeadsOf(index, x, positions);
-    const Tensor mixed = attention.Attend(index, heads.q, heads.k, heads.v).flatten(1);
+    const int64_t window = config.layers.slides(index) ? *config.layers.sliding_window : 0;
+    const Tensor mixed = attention.Attend({index, window}, heads.q, heads.k, heads.v).flatten(1);
     h = Residual(std::move(h), index, &DecoderLayer::output, Columns(mixed),
                  layer.attention_output_norm);
     x = EnterParallel(Normed(h, layer.mlp_input_norm), group);

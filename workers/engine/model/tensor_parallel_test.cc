@@ -134,7 +134,7 @@ std::vector<ModelConfig> OtherFamilies() {
   out[3].logits_scaling = 1.5;
   out[4].family = ModelFamily::kGemma3;
   out[4].tie_word_embeddings = true;
-  out[4].layers.sliding_window = 32;
+  out[4].layers.sliding_window = 3;
   out[4].layers.sliding = {true, false};
   out[5].family = ModelFamily::kOlmo2;
   for (const size_t i : {0, 2, 4, 5}) out[i].mlp_bias = false;
