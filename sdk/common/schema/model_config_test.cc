@@ -379,8 +379,9 @@ TEST(ModelConfig, WarnsOfAnArchitectureOfAnotherFamilyAndOfDropout) {
   EXPECT_THAT(with("LlamaForCausalLM", "MistralForCausalLM"),
               ::testing::ElementsAre(HasSubstr(
                   "says architectures: MistralForCausalLM and model_type: llama; the latter")));
-  EXPECT_THAT(with("\"attention_dropout\": 0.0", "\"attention_dropout\": 0.1"),
-              ::testing::ElementsAre(HasSubstr("says attention_dropout: 0.1; Baton trains without")));
+  EXPECT_THAT(
+      with("\"attention_dropout\": 0.0", "\"attention_dropout\": 0.1"),
+      ::testing::ElementsAre(HasSubstr("says attention_dropout: 0.1; Baton trains without")));
   for (const char* text : {kQwen25, kQwen3, kMistral, kSmolLm3, kPhi3, kOlmo2, kGranite, kGemma3}) {
     EXPECT_THAT(ModelConfig::Warnings(text), ::testing::IsEmpty()) << text;
   }

@@ -115,8 +115,8 @@ absl::Status ReadRopeByLayerType(ConfigReader& reader, const RopeContext& contex
       const std::string where = absl::StrCat(kParameters, ".", kSliding);
       BATON_RETURN_IF_ERROR(ReadObject(*own, where, reader, context, local));
       if (local.scaling.type != RopeScaling::Type::kNone || local.partial_rotary_factor != 1) {
-        return absl::UnimplementedError(absl::StrCat(
-            where, ": scaled frequencies (rope_type) and ", kPartial, " are not supported there"));
+        return absl::UnimplementedError(absl::StrCat(where, ": scaled frequencies (rope_type) and ",
+                                                     kPartial, " are not supported there"));
       }
       local_theta = local.theta;
     }

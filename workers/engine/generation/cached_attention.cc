@@ -105,7 +105,8 @@ torch::Tensor CachedAttention::Attend(const AttentionLayer& layer, const torch::
                                       const torch::Tensor& k, const torch::Tensor& v) {
   TORCH_CHECK(q.size(0) == num_rows_, "attention over ", num_rows_, " rows: q ", q.sizes(),
               " does not fit");
-  const bool kernel = q.device().is_cpu() && cache_->keys(layer.index).scalar_type() == torch::kFloat32;
+  const bool kernel =
+      q.device().is_cpu() && cache_->keys(layer.index).scalar_type() == torch::kFloat32;
   return kernel ? AttendWithKernel(layer, q, k, v) : AttendWithOperators(layer, q, k, v);
 }
 

@@ -122,9 +122,10 @@ class Fixture {
     attention_->Begin(runs);
     // Strided views, as a model passes slices of one product.
     const torch::Tensor qkv = torch::cat({torch::cat(q), torch::cat(k), torch::cat(v)}, 1);
-    const torch::Tensor out = attention_->Attend(
-        {layer, window}, qkv.narrow(1, 0, shape_.heads), qkv.narrow(1, shape_.heads, shape_.kv_heads),
-        qkv.narrow(1, shape_.heads + shape_.kv_heads, shape_.kv_heads));
+    const torch::Tensor out =
+        attention_->Attend({layer, window}, qkv.narrow(1, 0, shape_.heads),
+                           qkv.narrow(1, shape_.heads, shape_.kv_heads),
+                           qkv.narrow(1, shape_.heads + shape_.kv_heads, shape_.kv_heads));
     EXPECT_EQ(out.sizes(), (std::vector<int64_t>{row, shape_.heads, shape_.channels}));
     return out;
   }
@@ -187,21 +188,16 @@ TEST_P(CachedAttentionTest, EqualsTheDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CachedAttentionTest,
-                         ::testing::Values(Case{{4, 4, 24}, torch::kFloat32, 2e-6},
-                                           Case{{4, 2, 8}, torch::kFloat32, 2e-6},
-                                           Case{{6, 1, 70}, torch::kFloat32, 2e-6},
-                                           Case{{2, 2, 2}, torch::kFloat32, 2e-6},
-                                           Case{{3, 3, 6}, torch::kFloat32, 2e-6},
-                                           Case{{4, 2, 16}, torch::kFloat64, 1e-12},
-                                           Case{{4, 4, 8}, torch::kBFloat16, 1e-2},
-                                           Case{{4, 2, 24, 1}, torch::kFloat32, 2e-6},
-                                           Case{{4, 2, 8, 7}, torch::kFloat32, 2e-6},
-                                           Case{{6, 1, 70, 16}, torch::kFloat32, 2e-6},
-                                           Case{{2, 2, 2, 21}, torch::kFloat32, 2e-6},
-                                           Case{{4, 2, 16, 1}, torch::kFloat64, 1e-12},
-                                           Case{{4, 2, 16, 18}, torch::kFloat64, 1e-12},
-                                           Case{{4, 4, 8, 7}, torch::kBFloat16, 1e-2}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CachedAttentionTest,
+    ::testing::Values(
+        Case{{4, 4, 24}, torch::kFloat32, 2e-6}, Case{{4, 2, 8}, torch::kFloat32, 2e-6},
+        Case{{6, 1, 70}, torch::kFloat32, 2e-6}, Case{{2, 2, 2}, torch::kFloat32, 2e-6},
+        Case{{3, 3, 6}, torch::kFloat32, 2e-6}, Case{{4, 2, 16}, torch::kFloat64, 1e-12},
+        Case{{4, 4, 8}, torch::kBFloat16, 1e-2}, Case{{4, 2, 24, 1}, torch::kFloat32, 2e-6},
+        Case{{4, 2, 8, 7}, torch::kFloat32, 2e-6}, Case{{6, 1, 70, 16}, torch::kFloat32, 2e-6},
+        Case{{2, 2, 2, 21}, torch::kFloat32, 2e-6}, Case{{4, 2, 16, 1}, torch::kFloat64, 1e-12},
+        Case{{4, 2, 16, 18}, torch::kFloat64, 1e-12}, Case{{4, 4, 8, 7}, torch::kBFloat16, 1e-2}));
 
 // In float32 the bits of a row are its own.
 TEST(CachedAttentionIndependenceTest, RowsDoNotDependOnTheBatch) {

@@ -20,8 +20,8 @@ struct BlockWalk {
   int64_t prompt_count;
   int64_t in_place;  // blocks of the cache
   int64_t count;
-  int64_t first = 0;   // the first block with a token in the window
-  int64_t hidden = 0;  // tokens of that block before it
+  int64_t first = 0;                       // the first block with a token in the window
+  int64_t hidden = 0;                      // tokens of that block before it
   const float* gathered_keys = nullptr;    // of the blocks behind, laid out as in the cache
   const float* gathered_values = nullptr;  // likewise
 

@@ -17,7 +17,8 @@ struct KernelLayer {
   float* values = nullptr;  // [blocks, num_kv_heads, 16, head_dim]
 };
 
-/// One row: the tokens that it attends to without a window (its own is the last), and its query, key and value.
+/// One row: the tokens that it attends to without a window (its own is the last), and its query,
+/// key and value.
 struct KernelRow {
   const int32_t* prompt_blocks = nullptr;
   int64_t prompt_tokens = 0;  // attended to, in prompt_blocks

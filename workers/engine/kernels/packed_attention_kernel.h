@@ -29,8 +29,8 @@ struct Rows {
   int64_t stride = 0;
 };
 
-/// out = softmax(scale q k^T, causal and within the window) v; lse [length, heads]: log of each row's sum of
-/// exp(scale q k^T).
+/// out = softmax(scale q k^T, causal and within the window) v; lse [length, heads]: log of each
+/// row's sum of exp(scale q k^T).
 struct AttentionForward {
   int64_t length = 0;
   ConstRows q, k, v;

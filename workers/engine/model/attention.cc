@@ -122,15 +122,14 @@ struct BucketGrads {
 };
 
 /// d out -> d q, d k, d v of one bucket. dout [B, G, L, D], zero at padding.
-BucketGrads BackwardBucket(const Padded& p, const Tensor& dout, const Tensor& saved,
-                           int64_t window, int64_t max_elements) {
+BucketGrads BackwardBucket(const Padded& p, const Tensor& dout, const Tensor& saved, int64_t window,
+                           int64_t max_elements) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(p.dim));
   BucketGrads grads{torch::empty_like(p.q), torch::zeros_like(p.k), torch::zeros_like(p.v)};
   for (const QueryBlock& block : QueryBlocks(p, max_elements)) {
     const Tensor queries = QueriesOf(p.q, block), d = QueriesOf(dout, block);
     const Tensor keys = p.k.slice(1, 0, block.end), values = p.v.slice(1, 0, block.end);
-    const Tensor probabilities =
-        saved.defined() ? saved : Probabilities(p, queries, block, window);
+    const Tensor probabilities = saved.defined() ? saved : Probabilities(p, queries, block, window);
     const Tensor dprobabilities = torch::bmm(d, values.transpose(1, 2));
     const Tensor dscores =
         at::_softmax_backward_data(dprobabilities, probabilities, -1, probabilities.scalar_type());

@@ -169,7 +169,8 @@ TEST(PackedCausalAttention, GradientsEqualFiniteDifferences) {
   const Tensor weights = torch::randn_like(in.q);
   for (const auto& [max_saved, window] :
        {std::make_pair(int64_t{60}, int64_t{0}), std::make_pair(int64_t{60}, int64_t{4}),
-        std::make_pair(int64_t{1} << 26, int64_t{0}), std::make_pair(int64_t{1} << 26, int64_t{4})}) {
+        std::make_pair(int64_t{1} << 26, int64_t{0}),
+        std::make_pair(int64_t{1} << 26, int64_t{4})}) {
     PackedCausalAttention attention(in.lengths, {false, max_saved});
     const AttentionLayer layer = {0, window};
     for (Tensor* x : {&in.q, &in.k, &in.v}) {

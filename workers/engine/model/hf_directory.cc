@@ -290,9 +290,9 @@ absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const 
     for (const relay::TensorEntry& entry : files[i]->view().entries()) {
       const auto [first, added] = file_of.emplace(entry.name, names[i]);
       if (added) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          dir, ": tensor ", entry.name, " is in ", first->second, " and in ", names[i],
-          "; remove the files that are of another save"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(dir, ": tensor ", entry.name, " is in ", first->second, " and in ", names[i],
+                       "; remove the files that are of another save"));
     }
   }
   return files;

@@ -44,11 +44,18 @@ const char* const kGolden[] = {"llama",
                                "smollm3_short_window",
                                "gemma3_short_window"};
 /// Those whose expected.json has gradients.
-const char* const kGoldenGradients[] = {
-    "qwen2_full_windows",   "qwen3_windows",        "smollm3",
-    "phi3",                 "phi3_longrope",        "olmo2",
-    "granite",              "gemma3",               "mistral_short_window",
-    "qwen3_short_window",   "smollm3_short_window", "gemma3_short_window"};
+const char* const kGoldenGradients[] = {"qwen2_full_windows",
+                                        "qwen3_windows",
+                                        "smollm3",
+                                        "phi3",
+                                        "phi3_longrope",
+                                        "olmo2",
+                                        "granite",
+                                        "gemma3",
+                                        "mistral_short_window",
+                                        "qwen3_short_window",
+                                        "smollm3_short_window",
+                                        "gemma3_short_window"};
 
 std::string GoldenDir(const std::string& name) {
   const char* source = std::getenv("BATON_SOURCE_DIR");
@@ -435,8 +442,8 @@ TEST(LoadModel, ATensorInTwoFilesIsRefused) {
 
 TEST(LoadModel, AWeightThatIsNoNumberIsRefused) {
   const TestFolder folder;
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(),
-                          -std::numeric_limits<float>::infinity(), 1e6f}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 1e6f}) {
     const std::string dir = CopyOfGolden(folder, "llama");
     Rewrite(dir, [&](NamedTensors& tensors) {
       for (auto& [name, tensor] : tensors) {

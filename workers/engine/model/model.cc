@@ -119,8 +119,8 @@ struct CausalLM::Impl {
     squares = EnterParallel(LeaveParallel(squares, group), group);
     for (size_t s = 0; s < slices.size(); ++s) {
       const DecoderLayer& layer = slices[s]->layers[index];
-      qkv[s] = NormalizeHeadsBy(squares, qkv[s], layer.q_norm, layer.k_norm, slices[s]->local,
-                                config);
+      qkv[s] =
+          NormalizeHeadsBy(squares, qkv[s], layer.q_norm, layer.k_norm, slices[s]->local, config);
     }
   }
 

@@ -37,10 +37,10 @@ class AttentionContext {
  public:
   virtual ~AttentionContext() = default;
 
-  /// Causal attention within each sequence and within the layer's window, scale 1/sqrt(head_dim) (a family's other factor is in
-  /// q).
-  /// q [N, num_heads, head_dim]; k and v [N, num_kv_heads, head_dim]; q and k after rotation. All
-  /// may be strided views. Returns [N, num_heads, head_dim] in the same dtype and device.
+  /// Causal attention within each sequence and within the layer's window, scale 1/sqrt(head_dim) (a
+  /// family's other factor is in q). q [N, num_heads, head_dim]; k and v [N, num_kv_heads,
+  /// head_dim]; q and k after rotation. All may be strided views. Returns [N, num_heads, head_dim]
+  /// in the same dtype and device.
   virtual torch::Tensor Attend(const AttentionLayer& layer, const torch::Tensor& q,
                                const torch::Tensor& k, const torch::Tensor& v) = 0;
 };

@@ -20,8 +20,8 @@ using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
 AttentionShape ShapeOf(const Tensor& q, const Tensor& k, int64_t window) {
-  return {q.size(1), k.size(1), q.size(2),
-          static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.size(2)))), window};
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.size(2))));
+  return {q.size(1), k.size(1), q.size(2), scale, window};
 }
 
 /// Heads side by side in each row; rows may be apart.

@@ -14,9 +14,9 @@ namespace baton::engine {
 bool HasSequenceKernel(const torch::Tensor& q);
 
 /// Causal attention within sequences of `lengths`, whose sum is the number of rows, and within
-/// `window` (AttentionLayer): q [N, num_heads, head_dim], k and v [N, num_kv_heads, head_dim] -> [N, num_heads, head_dim].
-/// Differentiable once. Sequences are spread over libtorch's threads; results do not depend on
-/// their number.
+/// `window` (AttentionLayer): q [N, num_heads, head_dim], k and v [N, num_kv_heads, head_dim] ->
+/// [N, num_heads, head_dim]. Differentiable once. Sequences are spread over libtorch's threads;
+/// results do not depend on their number.
 ///
 /// `prompt_lengths`, if not empty, has for each sequence the number of its first tokens that are
 /// its prompt. Then the result is bitwise that of CachedAttention, whose order of sums depends on
