@@ -113,10 +113,6 @@ class Checking {
     CheckModels();
     if (policy_ == nullptr) return std::move(out_);  // nothing can be encoded
     CheckStopStrings();
-    if (!policy_->directory().empty()) {
-      tokenizer_warning_ = tokenizer::ClassWarning(policy_->directory());
-      if (tokenizer_warning_.empty()) tokenizer_warning_ = policy_->tokenizer().warning();
-    }
     begin_ = BootNow();
     auto* data = out_.mutable_effective_spec()->mutable_data();
     BATON_RETURN_IF_ERROR(CheckList("train_files", OptionsOf(spec_.kind(), spec_.data()),
@@ -168,8 +164,23 @@ class Checking {
       }
       if (named.field == "spec.judge.model") CheckQuestion(named, **source);
       if (model.path().empty()) continue;
+      WarnOfFolder(named, **source);
       const absl::Status weights = engine::CheckWeights((*source)->directory(), named.head);
       if (!weights.ok()) FailModel(named, "path", weights);
+    }
+  }
+
+  // Once for each folder, by the first setting that names it.
+  void WarnOfFolder(const NamedModel& named, const PolicySource& source) {
+    if (!warned_folders_.insert(source.directory()).second) return;
+    std::vector<std::string> warnings = source.warnings();
+    std::string tokenizer = tokenizer::ClassWarning(source.directory());
+    if (tokenizer.empty()) tokenizer = source.tokenizer().warning();
+    if (!tokenizer.empty()) warnings.push_back(tokenizer);
+    absl::string_view setting = named.field;
+    absl::ConsumePrefix(&setting, "spec.");
+    for (const std::string& warning : warnings) {
+      model_warnings_.push_back(absl::StrCat(setting, ".path: ", warning));
     }
   }
 
@@ -302,11 +313,11 @@ class Checking {
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
-    const std::string warning = std::exchange(tokenizer_warning_, "");
+    const std::vector<std::string> warnings = std::exchange(model_warnings_, {});
     if (counts.overlong + counts.cut_back + counts.cut + counts.cut_out + counts.unchecked +
                 counts.unread ==
             0 &&
-        warning.empty()) {
+        warnings.empty()) {
       return absl::OkStatus();
     }
     v1::DataFilesSummary* summary = out_.add_data_files();
@@ -318,7 +329,7 @@ class Checking {
     summary->set_cut_responses(counts.cut);
     summary->set_overlong_responses(counts.cut_out);
     summary->set_unchecked_lines(counts.unchecked);
-    summary->set_tokenizer_warning(warning);
+    summary->mutable_model_warnings()->Assign(warnings.begin(), warnings.end());
     unchecked_ += counts.unchecked;
     files->Assign(kept.begin(), kept.end());
     return absl::OkStatus();
@@ -533,8 +544,9 @@ class Checking {
   v1::ValidateJobResponse out_;
   std::shared_ptr<PolicySource> policy_;
   std::set<std::string> reported_;
-  std::string tokenizer_warning_;  // to be told with the first list
-  int64_t longest_prompt_ = 0;     // of those that are not too long
+  std::set<std::string> warned_folders_;
+  std::vector<std::string> model_warnings_;  // to be told with the first list
+  int64_t longest_prompt_ = 0;               // of those that are not too long
 };
 
 }  // namespace

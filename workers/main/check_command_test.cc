@@ -29,6 +29,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 
@@ -309,8 +310,37 @@ TEST_F(CheckCommandTest, ATokenizerThatTransformersRebuildsIsWarnedOf) {
   const v1::ValidateJobResponse checked = Check();
   ASSERT_THAT(checked.data_files(), SizeIs(1));
   EXPECT_EQ(checked.data_files(0).list(), "train_files");
-  EXPECT_THAT(checked.data_files(0).tokenizer_warning(),
-              HasSubstr("loads this folder's tokenizer as GPT2Tokenizer"));
+  EXPECT_THAT(checked.data_files(0).model_warnings(),
+              ElementsAre(AllOf(StartsWith("model.path: "),
+                                HasSubstr("loads this folder's tokenizer as GPT2Tokenizer"))));
+}
+
+// The file of a model that config.json calls tied has a head of its own.
+TEST_F(CheckCommandTest, AFolderThatSaysTwoThingsIsWarnedOfOnce) {
+  spec_.mutable_model()->clear_init();
+  spec_.mutable_model()->set_path(SaveModel("two"));
+  auto config = nlohmann::json::parse(folder_.Read("two/config.json"));
+  config["tie_word_embeddings"] = !config["tie_word_embeddings"].get<bool>();
+  ASSERT_TRUE(config["tie_word_embeddings"]);
+  config["dtype"] = "bfloat16";
+  config["torch_dtype"] = "float32";
+  folder_.Write("two/config.json", config.dump());
+  Add("a.jsonl", "{\"prompt\": \"1\"}\n");
+  spec_.mutable_data()->add_val_files(Path("a.jsonl"));
+  *spec_.mutable_critic()->mutable_model() = spec_.model();  // the same folder
+  const v1::ValidateJobResponse checked = Check();
+  EXPECT_THAT(checked.violations(), IsEmpty());
+  ASSERT_THAT(checked.data_files(), SizeIs(1));
+  EXPECT_THAT(checked.data_files(0).model_warnings(),
+              ElementsAre(HasSubstr("model.path: config.json says dtype: \"bfloat16\""),
+                          AllOf(StartsWith("model.path: "), HasSubstr("another lm_head.weight"))));
+  // Another folder has warnings of its own, after the setting that names it.
+  SaveModel("critic");
+  folder_.Write("critic/config.json", config.dump());
+  spec_.mutable_critic()->mutable_model()->set_path(Path("critic"));
+  EXPECT_THAT(Check().data_files(0).model_warnings(),
+              ElementsAre(StartsWith("model.path: "), StartsWith("model.path: "),
+                          StartsWith("critic.model.path: "), StartsWith("critic.model.path: ")));
 }
 
 TEST_F(CheckCommandTest, PairsThatAreEqualOnceTheyAreCutAreNamed) {

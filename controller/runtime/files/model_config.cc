@@ -48,13 +48,6 @@ void CheckHeads(const v1::JobSpec& spec, const std::string& role,
   } else {
     config = ReadModelConfig(model.path());
   }
-  if (config.head_norms() == ModelConfig::HeadNorms::kAllHeads) {
-    out.push_back(
-        Violation(absl::StrCat("spec.", ParallelPath(role), ".parallel.tp"),
-                  absl::StrCat(tp, " ranks cannot share a model of type ", config.model_type,
-                               ", which normalises queries over all heads together; set it to 1")));
-    return;
-  }
   const int64_t heads = config.num_attention_heads, key_heads = config.num_key_value_heads;
   if (heads % tp == 0 && key_heads % tp == 0) return;
   out.push_back(
@@ -88,8 +81,8 @@ void CheckPositions(const v1::JobSpec& spec, const std::string& role,
           : std::string("spec.data.max_response_length"),
       absl::StrCat(
           "max_prompt_length + max_response_length = ", longest, " exceeds the ", positions,
-          " positions of the model (the least of max_position_embeddings, sliding_window and "
-          "longrope's original_max_position_embeddings in ",
+          " positions of the model (max_position_embeddings, or longrope's "
+          "original_max_position_embeddings if that is less, in ",
           folder, "/config.json); lower one of them, or use a model with more positions")));
 }
 

@@ -61,26 +61,14 @@ TEST_F(ModelConfigTest, RefusesAConfigThatIsNoFileOrTooLarge) {
   EXPECT_EQ(ReadModelConfig(folder_).num_attention_heads, 0);
 }
 
-TEST_F(ModelConfigTest, MistralComputesNoMoreThanItsWindow) {
+TEST_F(ModelConfigTest, ASlidingWindowDoesNotBoundThePositions) {
   const auto positions = [&](const std::string& more) {
     return ReadModelConfig(Model(R"({"max_position_embeddings": 32768, "model_type": )" + more))
         .positions();
   };
-  EXPECT_EQ(positions(R"("mistral", "sliding_window": 1024})"), 1024);
-  EXPECT_EQ(positions(R"("mistral", "sliding_window": 100000})"), 32768);
+  EXPECT_EQ(positions(R"("mistral", "sliding_window": 1024})"), 32768);
   EXPECT_EQ(positions(R"("mistral", "sliding_window": null})"), 32768);
-  EXPECT_EQ(positions(R"("mistral"})"), 4096);  // what transformers takes then
-  EXPECT_EQ(positions(R"("llama", "sliding_window": 1024})"), 32768);
-}
-
-TEST_F(ModelConfigTest, NoTensorParallelismWhereHeadsAreNormalisedTogether) {
-  v1::JobSpec spec;
-  spec.mutable_model()->set_path(
-      Model(R"({"model_type": "olmo2", "num_attention_heads": 8, "num_key_value_heads": 8})"));
-  spec.mutable_actor()->mutable_parallel()->set_tp(2);
-  ASSERT_EQ(CheckModelConfigs(spec).size(), 1u);
-  EXPECT_EQ(CheckModelConfigs(spec)[0].field(), "spec.actor.parallel.tp");
-  EXPECT_THAT(CheckModelConfigs(spec)[0].description(), HasSubstr("of type olmo2"));
+  EXPECT_EQ(positions(R"("mistral"})"), 32768);
 }
 
 TEST_F(ModelConfigTest, TensorParallelismHasToDivideTheHeads) {

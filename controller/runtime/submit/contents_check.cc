@@ -245,7 +245,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       summary.set_lines_with_unread_keys(counted.lines_with_unread_keys());
       summary.set_unread_keys(counted.unread_keys());
       summary.set_cut_responses(counted.cut_responses());
-      summary.set_tokenizer_warning(counted.tokenizer_warning());
+      *summary.mutable_model_warnings() = counted.model_warnings();
     }
   }
   return out;

@@ -208,9 +208,8 @@ void TellOfData(const v1::JobSpec& effective,
     std::fprintf(stderr, "baton: %s\n", ForTerminal(note).c_str());
   }
   for (const v1::DataFilesSummary& list : lists) {
-    if (!list.tokenizer_warning().empty()) {
-      std::fprintf(stderr, "baton: warning: model.path: %s\n",
-                   ForTerminal(list.tokenizer_warning()).c_str());
+    for (const std::string& warning : list.model_warnings()) {
+      std::fprintf(stderr, "baton: warning: %s\n", ForTerminal(warning).c_str());
     }
     const auto tell = [&list](uint64_t lines, const char* why) {
       if (lines == 0) return;

@@ -16,8 +16,7 @@ namespace baton {
 
 struct LayerKinds {
   /// The layers of `sliding`: a token attends to so many tokens, itself included; absent: no layer
-  /// has a window. Sequences up to this length are computed as by full attention, and longer ones
-  /// are refused (ModelConfig::positions).
+  /// has a window.
   std::optional<int64_t> sliding_window;
   /// Whether each layer has the window; empty: all of them have it (Mistral, Phi-3).
   std::vector<bool> sliding;

@@ -31,11 +31,11 @@ absl::Status ReadRopeOf(ConfigReader& reader, ModelConfig& config) {
   RopeContext context;
   context.max_position_embeddings = config.max_position_embeddings;
   config.rope.theta = TraitsOf(config.family).rope_theta;
-  if (config.family == Family::kGemma3) {
-    return ReadRopeByLayerType(reader, context, config.rope, config.local_rope_theta);
-  }
   if (config.family == Family::kPhi3) context.original = 4096;  // Phi3Config's default
-  BATON_RETURN_IF_ERROR(ReadRope(reader, context, config.rope));
+  BATON_RETURN_IF_ERROR(
+      config.family == Family::kGemma3
+          ? ReadRopeByLayerType(reader, context, config.rope, config.local_rope_theta)
+          : ReadRope(reader, context, config.rope));
   if (config.rope.partial_rotary_factor != 1 && config.family != Family::kPhi3) {
     return absl::UnimplementedError(
         absl::StrCat("partial_rotary_factor: ", config.rope.partial_rotary_factor,
@@ -117,11 +117,36 @@ void ReadFactors(ConfigReader& reader, ModelConfig& config) {
   reader.Number("logits_scaling", config.logits_scaling);
 }
 
+/// The first of `architectures`; empty if there is none.
+std::string FirstArchitecture(const ConfigReader& reader) {
+  const Json* names = reader.Find("architectures");
+  const bool named =
+      names != nullptr && names->is_array() && !names->empty() && names->front().is_string();
+  return named ? names->front().get<std::string>() : std::string();
+}
+
 /// Keys whose meaning or default depends on the family.
 void ReadFamilyKeys(ConfigReader& reader, ModelConfig& config) {
   ReadBiases(reader, config);
   ReadFactors(reader, config);
   config.layers = ReadLayerKinds(reader, config.family, config.num_hidden_layers);
+}
+
+/// Keys that say what is not computed.
+void WarnOfUnusedKeys(const Json& json, const ModelConfig& config, std::vector<std::string>& out) {
+  const std::string architecture = FirstArchitecture(ConfigReader(json, ""));
+  if (!architecture.empty() && !absl::StartsWithIgnoreCase(architecture, config.FamilyName())) {
+    out.push_back(absl::StrCat("config.json says architectures: ", architecture,
+                               " and model_type: ", TraitsOf(config.family).model_type,
+                               "; the latter counts, as in transformers 5"));
+  }
+  for (const char* key : {"attention_dropout", "resid_pdrop", "embd_pdrop"}) {
+    const Json* rate = FindField(json, key);
+    if (rate == nullptr || !rate->is_number() || rate->get<double>() == 0) continue;
+    out.push_back(absl::StrCat("config.json says ", key, ": ", rate->dump(),
+                               "; Baton trains without dropout, so that a token has the "
+                               "probability that it was drawn with"));
+  }
 }
 
 absl::Status InRange(const char* key, int64_t value, int64_t low, int64_t high) {
@@ -249,10 +274,8 @@ const char* ModelConfig::FamilyName() const { return TraitsOf(family).name; }
 const char* ModelConfig::ScalarFamilyName() const { return TraitsOf(family).scalar_name; }
 
 int64_t ModelConfig::positions() const {
-  const int64_t window = layers.sliding_window.value_or(max_position_embeddings);
-  const bool long_rope = rope.scaling.type == RopeScaling::Type::kLongRope;
-  return std::min({max_position_embeddings, window,
-                   long_rope ? rope.scaling.original_max_position_embeddings : window});
+  if (rope.scaling.type != RopeScaling::Type::kLongRope) return max_position_embeddings;
+  return std::min(max_position_embeddings, rope.scaling.original_max_position_embeddings);
 }
 
 int64_t ModelConfig::rotary_dim() const {
@@ -338,10 +361,13 @@ absl::StatusOr<ModelConfig> ModelConfig::FromJson(absl::string_view text) {
   return config;
 }
 
-std::vector<std::string> ModelConfig::Contradictions(absl::string_view text) {
+std::vector<std::string> ModelConfig::Warnings(absl::string_view text) {
   std::vector<std::string> out;
   const auto parsed = ParseJsonObject(text, "config.json");
-  if (!parsed.ok() || !FromJson(text).ok()) return out;
+  if (!parsed.ok()) return out;
+  const auto config = FromJson(text);
+  if (!config.ok()) return out;
+  WarnOfUnusedKeys(*parsed, *config, out);
   const auto compare = [&out](const char* key, const Json* value, const std::string& other_key,
                               const Json* other) {
     if (value == nullptr || other == nullptr || *value == *other) return;
@@ -352,7 +378,7 @@ std::vector<std::string> ModelConfig::Contradictions(absl::string_view text) {
   const Json* scaling = FindField(*parsed, "rope_scaling");
   const Json* parameters = FindField(*parsed, "rope_parameters");
   if (scaling != nullptr && scaling->empty()) scaling = nullptr;
-  const bool gemma = FindField(*parsed, "model_type")->get<std::string>() == "gemma3_text";
+  const bool gemma = config->family == Family::kGemma3;
   if (!gemma) compare("rope_scaling", scaling, "rope_parameters", parameters);
   const Json* rope = scaling != nullptr ? scaling : parameters;
   if (gemma && rope != nullptr) rope = FindField(*rope, "full_attention");
@@ -374,10 +400,7 @@ absl::StatusOr<ModelConfig> ModelConfig::Sketch(absl::string_view text) {
   ReadFamilyKeys(family_keys, config);
   ConfigReader rope_keys(json, "");
   if (config.max_position_embeddings > 0) ReadRopeOf(rope_keys, config).IgnoreError();
-  const Json* names = reader.Find("architectures");
-  if (names != nullptr && names->is_array() && !names->empty() && names->front().is_string()) {
-    config.architecture = names->front().get<std::string>();
-  }
+  config.architecture = FirstArchitecture(reader);
   reader.String("model_type", config.model_type);
   return config;
 }

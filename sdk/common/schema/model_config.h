@@ -4,8 +4,7 @@
 // units. What they differ in is told here: biases, places of the norms, factors, layers that do not
 // rotate or that have a sliding window. Anything the engine (workers/engine) does not compute
 // exactly (other activations, quantized weights, other rope scalings) is refused here, so that a
-// model which loads is a model which is right. A layer with a sliding window is computed in
-// sequences that fit into it (positions()).
+// model which loads is a model which is right.
 #ifndef BATON_SDK_COMMON_SCHEMA_MODEL_CONFIG_H_
 #define BATON_SDK_COMMON_SCHEMA_MODEL_CONFIG_H_
 
@@ -91,7 +90,8 @@ struct ModelConfig {
     return model_dtype.empty() ? torch_dtype : model_dtype;
   }
 
-  /// The longest sequence, in tokens, that the engine computes as the model was trained to.
+  /// The longest sequence, in tokens, that the engine computes as the model was trained to. A
+  /// sliding window does not bound it.
   int64_t positions() const;
   /// Channels of a head, its first ones, that are rotated.
   int64_t rotary_dim() const;
@@ -121,9 +121,10 @@ struct ModelConfig {
   /// InvalidArgument (malformed; names the key) or Unimplemented (a feature we do not compute).
   [[nodiscard]] static absl::StatusOr<ModelConfig> FromJson(absl::string_view json);
 
-  /// Pairs of keys of a config.json that contradict each other, and which of the two counts: one
-  /// sentence each. Empty for a text that FromJson refuses.
-  static std::vector<std::string> Contradictions(absl::string_view json);
+  /// What counts otherwise than a reader of a config.json might think, one sentence each: keys that
+  /// contradict each other, and which of the two counts; dropout, which training goes without.
+  /// Empty for a text that FromJson refuses.
+  static std::vector<std::string> Warnings(absl::string_view json);
 
   /// As FromJson, for a reader that plans or checks and does not compute: it takes the sizes,
   /// biases and positions that it finds, of any family. A value that is missing or of a wrong type

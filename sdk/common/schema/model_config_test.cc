@@ -117,7 +117,7 @@ TEST(ModelConfig, ReadsPublishedModelsOfFurtherFamilies) {
 
   const auto phi = ModelConfig::FromJson(kPhi3);
   ASSERT_TRUE(phi.ok()) << phi.status();
-  EXPECT_EQ(phi->positions(), 2047);
+  EXPECT_EQ(phi->positions(), 4096);
   EXPECT_EQ(phi->NumParameters(), 3'821'079'552);
 
   const auto olmo = ModelConfig::FromJson(kOlmo2);
@@ -138,7 +138,7 @@ TEST(ModelConfig, ReadsPublishedModelsOfFurtherFamilies) {
   EXPECT_TRUE(gemma->layers.slides(4));
   EXPECT_FALSE(gemma->layers.slides(5));
   EXPECT_EQ(gemma->query_scale(), 1.0);
-  EXPECT_EQ(gemma->positions(), 512);
+  EXPECT_EQ(gemma->positions(), 32768);
   EXPECT_EQ(gemma->rope.theta, 1e6);
   EXPECT_EQ(gemma->NumParameters(), 999'885'952);
 }
@@ -177,14 +177,14 @@ TEST(ModelConfig, ReadsPublishedModels) {
   EXPECT_EQ(mistral->NumParameters(), 7'241'732'096);
 }
 
-TEST(ModelConfig, ASlidingWindowBoundsThePositions) {
+TEST(ModelConfig, ASlidingWindowIsReadAndWrittenAgain) {
   const auto read = [](const char* to) {
     return ModelConfig::FromJson(absl::StrReplaceAll(kMistral, {{"\"sliding_window\": 4096", to}}));
   };
-  EXPECT_EQ(read("\"sliding_window\": 4096")->positions(), 4096);
-  EXPECT_EQ(read("\"sliding_window\": null")->positions(), 32768);
-  EXPECT_EQ(read("\"sliding_window\": 100000")->positions(), 32768);
-  EXPECT_EQ(read("\"no_key\": 1")->positions(), 4096);  // what transformers takes then
+  EXPECT_EQ(read("\"sliding_window\": 4096")->layers.sliding_window, 4096);
+  EXPECT_EQ(read("\"sliding_window\": 4096")->positions(), 32768);
+  EXPECT_EQ(read("\"sliding_window\": null")->layers.sliding_window, std::nullopt);
+  EXPECT_EQ(read("\"no_key\": 1")->layers.sliding_window, 4096);  // what transformers takes then
   EXPECT_THAT(std::string(read("\"sliding_window\": 0").status().message()),
               HasSubstr("sliding_window: 0 is not in"));
   // Saved again, the window is what it was; null stays null.
@@ -192,7 +192,7 @@ TEST(ModelConfig, ASlidingWindowBoundsThePositions) {
     EXPECT_EQ(ModelConfig::FromJson(read(window)->ToJson())->layers.sliding_window,
               read(window)->layers.sliding_window);
   }
-  EXPECT_EQ(ModelConfig::FromJson(kQwen25)->positions(), 32768);
+  EXPECT_EQ(ModelConfig::FromJson(kQwen25)->layers.sliding_window, std::nullopt);
 }
 
 TEST(ModelConfig, RoundTrips) {
@@ -266,11 +266,11 @@ TEST(ModelConfig, AWindowCountsOnlyIfALayerHasIt) {
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_FALSE(second->layers.slides(0));
   EXPECT_TRUE(second->layers.slides(1));
-  EXPECT_EQ(second->positions(), 100);
+  EXPECT_EQ(second->layers.sliding_window, 100);
   const auto back = ModelConfig::FromJson(second->ToJson());
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->layers.sliding, second->layers.sliding);
-  EXPECT_EQ(back->positions(), 100);
+  EXPECT_EQ(back->layers.sliding_window, 100);
   const auto error = [](const std::string& keys) {
     return std::string(ModelConfig::FromJson(Qwen2With(keys)).status().message());
   };
@@ -354,13 +354,46 @@ TEST(ModelConfig, GemmasRopeScalingBelongsToFullAttention) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// transformers computes a Gemma 3 whose heads would rotate in part either whole or not at all.
+TEST(ModelConfig, GemmasHeadsRotateAsAWhole) {
+  const auto problem = [](const std::string& keys) {
+    const absl::Status status =
+        ModelConfig::FromJson(absl::StrReplaceAll(kGemma3, {{"\"rope_scaling\": null", keys}}))
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented) << keys;
+    return std::string(status.message());
+  };
+  EXPECT_THAT(problem(R"("partial_rotary_factor": 0.5)"), HasSubstr("partial_rotary_factor: 0.5"));
+  EXPECT_THAT(problem(R"("rope_parameters": {"full_attention": {"partial_rotary_factor": 0.5}})"),
+              HasSubstr("partial_rotary_factor: 0.5"));
+  EXPECT_THAT(
+      problem(R"("rope_parameters": {"sliding_attention": {"partial_rotary_factor": 0.5}})"),
+      HasSubstr("rope_parameters.sliding_attention: "));
+}
+
+TEST(ModelConfig, WarnsOfAnArchitectureOfAnotherFamilyAndOfDropout) {
+  const auto with = [](const char* from, const char* to) {
+    return ModelConfig::Warnings(absl::StrReplaceAll(kLlama32, {{from, to}}));
+  };
+  EXPECT_THAT(with("LlamaForCausalLM", "LlamaForSequenceClassification"), ::testing::IsEmpty());
+  EXPECT_THAT(with("LlamaForCausalLM", "MistralForCausalLM"),
+              ::testing::ElementsAre(HasSubstr(
+                  "says architectures: MistralForCausalLM and model_type: llama; the latter")));
+  EXPECT_THAT(
+      with("\"attention_dropout\": 0.0", "\"attention_dropout\": 0.1"),
+      ::testing::ElementsAre(HasSubstr("says attention_dropout: 0.1; Baton trains without")));
+  for (const char* text : {kQwen25, kQwen3, kMistral, kSmolLm3, kPhi3, kOlmo2, kGranite, kGemma3}) {
+    EXPECT_THAT(ModelConfig::Warnings(text), ::testing::IsEmpty()) << text;
+  }
+}
+
 TEST(ModelConfig, ContradictionsAreTold) {
-  EXPECT_THAT(ModelConfig::Contradictions(kLlama32), ::testing::IsEmpty());
-  EXPECT_THAT(ModelConfig::Contradictions("{}"), ::testing::IsEmpty());
+  EXPECT_THAT(ModelConfig::Warnings(kLlama32), ::testing::IsEmpty());
+  EXPECT_THAT(ModelConfig::Warnings("{}"), ::testing::IsEmpty());
   const std::string text = absl::StrReplaceAll(
       kLlama32, {{"\"torch_dtype\": \"bfloat16\"", R"("dtype": "bfloat16", "torch_dtype": "float16",
          "rope_parameters": {"rope_type": "default"})"}});
-  EXPECT_THAT(ModelConfig::Contradictions(text),
+  EXPECT_THAT(ModelConfig::Warnings(text),
               ::testing::ElementsAre(HasSubstr("says dtype: \"bfloat16\" and torch_dtype"),
                                      HasSubstr("says rope_scaling: ")));
 }

@@ -93,6 +93,7 @@ absl::Status ReadRopeByLayerType(ConfigReader& reader, const RopeContext& contex
                                  double& local_theta) {
   reader.Number("rope_theta", rope.theta);
   reader.Number("rope_local_base_freq", local_theta);
+  reader.Number(kPartial, rope.partial_rotary_factor);
   BATON_RETURN_IF_ERROR(reader.status());
   BATON_ASSIGN_OR_RETURN(const Json* parameters, ObjectOf(reader, kParameters));
   BATON_ASSIGN_OR_RETURN(const Json* added, ObjectOf(reader, kScaling));
@@ -113,9 +114,9 @@ absl::Status ReadRopeByLayerType(ConfigReader& reader, const RopeContext& contex
       local.theta = local_theta;
       const std::string where = absl::StrCat(kParameters, ".", kSliding);
       BATON_RETURN_IF_ERROR(ReadObject(*own, where, reader, context, local));
-      if (local.scaling.type != RopeScaling::Type::kNone) {
-        return absl::UnimplementedError(
-            absl::StrCat(where, ".rope_type: scaled frequencies are not supported there"));
+      if (local.scaling.type != RopeScaling::Type::kNone || local.partial_rotary_factor != 1) {
+        return absl::UnimplementedError(absl::StrCat(where, ": scaled frequencies (rope_type) and ",
+                                                     kPartial, " are not supported there"));
       }
       local_theta = local.theta;
     }

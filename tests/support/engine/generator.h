@@ -63,14 +63,15 @@ inline std::string Decode(absl::Span<const int32_t> tokens) {
 // Attention over one whole sequence, by definition.
 class WholeSequenceAttention : public AttentionContext {
  public:
-  torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+  torch::Tensor Attend(const AttentionLayer& layer, const torch::Tensor& q, const torch::Tensor& k,
                        const torch::Tensor& v) override {
     const int64_t n = q.size(0), group = q.size(1) / k.size(1);
     const auto keys = k.repeat_interleave(group, 1), values = v.repeat_interleave(group, 1);
     const auto scores = torch::einsum("ihd,jhd->hij", {q, keys}) / std::sqrt(q.size(2));
-    const auto future = torch::ones({n, n}, torch::kBool).triu(1);
+    auto hidden = torch::ones({n, n}, torch::kBool).triu(1);
+    if (layer.window > 0) hidden |= torch::ones({n, n}, torch::kBool).tril(-layer.window);
     const auto weights =
-        torch::softmax(scores.masked_fill(future, -std::numeric_limits<float>::infinity()), -1);
+        torch::softmax(scores.masked_fill(hidden, -std::numeric_limits<float>::infinity()), -1);
     return torch::einsum("hij,jhd->ihd", {weights, values});
   }
 };

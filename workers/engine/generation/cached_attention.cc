@@ -50,7 +50,8 @@ struct CachedAttention::GatherGroup {
   int64_t sequences = 0;
   int64_t rows_each = 0;
 
-  static GatherGroup Of(const std::vector<const CachedRows*>& runs, const torch::Device& device);
+  static GatherGroup Of(const std::vector<const CachedRows*>& runs, int64_t window,
+                        const torch::Device& device);
 };
 
 // The tokens that a row attends to. A token is in place if it is stored where it would be if the
@@ -93,21 +94,24 @@ void CachedAttention::Begin(std::vector<CachedRows> runs) {
   runs_ = std::move(runs);
   num_rows_ = runs_.empty() ? 0 : runs_.back().first_row + runs_.back().num_rows;
   planned_ = false;
+  groups_.clear();
   rows_.clear();
   for (const CachedRows& run : runs_) {
     for (int64_t i = 0; i < run.num_rows; ++i) rows_.push_back(RowTokens::Of(run, i));
   }
 }
 
-torch::Tensor CachedAttention::Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
-                                      const torch::Tensor& v) {
+torch::Tensor CachedAttention::Attend(const AttentionLayer& layer, const torch::Tensor& q,
+                                      const torch::Tensor& k, const torch::Tensor& v) {
   TORCH_CHECK(q.size(0) == num_rows_, "attention over ", num_rows_, " rows: q ", q.sizes(),
               " does not fit");
-  const bool kernel = q.device().is_cpu() && cache_->keys(layer).scalar_type() == torch::kFloat32;
+  const bool kernel =
+      q.device().is_cpu() && cache_->keys(layer.index).scalar_type() == torch::kFloat32;
   return kernel ? AttendWithKernel(layer, q, k, v) : AttendWithOperators(layer, q, k, v);
 }
 
-torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tensor& q_any,
+torch::Tensor CachedAttention::AttendWithKernel(const AttentionLayer& layer,
+                                                const torch::Tensor& q_any,
                                                 const torch::Tensor& k_any,
                                                 const torch::Tensor& v_any) {
   const torch::Tensor q = KernelInput(q_any);
@@ -118,8 +122,9 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
   shape.num_kv_heads = k.size(1);
   shape.head_dim = q.size(2);
   shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
-  shape.keys = cache_->keys(layer).data_ptr<float>();
-  shape.values = cache_->values(layer).data_ptr<float>();
+  shape.window = layer.window;
+  shape.keys = cache_->keys(layer.index).data_ptr<float>();
+  shape.values = cache_->values(layer.index).data_ptr<float>();
 
   torch::Tensor out = torch::empty({q.size(0), q.size(1), q.size(2)}, q.options());
   std::vector<KernelRow> rows;
@@ -169,8 +174,8 @@ torch::Tensor CachedAttention::AttendWithKernel(int64_t layer, const torch::Tens
   return out.to(q_any.scalar_type());
 }
 
-// Plans the slots that each row writes, and the groups in which rows attend.
-void CachedAttention::PlanGather(const torch::Device& device) {
+// Plans the slots that each row writes.
+void CachedAttention::PlanWrites(const torch::Device& device) {
   std::vector<int64_t> rows, blocks, offsets;
   for (const CachedRows& run : runs_) {
     for (int64_t i = 0; i < run.num_rows; ++i) {
@@ -183,7 +188,12 @@ void CachedAttention::PlanGather(const torch::Device& device) {
   written_rows_ = torch::tensor(rows, torch::kInt64).to(device);
   written_blocks_ = torch::tensor(blocks, torch::kInt64).to(device);
   written_offsets_ = torch::tensor(offsets, torch::kInt64).to(device);
+  planned_ = true;
+}
 
+// Plans the groups in which rows attend.
+std::vector<CachedAttention::GatherGroup> CachedAttention::PlanGather(
+    int64_t window, const torch::Device& device) const {
   std::vector<std::vector<const CachedRows*>> groups;
   std::vector<const CachedRows*> single_rows;
   for (const CachedRows& run : runs_) {
@@ -194,17 +204,21 @@ void CachedAttention::PlanGather(const torch::Device& device) {
     }
   }
   if (!single_rows.empty()) groups.push_back(std::move(single_rows));
-  groups_.clear();
-  for (const auto& runs : groups) groups_.push_back(GatherGroup::Of(runs, device));
-  planned_ = true;
+  std::vector<GatherGroup> planned;
+  for (const auto& runs : groups) planned.push_back(GatherGroup::Of(runs, window, device));
+  return planned;
 }
 
-torch::Tensor CachedAttention::AttendWithOperators(int64_t layer, const torch::Tensor& q,
-                                                   const torch::Tensor& k, const torch::Tensor& v) {
+torch::Tensor CachedAttention::AttendWithOperators(const AttentionLayer& layer,
+                                                   const torch::Tensor& q, const torch::Tensor& k,
+                                                   const torch::Tensor& v) {
   using torch::indexing::Slice;
-  if (!planned_) PlanGather(q.device());
-  torch::Tensor& keys = cache_->keys(layer);
-  torch::Tensor& values = cache_->values(layer);
+  if (!planned_) PlanWrites(q.device());
+  if (groups_.count(layer.window) == 0) {
+    groups_[layer.window] = PlanGather(layer.window, q.device());
+  }
+  torch::Tensor& keys = cache_->keys(layer.index);
+  torch::Tensor& values = cache_->values(layer.index);
   keys.index_put_({written_blocks_, Slice(), Slice(), written_offsets_},
                   k.index_select(0, written_rows_));
   values.index_put_({written_blocks_, Slice(), written_offsets_}, v.index_select(0, written_rows_));
@@ -212,7 +226,7 @@ torch::Tensor CachedAttention::AttendWithOperators(int64_t layer, const torch::T
   const int64_t heads = q.size(1), kv_heads = k.size(1), channels = q.size(2);
   const double scale = 1.0 / std::sqrt(static_cast<double>(channels));
   torch::Tensor out = torch::empty_like(q, q.options(), torch::MemoryFormat::Contiguous);
-  for (const GatherGroup& group : groups_) {
+  for (const GatherGroup& group : groups_.at(layer.window)) {
     const int64_t S = group.sequences, n = group.rows_each;
     const int64_t slots = group.hidden.size(3);
     // [S, kv_heads, group * n, channels]
@@ -259,7 +273,7 @@ torch::Tensor CachedAttention::AttendWithOperators(int64_t layer, const torch::T
 }
 
 CachedAttention::GatherGroup CachedAttention::GatherGroup::Of(
-    const std::vector<const CachedRows*>& runs, const torch::Device& device) {
+    const std::vector<const CachedRows*>& runs, int64_t window, const torch::Device& device) {
   GatherGroup group;
   group.sequences = static_cast<int64_t>(runs.size());
   group.rows_each = runs[0]->num_rows;
@@ -298,8 +312,12 @@ CachedAttention::GatherGroup CachedAttention::GatherGroup::Of(
         mask[slot] = false;
         unseen[slot] = false;
       };
-      for (int64_t position = 0; position < run.first_position; ++position) attend(position);
-      for (const int64_t row : PathOf(run, i)) attend(run.first_position + row);
+      const std::vector<int64_t> path = PathOf(run, i);
+      const int64_t count = run.first_position + static_cast<int64_t>(path.size());
+      for (int64_t t = window > 0 ? std::max<int64_t>(0, count - window) : 0; t < count; ++t) {
+        const int64_t in_run = t - run.first_position;
+        attend(in_run < 0 ? t : run.first_position + path[static_cast<size_t>(in_run)]);
+      }
     }
   }
   group.rows = torch::tensor(rows, torch::kInt64).to(device);

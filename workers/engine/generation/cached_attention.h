@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "workers/engine/kernels/kv_cache.h"
@@ -35,7 +36,8 @@ struct CachedRows {
 };
 
 /// Writes the keys and values of the batch's rows to their blocks, then lets each row attend to
-/// all positions before its run, and in its run to the rows that it follows and to itself.
+/// all positions before its run, and in its run to the rows that it follows and to itself; of these
+/// tokens, in a layer with a window, to the last ones.
 ///
 /// The nodes of a tree are stored side by side, so a tree takes as much room as a chain; who draws
 /// from it moves the accepted path together (KvCache::MoveTokens). A row of a tree yields what it
@@ -57,18 +59,19 @@ class CachedAttention : public AttentionContext {
   /// to must stay as they are until the pass is over.
   void Begin(std::vector<CachedRows> runs);
 
-  torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+  torch::Tensor Attend(const AttentionLayer& layer, const torch::Tensor& q, const torch::Tensor& k,
                        const torch::Tensor& v) override;
 
  private:
   struct GatherGroup;
   struct RowTokens;
 
-  torch::Tensor AttendWithKernel(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
-                                 const torch::Tensor& v);
-  torch::Tensor AttendWithOperators(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
-                                    const torch::Tensor& v);
-  void PlanGather(const torch::Device& device);
+  torch::Tensor AttendWithKernel(const AttentionLayer& layer, const torch::Tensor& q,
+                                 const torch::Tensor& k, const torch::Tensor& v);
+  torch::Tensor AttendWithOperators(const AttentionLayer& layer, const torch::Tensor& q,
+                                    const torch::Tensor& k, const torch::Tensor& v);
+  void PlanWrites(const torch::Device& device);
+  std::vector<GatherGroup> PlanGather(int64_t window, const torch::Device& device) const;
 
   KvCache* const cache_;
 
@@ -80,7 +83,7 @@ class CachedAttention : public AttentionContext {
   // For the operators; built at the first layer of a pass.
   bool planned_ = false;
   torch::Tensor written_rows_, written_blocks_, written_offsets_;
-  std::vector<GatherGroup> groups_;
+  std::map<int64_t, std::vector<GatherGroup>> groups_;  // by window
 };
 
 }  // namespace baton::engine

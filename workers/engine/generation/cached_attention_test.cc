@@ -1,5 +1,6 @@
 #include "workers/engine/generation/cached_attention.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -20,6 +21,7 @@ struct Sequence {
 
 struct Shape {
   int64_t heads, kv_heads, channels;
+  int64_t window = 0;
 };
 
 torch::Tensor Random(std::vector<int64_t> sizes, unsigned seed, torch::Dtype dtype) {
@@ -41,7 +43,8 @@ std::vector<double> SlowRow(const Sequence& s, const Shape& shape, int64_t posit
     const int64_t kv = h / (shape.heads / shape.kv_heads);
     std::vector<double> weights;
     double total = 0;
-    for (int64_t t = 0; t <= position; ++t) {
+    const int64_t first = shape.window > 0 ? std::max<int64_t>(0, position + 1 - shape.window) : 0;
+    for (int64_t t = first; t <= position; ++t) {
       double score = 0;
       for (int64_t d = 0; d < shape.channels; ++d) score += qa[position][h][d] * ka[t][kv][d];
       weights.push_back(std::exp(score / std::sqrt(static_cast<double>(shape.channels))));
@@ -49,7 +52,7 @@ std::vector<double> SlowRow(const Sequence& s, const Shape& shape, int64_t posit
     }
     for (int64_t d = 0; d < shape.channels; ++d) {
       double sum = 0;
-      for (int64_t t = 0; t <= position; ++t) sum += weights[t] / total * va[t][kv][d];
+      for (int64_t t = first; t <= position; ++t) sum += weights[t - first] / total * va[t][kv][d];
       out.push_back(sum);
     }
   }
@@ -101,6 +104,9 @@ class Fixture {
 
   // One pass over the pieces.
   torch::Tensor Pass(const std::vector<Piece>& pieces, int64_t layer = 1) {
+    return Pass(pieces, layer, shape_.window);
+  }
+  torch::Tensor Pass(const std::vector<Piece>& pieces, int64_t layer, int64_t window) {
     std::vector<torch::Tensor> q, k, v;
     std::vector<CachedRows> runs;
     int64_t row = 0;
@@ -116,9 +122,10 @@ class Fixture {
     attention_->Begin(runs);
     // Strided views, as a model passes slices of one product.
     const torch::Tensor qkv = torch::cat({torch::cat(q), torch::cat(k), torch::cat(v)}, 1);
-    const torch::Tensor out = attention_->Attend(
-        layer, qkv.narrow(1, 0, shape_.heads), qkv.narrow(1, shape_.heads, shape_.kv_heads),
-        qkv.narrow(1, shape_.heads + shape_.kv_heads, shape_.kv_heads));
+    const torch::Tensor out =
+        attention_->Attend({layer, window}, qkv.narrow(1, 0, shape_.heads),
+                           qkv.narrow(1, shape_.heads, shape_.kv_heads),
+                           qkv.narrow(1, shape_.heads + shape_.kv_heads, shape_.kv_heads));
     EXPECT_EQ(out.sizes(), (std::vector<int64_t>{row, shape_.heads, shape_.channels}));
     return out;
   }
@@ -181,18 +188,21 @@ TEST_P(CachedAttentionTest, EqualsTheDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CachedAttentionTest,
-                         ::testing::Values(Case{{4, 4, 24}, torch::kFloat32, 2e-6},
-                                           Case{{4, 2, 8}, torch::kFloat32, 2e-6},
-                                           Case{{6, 1, 70}, torch::kFloat32, 2e-6},
-                                           Case{{2, 2, 2}, torch::kFloat32, 2e-6},
-                                           Case{{3, 3, 6}, torch::kFloat32, 2e-6},
-                                           Case{{4, 2, 16}, torch::kFloat64, 1e-12},
-                                           Case{{4, 4, 8}, torch::kBFloat16, 1e-2}));
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CachedAttentionTest,
+    ::testing::Values(
+        Case{{4, 4, 24}, torch::kFloat32, 2e-6}, Case{{4, 2, 8}, torch::kFloat32, 2e-6},
+        Case{{6, 1, 70}, torch::kFloat32, 2e-6}, Case{{2, 2, 2}, torch::kFloat32, 2e-6},
+        Case{{3, 3, 6}, torch::kFloat32, 2e-6}, Case{{4, 2, 16}, torch::kFloat64, 1e-12},
+        Case{{4, 4, 8}, torch::kBFloat16, 1e-2}, Case{{4, 2, 24, 1}, torch::kFloat32, 2e-6},
+        Case{{4, 2, 8, 7}, torch::kFloat32, 2e-6}, Case{{6, 1, 70, 16}, torch::kFloat32, 2e-6},
+        Case{{2, 2, 2, 21}, torch::kFloat32, 2e-6}, Case{{4, 2, 16, 1}, torch::kFloat64, 1e-12},
+        Case{{4, 2, 16, 18}, torch::kFloat64, 1e-12}, Case{{4, 4, 8, 7}, torch::kBFloat16, 1e-2}));
 
 // In float32 the bits of a row are its own.
 TEST(CachedAttentionIndependenceTest, RowsDoNotDependOnTheBatch) {
-  for (const Shape& shape : {Shape{4, 4, 24}, Shape{6, 1, 70}, Shape{3, 3, 6}}) {
+  for (const Shape& shape :
+       {Shape{4, 4, 24}, Shape{6, 1, 70}, Shape{3, 3, 6}, Shape{4, 2, 24, 9}}) {
     Fixture fixture(shape, torch::kFloat32);
     const Sequence a = fixture.MakeSequence(5, 22, 1), b = fixture.MakeSequence(16, 34, 10);
     fixture.Pass({{&a, 0, 20}});
@@ -200,6 +210,21 @@ TEST(CachedAttentionIndependenceTest, RowsDoNotDependOnTheBatch) {
     fixture.Pass({{&b, 0, 30}});
     const torch::Tensor together = fixture.Pass({{&b, 30, 1}, {&a, 20, 1}});
     EXPECT_TRUE(torch::equal(alone[0], together[1]));
+  }
+}
+
+// One cache serves layers with a window and without, in any order.
+TEST(CachedAttentionLayersTest, LayersMayDifferInTheirWindow) {
+  for (const torch::Dtype dtype : {torch::kFloat32, torch::kFloat64}) {
+    Fixture fixture({2, 1, 8}, dtype);
+    const Sequence a = fixture.MakeSequence(4, 20, 1);
+    fixture.Pass({{&a, 0, 19}}, 0);
+    fixture.Pass({{&a, 0, 19}}, 1, 3);
+    fixture.ExpectRows(fixture.Pass({{&a, 19, 1}}, 0), 0, {&a, 19, 1}, 2e-6);
+    const torch::Tensor slid = fixture.Pass({{&a, 19, 1}}, 1, 3);
+    const std::vector<double> expected = SlowRow(a, {2, 1, 8, 3}, 19);
+    const torch::Tensor wanted = torch::tensor(expected, torch::kFloat64).view({2, 8});
+    EXPECT_LT((slid[0].to(torch::kFloat64) - wanted).abs().max().item<double>(), 2e-6);
   }
 }
 
@@ -299,7 +324,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, CachedAttentionTreeTest,
                                            Case{{6, 1, 70}, torch::kFloat32, 2e-6},
                                            Case{{3, 3, 6}, torch::kFloat32, 2e-6},
                                            Case{{4, 2, 16}, torch::kFloat64, 1e-12},
-                                           Case{{4, 4, 8}, torch::kBFloat16, 1e-2}));
+                                           Case{{4, 4, 8}, torch::kBFloat16, 1e-2},
+                                           Case{{6, 1, 70, 3}, torch::kFloat32, 2e-6},
+                                           Case{{4, 2, 8, 17}, torch::kFloat32, 2e-6},
+                                           Case{{4, 2, 16, 5}, torch::kFloat64, 1e-12}));
 
 // Scores far apart: the softmax must not overflow, and what is far below the best must vanish.
 TEST(CachedAttentionExtremesTest, LargeScores) {

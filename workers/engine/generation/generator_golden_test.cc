@@ -31,7 +31,9 @@ class GeneratorGoldenTest : public ::testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Models, GeneratorGoldenTest,
                          ::testing::Values("qwen2_full_windows", "qwen3_windows", "smollm3", "phi3",
-                                           "phi3_longrope", "olmo2", "granite", "gemma3"),
+                                           "phi3_longrope", "olmo2", "granite", "gemma3",
+                                           "mistral_short_window", "qwen3_short_window",
+                                           "smollm3_short_window", "gemma3_short_window"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(GeneratorGoldenTest, GreedyTokensEqualTransformers) {
@@ -46,14 +48,11 @@ TEST_P(GeneratorGoldenTest, GreedyTokensEqualTransformers) {
   }
 }
 
-TEST_P(GeneratorGoldenTest, ASequenceBeyondTheWindowIsRefused) {
+TEST_P(GeneratorGoldenTest, ASequenceBeyondThePositionsIsRefused) {
   const auto model = LoadModel(dir_, torch::kFloat32, torch::kCPU).value();
   const auto decode = [](absl::Span<const int32_t>) { return std::string(); };
   const auto generator = Generator::Create(model.get(), decode, GeneratorOptions()).value();
-  const std::string name = GetParam();
-  const int64_t positions = name == "phi3_longrope"                                         ? 32
-                            : name == "phi3" || name == "qwen3_windows" || name == "gemma3" ? 24
-                                                                                            : 128;
+  const int64_t positions = GetParam() == std::string("phi3_longrope") ? 32 : 128;
   EXPECT_EQ(model->config().positions(), positions);
   const int64_t room = positions - static_cast<int64_t>(prompt_.size());
   EXPECT_TRUE(generator->Add(Request(1, prompt_, room, 0.0)).ok());

@@ -20,14 +20,23 @@ struct BlockWalk {
   int64_t prompt_count;
   int64_t in_place;  // blocks of the cache
   int64_t count;
+  int64_t first = 0;                       // the first block with a token in the window
+  int64_t hidden = 0;                      // tokens of that block before it
   const float* gathered_keys = nullptr;    // of the blocks behind, laid out as in the cache
   const float* gathered_values = nullptr;  // likewise
 
-  BATON_ALWAYS_INLINE explicit BlockWalk(const KernelRow& r)
+  BATON_ALWAYS_INLINE BlockWalk(const KernelLayer& layer, const KernelRow& r)
       : row(r),
         prompt_count((r.prompt_tokens + kLanes - 1) / kLanes),
         in_place(prompt_count + (r.own_in_place + kLanes - 1) / kLanes),
-        count(prompt_count + (r.own_tokens + kLanes - 1) / kLanes) {}
+        count(prompt_count + (r.own_tokens + kLanes - 1) / kLanes) {
+    const int64_t before = r.prompt_tokens + r.own_tokens - layer.window;
+    if (layer.window == 0 || before <= 0) return;
+    const bool in_prompt = before < r.prompt_tokens;
+    const int64_t token = in_prompt ? before : before - r.prompt_tokens;
+    first = token / kLanes + (in_prompt ? 0 : prompt_count);
+    hidden = token % kLanes;
+  }
   BATON_ALWAYS_INLINE int64_t Block(int64_t i) const {
     return i < prompt_count ? row.prompt_blocks[i] : row.own_blocks[i - prompt_count];
   }
@@ -47,6 +56,8 @@ struct BlockWalk {
                                           : row.own_tokens - (i - prompt_count) * kLanes;
     return std::min<int64_t>(left, kLanes);
   }
+  // Tokens at the beginning of a block that are not attended to.
+  BATON_ALWAYS_INLINE int64_t Hidden(int64_t i) const { return i == first ? hidden : 0; }
 };
 
 // sums = query . keys for the 16 tokens of a block, keys [head_dim, 16].
@@ -68,23 +79,24 @@ BATON_ALWAYS_INLINE void Scores(const float* query, const float* keys, int64_t h
   sums = (partial[0] + partial[1]) + (partial[2] + partial[3]);
 }
 
-// Turns the scores of all blocks into exp(score - maximum), 0 beyond a block's tokens; returns
-// their sum.
+// Turns the scores of all blocks into exp(score - maximum), 0 beyond a block's tokens and before
+// the window; returns their sum.
 BATON_ALWAYS_INLINE float Normalise(const BlockWalk& walk, float* scores, float& maximum) {
   Floats highest, x;
   simd::Fill(-std::numeric_limits<float>::infinity(), highest);
   simd::Ints lane;
   for (int i = 0; i < kLanes; ++i) lane[i] = i;
-  for (int64_t i = 0; i < walk.count; ++i) {
+  for (int64_t i = walk.first; i < walk.count; ++i) {
     simd::Load(scores + i * kLanes, x);
-    const simd::Ints valid = lane < static_cast<int32_t>(walk.Tokens(i));
+    const simd::Ints valid = (lane < static_cast<int32_t>(walk.Tokens(i))) &
+                             (lane >= static_cast<int32_t>(walk.Hidden(i)));
     x = valid ? x : Floats{} - std::numeric_limits<float>::infinity();
     highest = x > highest ? x : highest;
     simd::Store(x, scores + i * kLanes);
   }
   maximum = simd::Max(highest);
   Floats sum{};
-  for (int64_t i = 0; i < walk.count; ++i) {
+  for (int64_t i = walk.first; i < walk.count; ++i) {
     simd::Load(scores + i * kLanes, x);
     x -= maximum;
     simd::Exp(x);
@@ -103,10 +115,10 @@ BATON_ALWAYS_INLINE void WeighStrip(const KernelLayer& layer, const BlockWalk& w
                                     int64_t kv_head, const float* weights, float inverse,
                                     int64_t first, float* out) {
   Channels sums[N] = {};
-  for (int64_t i = 0; i < walk.count; ++i) {
-    const float* values = walk.Values(layer, i, kv_head) + first;
-    const int64_t tokens = walk.Tokens(i);
-    for (int64_t t = 0; t < tokens; ++t, values += layer.head_dim) {
+  for (int64_t i = walk.first; i < walk.count; ++i) {
+    const int64_t hidden = walk.Hidden(i), tokens = walk.Tokens(i);
+    const float* values = walk.Values(layer, i, kv_head) + first + hidden * layer.head_dim;
+    for (int64_t t = hidden; t < tokens; ++t, values += layer.head_dim) {
       for (int n = 0; n < N; ++n) {
         Channels value;
         std::memcpy(&value, values + n * kChannels, sizeof(value));
@@ -121,10 +133,10 @@ BATON_ALWAYS_INLINE void WeighStrip(const KernelLayer& layer, const BlockWalk& w
 BATON_ALWAYS_INLINE float WeighChannel(const KernelLayer& layer, const BlockWalk& walk,
                                        int64_t kv_head, const float* weights, int64_t channel) {
   float sum = 0;
-  for (int64_t i = 0; i < walk.count; ++i) {
+  for (int64_t i = walk.first; i < walk.count; ++i) {
     const float* values = walk.Values(layer, i, kv_head) + channel;
     const int64_t tokens = walk.Tokens(i);
-    for (int64_t t = 0; t < tokens; ++t)
+    for (int64_t t = walk.Hidden(i); t < tokens; ++t)
       sum += values[t * layer.head_dim] * weights[i * kLanes + t];
   }
   return sum;
@@ -181,7 +193,7 @@ void GatherScattered(const KernelLayer& layer, BlockWalk& walk) {
 }
 
 BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow& row) {
-  BlockWalk walk(row);
+  BlockWalk walk(layer, row);
   if (walk.in_place < walk.count) GatherScattered(layer, walk);
   const int64_t head_dim = layer.head_dim;
   const int64_t group = layer.num_heads / layer.num_kv_heads;
@@ -189,7 +201,7 @@ BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow
   for (int64_t head = 0; head < layer.num_heads; ++head) {
     const int64_t kv_head = head / group;
     const float* query = row.query + head * row.query_stride;
-    for (int64_t i = 0; i < walk.count; ++i) {
+    for (int64_t i = walk.first; i < walk.count; ++i) {
       Floats sums;
       Scores(query, walk.Keys(layer, i, kv_head), head_dim, sums);
       sums *= layer.scale;
@@ -205,7 +217,7 @@ BATON_ALWAYS_INLINE void AttendRowBody(const KernelLayer& layer, const KernelRow
 }  // namespace
 
 int64_t ScratchFloats(const KernelLayer& layer, const KernelRow& row) {
-  const BlockWalk walk(row);
+  const BlockWalk walk(layer, row);
   const int64_t gathered = 2 * (walk.count - walk.in_place) * layer.num_kv_heads * layer.head_dim;
   return kLanes * (walk.count + gathered);
 }
@@ -225,11 +237,11 @@ void StoreRow(const KernelLayer& layer, const KernelRow& row) {
 void PrefetchRow(const KernelLayer& layer, const KernelRow& row) {
   constexpr int64_t kLineFloats = 16;
   constexpr int64_t kMostFloats = 16384;  // a small part of a core's own cache
-  const BlockWalk walk(row);
+  const BlockWalk walk(layer, row);
   const int64_t head_floats = kLanes * layer.head_dim;
   const int64_t block_floats = layer.num_kv_heads * head_floats;
-  const int64_t count = std::min(walk.in_place, 1 + kMostFloats / (2 * block_floats));
-  for (int64_t i = 0; i < count; ++i) {
+  const int64_t count = std::min(walk.in_place, walk.first + 1 + kMostFloats / (2 * block_floats));
+  for (int64_t i = walk.first; i < count; ++i) {
     const float* keys = layer.keys + walk.Block(i) * block_floats;
     for (int64_t at = 0; at < block_floats; at += kLineFloats) __builtin_prefetch(keys + at);
     const float* values = layer.values + walk.Block(i) * block_floats;

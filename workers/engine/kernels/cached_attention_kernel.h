@@ -12,11 +12,13 @@ struct KernelLayer {
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   float scale = 0;
+  int64_t window = 0;       // a row attends to so many of its last tokens; 0: to all
   float* keys = nullptr;    // [blocks, num_kv_heads, head_dim, 16]
   float* values = nullptr;  // [blocks, num_kv_heads, 16, head_dim]
 };
 
-/// One row: the tokens that it attends to (its own is the last), and its query, key and value.
+/// One row: the tokens that it attends to without a window (its own is the last), and its query,
+/// key and value.
 struct KernelRow {
   const int32_t* prompt_blocks = nullptr;
   int64_t prompt_tokens = 0;  // attended to, in prompt_blocks

@@ -79,16 +79,22 @@ BATON_ALWAYS_INLINE void AddOuter(const float* weights, int64_t padded, const fl
   }
 }
 
-/// Places [valid, blocks * 16) can never be looked at.
-BATON_ALWAYS_INLINE void Mask(float* scores, int64_t valid, int64_t blocks) {
-  for (int64_t j = valid; j < blocks * kLanes; ++j) scores[j] = -1e30f;
+/// The keys that a query looks at, counted from where its scores begin.
+struct KeyRange {
+  int64_t begin, end;
+};
+
+/// The other places of `blocks` * 16 can never be looked at.
+BATON_ALWAYS_INLINE void Mask(float* scores, const KeyRange& keys, int64_t blocks) {
+  for (int64_t j = 0; j < keys.begin; ++j) scores[j] = -1e30f;
+  for (int64_t j = keys.end; j < blocks * kLanes; ++j) scores[j] = -1e30f;
 }
 
 /// scores -> exp(scale * scores - highest), zero where masked. Returns their sum; `lse` is the log
 /// of the sum of exp(scale * scores).
-BATON_ALWAYS_INLINE float Exponentials(float* scores, int64_t valid, int64_t blocks, float scale,
-                                       float& lse) {
-  Mask(scores, valid, blocks);
+BATON_ALWAYS_INLINE float Exponentials(float* scores, const KeyRange& keys, int64_t blocks,
+                                       float scale, float& lse) {
+  Mask(scores, keys, blocks);
   Floats highest, x, sums = {};
   simd::Load(scores, highest);
   for (int64_t b = 1; b < blocks; ++b) {
@@ -109,9 +115,9 @@ BATON_ALWAYS_INLINE float Exponentials(float* scores, int64_t valid, int64_t blo
 }
 
 /// From scores and d probabilities: the probabilities, and d scores (in place of dprobabilities).
-BATON_ALWAYS_INLINE void Gradients(float* scores, float* dprobabilities, int64_t valid,
+BATON_ALWAYS_INLINE void Gradients(float* scores, float* dprobabilities, const KeyRange& keys,
                                    int64_t blocks, float scale, float lse, float delta) {
-  Mask(scores, valid, blocks);
+  Mask(scores, keys, blocks);
   for (int64_t b = 0; b < blocks; ++b) {
     Floats p, d;
     simd::Load(scores + b * kLanes, p);
@@ -158,19 +164,31 @@ BATON_ALWAYS_INLINE ConstRows Skip(const ConstRows& rows, int64_t tokens) {
   return {rows.data + tokens * rows.stride, rows.stride};
 }
 
+/// The first key that query `i` looks at.
+BATON_ALWAYS_INLINE int64_t FirstKey(const AttentionShape& shape, int64_t i) {
+  return shape.window > 0 ? std::max<int64_t>(0, i + 1 - shape.window) : 0;
+}
+
+/// Keys before it are looked at neither by query `i` nor by later ones: a multiple of 16.
+BATON_ALWAYS_INLINE int64_t SkippedKeys(const AttentionShape& shape, int64_t i) {
+  return FirstKey(shape, i) / kLanes * kLanes;
+}
+
 /// Queries [begin, begin + count) of one head, forward.
 BATON_ALWAYS_INLINE void ForwardQueries(const AttentionShape& shape, const AttentionForward& pass,
                                         const Scratch& s, int64_t head, int64_t begin,
                                         int64_t count) {
-  const int64_t end = begin + count, blocks = (end + kLanes - 1) / kLanes;
+  const int64_t skipped = SkippedKeys(shape, begin), keys = begin + count - skipped;
+  const int64_t blocks = (keys + kLanes - 1) / kLanes;
   CopyHead(Skip(pass.q, begin), head, shape.dim, count, kQueries, s.width, s.queries);
-  Products(s.queries, s.width, s.keys_t, s.padded, shape.dim, blocks, s.weights);
+  Products(s.queries, s.width, s.keys_t + skipped, s.padded, shape.dim, blocks, s.weights);
   float sum[kQueries];
   for (int64_t r = 0; r < count; ++r) {
-    sum[r] = Exponentials(s.weights + r * s.padded, begin + r + 1, blocks, shape.scale,
+    const KeyRange range = {FirstKey(shape, begin + r) - skipped, begin + r + 1 - skipped};
+    sum[r] = Exponentials(s.weights + r * s.padded, range, blocks, shape.scale,
                           pass.lse[(begin + r) * shape.heads + head]);
   }
-  WeightedSums(s.weights, s.padded, s.values, s.width, end, s.sums);
+  WeightedSums(s.weights, s.padded, s.values + skipped * s.width, s.width, keys, s.sums);
   for (int64_t r = 0; r < count; ++r) {
     float* out = pass.out.data + (begin + r) * pass.out.stride + head * shape.dim;
     for (int64_t d = 0; d < shape.dim; ++d) out[d] = s.sums[r * s.width + d] / sum[r];
@@ -180,29 +198,32 @@ BATON_ALWAYS_INLINE void ForwardQueries(const AttentionShape& shape, const Atten
 BATON_ALWAYS_INLINE void BackwardQueries(const AttentionShape& shape, const AttentionBackward& pass,
                                          const Scratch& s, int64_t head, int64_t begin,
                                          int64_t count) {
-  const int64_t end = begin + count, blocks = (end + kLanes - 1) / kLanes;
+  const int64_t skipped = SkippedKeys(shape, begin), keys = begin + count - skipped;
+  const int64_t blocks = (keys + kLanes - 1) / kLanes;
   CopyHead(Skip(pass.q, begin), head, shape.dim, count, kQueries, s.width, s.queries);
   CopyHead(Skip(pass.dout, begin), head, shape.dim, count, kQueries, s.width, s.douts);
-  Products(s.queries, s.width, s.keys_t, s.padded, shape.dim, blocks, s.weights);
-  Products(s.douts, s.width, s.values_t, s.padded, shape.dim, blocks, s.dweights);
+  Products(s.queries, s.width, s.keys_t + skipped, s.padded, shape.dim, blocks, s.weights);
+  Products(s.douts, s.width, s.values_t + skipped, s.padded, shape.dim, blocks, s.dweights);
   for (int64_t r = 0; r < kQueries; ++r) {
     float delta = 0, lse = 0;
+    KeyRange range = {0, 0};
     if (r < count) {
+      range = {FirstKey(shape, begin + r) - skipped, begin + r + 1 - skipped};
       const float* out = pass.out.data + (begin + r) * pass.out.stride + head * shape.dim;
       for (int64_t d = 0; d < shape.dim; ++d) delta += out[d] * s.douts[r * s.width + d];
       lse = pass.lse[(begin + r) * shape.heads + head];
     }
-    // A row beyond the count has nothing valid, so all its weights become zero.
-    Gradients(s.weights + r * s.padded, s.dweights + r * s.padded, r < count ? begin + r + 1 : 0,
-              blocks, shape.scale, lse, delta);
+    // A row beyond the count looks at no key, so all its weights become zero.
+    Gradients(s.weights + r * s.padded, s.dweights + r * s.padded, range, blocks, shape.scale, lse,
+              delta);
   }
-  WeightedSums(s.dweights, s.padded, s.keys, s.width, end, s.sums);
+  WeightedSums(s.dweights, s.padded, s.keys + skipped * s.width, s.width, keys, s.sums);
   for (int64_t r = 0; r < count; ++r) {
     float* dq = pass.dq.data + (begin + r) * pass.dq.stride + head * shape.dim;
     for (int64_t d = 0; d < shape.dim; ++d) dq[d] = s.sums[r * s.width + d];
   }
-  AddOuter(s.dweights, s.padded, s.queries, s.width, end, s.dkeys);
-  AddOuter(s.weights, s.padded, s.douts, s.width, end, s.dvalues);
+  AddOuter(s.dweights, s.padded, s.queries, s.width, keys, s.dkeys + skipped * s.width);
+  AddOuter(s.weights, s.padded, s.douts, s.width, keys, s.dvalues + skipped * s.width);
 }
 
 BATON_ALWAYS_INLINE void ForwardBody(const AttentionShape& shape, const AttentionForward& pass,

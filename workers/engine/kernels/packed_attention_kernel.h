@@ -16,6 +16,7 @@ struct AttentionShape {
   int64_t kv_heads = 0;  ///< Divides heads.
   int64_t dim = 0;
   float scale = 0;
+  int64_t window = 0;  ///< Keys that a query looks at, its own included; 0: all up to it.
 };
 
 /// Rows of one tensor at the sequence's first token. Heads are `dim` floats apart.
@@ -28,8 +29,8 @@ struct Rows {
   int64_t stride = 0;
 };
 
-/// out = softmax(scale q k^T, causal) v; lse [length, heads]: log of each row's sum of
-/// exp(scale q k^T).
+/// out = softmax(scale q k^T, causal and within the window) v; lse [length, heads]: log of each
+/// row's sum of exp(scale q k^T).
 struct AttentionForward {
   int64_t length = 0;
   ConstRows q, k, v;

@@ -63,13 +63,19 @@ Tensor QueriesOf(const Tensor& x, const QueryBlock& block) {
   return x.slice(2, block.begin, block.end).reshape({x.size(0), -1, x.size(3)});
 }
 
+/// 0 where a query of the block looks at a key, else minus infinity: [size, end].
+Tensor MaskOf(const QueryBlock& block, int64_t window, const torch::TensorOptions& options) {
+  const Tensor hidden =
+      torch::full({block.size(), block.end}, -std::numeric_limits<double>::infinity(), options);
+  const Tensor later = hidden.triu(block.begin + 1);
+  return window > 0 ? later + hidden.tril(block.begin - window) : later;
+}
+
 /// softmax(scale q k^T + mask), [B, G * size, end].
-Tensor Probabilities(const Padded& p, const Tensor& queries, const QueryBlock& block) {
+Tensor Probabilities(const Padded& p, const Tensor& queries, const QueryBlock& block,
+                     int64_t window) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(p.dim));
-  const Tensor mask = torch::full({block.size(), block.end},
-                                  -std::numeric_limits<double>::infinity(), queries.options())
-                          .triu_(block.begin + 1)
-                          .repeat({p.groups, 1});
+  const Tensor mask = MaskOf(block, window, queries.options()).repeat({p.groups, 1});
   const Tensor keys = p.k.slice(1, 0, block.end);
   const Tensor scores = torch::baddbmm(mask, queries, keys.transpose(1, 2), 1.0, scale);
   const bool half = scores.element_size() < 4;
@@ -90,8 +96,8 @@ struct Forwarded {
   variable_list saved;  // Probabilities of each bucket; undefined where they are too large to keep.
 };
 
-Forwarded AttendForward(const PackedLayout& layout, const Tensor& q, const Tensor& k,
-                        const Tensor& v) {
+Forwarded AttendForward(const PackedLayout& layout, int64_t window, const Tensor& q,
+                        const Tensor& k, const Tensor& v) {
   Forwarded result;
   std::vector<Tensor> outs;
   for (const PackedBucket& bucket : layout.buckets) {
@@ -100,7 +106,7 @@ Forwarded AttendForward(const PackedLayout& layout, const Tensor& q, const Tenso
     result.saved.emplace_back();
     std::vector<Tensor> parts;
     for (const QueryBlock& block : blocks) {
-      const Tensor probabilities = Probabilities(p, QueriesOf(p.q, block), block);
+      const Tensor probabilities = Probabilities(p, QueriesOf(p.q, block), block, window);
       parts.push_back(torch::bmm(probabilities, p.v.slice(1, 0, block.end))
                           .view({p.batch, p.groups, block.size(), p.dim}));
       if (blocks.size() == 1) result.saved.back() = probabilities;
@@ -116,14 +122,14 @@ struct BucketGrads {
 };
 
 /// d out -> d q, d k, d v of one bucket. dout [B, G, L, D], zero at padding.
-BucketGrads BackwardBucket(const Padded& p, const Tensor& dout, const Tensor& saved,
+BucketGrads BackwardBucket(const Padded& p, const Tensor& dout, const Tensor& saved, int64_t window,
                            int64_t max_elements) {
   const double scale = 1.0 / std::sqrt(static_cast<double>(p.dim));
   BucketGrads grads{torch::empty_like(p.q), torch::zeros_like(p.k), torch::zeros_like(p.v)};
   for (const QueryBlock& block : QueryBlocks(p, max_elements)) {
     const Tensor queries = QueriesOf(p.q, block), d = QueriesOf(dout, block);
     const Tensor keys = p.k.slice(1, 0, block.end), values = p.v.slice(1, 0, block.end);
-    const Tensor probabilities = saved.defined() ? saved : Probabilities(p, queries, block);
+    const Tensor probabilities = saved.defined() ? saved : Probabilities(p, queries, block, window);
     const Tensor dprobabilities = torch::bmm(d, values.transpose(1, 2));
     const Tensor dscores =
         at::_softmax_backward_data(dprobabilities, probabilities, -1, probabilities.scalar_type());
@@ -137,18 +143,20 @@ BucketGrads BackwardBucket(const Padded& p, const Tensor& dout, const Tensor& sa
 
 struct PackedAttentionFunction : torch::autograd::Function<PackedAttentionFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const c10::intrusive_ptr<PackedLayout>& layout) {
-    Forwarded result = AttendForward(*layout, q, k, v);
+                        const c10::intrusive_ptr<PackedLayout>& layout, int64_t window) {
+    Forwarded result = AttendForward(*layout, window, q, k, v);
     variable_list saved = {q, k, v};
     saved.insert(saved.end(), result.saved.begin(), result.saved.end());
     ctx->save_for_backward(std::move(saved));
     ctx->saved_data["layout"] = c10::IValue::make_capsule(layout);
+    ctx->saved_data["window"] = window;
     return result.out;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto capsule = ctx->saved_data["layout"].toCapsule();
     const auto& layout = static_cast<const PackedLayout&>(*capsule);
+    const int64_t window = ctx->saved_data["window"].toInt();
     const variable_list saved = ctx->get_saved_variables();
     std::vector<Tensor> dq, dk, dv;
     for (size_t i = 0; i < layout.buckets.size(); ++i) {
@@ -156,14 +164,14 @@ struct PackedAttentionFunction : torch::autograd::Function<PackedAttentionFuncti
       const Padded p = Pad(layout, bucket, saved[0], saved[1], saved[2]);
       const Tensor dout =
           Gather(grads[0], bucket.q_places).index_fill_(0, bucket.q_padding, 0).view_as(p.q);
-      BucketGrads part = BackwardBucket(p, dout, saved[3 + i], layout.max_saved_elements);
+      BucketGrads part = BackwardBucket(p, dout, saved[3 + i], window, layout.max_saved_elements);
       dq.push_back(std::move(part.q));
       dk.push_back(std::move(part.k));
       dv.push_back(std::move(part.v));
     }
     return {Collect(dq, layout.q_unpad, layout.num_heads),
             Collect(dk, layout.kv_unpad, layout.num_kv_heads),
-            Collect(dv, layout.kv_unpad, layout.num_kv_heads), Variable()};
+            Collect(dv, layout.kv_unpad, layout.num_kv_heads), Variable(), Variable()};
   }
 };
 
@@ -180,22 +188,24 @@ PackedCausalAttention::PackedCausalAttention(std::vector<int64_t> lengths,
 
 PackedCausalAttention::~PackedCausalAttention() = default;
 
-torch::Tensor PackedCausalAttention::Attend(int64_t layer, const Tensor& q, const Tensor& k,
-                                            const Tensor& v) {
+torch::Tensor PackedCausalAttention::Attend(const AttentionLayer& layer, const Tensor& q,
+                                            const Tensor& k, const Tensor& v) {
   TORCH_CHECK(q.dim() == 3 && q.size(0) == num_rows_ && k.size(0) == num_rows_ &&
                   v.sizes() == k.sizes() && q.size(1) % k.size(1) == 0,
               "attention over ", num_rows_, " rows: q ", q.sizes(), ", k ", k.sizes(), " and v ",
               v.sizes(), " do not fit");
   if (num_rows_ == 0) return torch::empty_like(q);
-  if (HasSequenceKernel(q)) return SequenceAttention(lengths_, q, k, v, options_.prompt_lengths);
+  if (HasSequenceKernel(q)) {
+    return SequenceAttention(lengths_, layer.window, q, k, v, options_.prompt_lengths);
+  }
   if (!layout_ || layout_->num_heads != q.size(1) || layout_->num_kv_heads != k.size(1) ||
       layout_->q_unpad.device() != q.device()) {
     layout_ =
         PackedLayout::Create(lengths_, q.size(1), k.size(1), options_.deterministic, q.device());
     layout_->max_saved_elements = options_.max_saved_elements;
   }
-  if (!torch::GradMode::is_enabled()) return AttendForward(*layout_, q, k, v).out;
-  return PackedAttentionFunction::apply(q, k, v, layout_);
+  if (!torch::GradMode::is_enabled()) return AttendForward(*layout_, layer.window, q, k, v).out;
+  return PackedAttentionFunction::apply(q, k, v, layout_, layer.window);
 }
 
 torch::Tensor PackedCausalAttention::Positions() const {

@@ -25,18 +25,18 @@ struct PackedAttentionOptions {
   std::vector<int64_t> prompt_lengths = {};
 };
 
-/// Causal attention within sequences of `lengths`, which lie one after the other in the N rows
-/// (N = their sum). In float32 on a CPU each sequence is computed alone by a kernel of its own
-/// (sequence_attention.h). Elsewhere sequences of similar length are padded to a common one and
-/// computed as batched products. Differentiable once (no double backward). May be used for any
-/// number of layers and passes, on any device; one thread at a time.
+/// Causal attention within sequences of `lengths`, which lie one after the other in the N rows (N =
+/// their sum); any layer, with a window or without. In float32 on a CPU each sequence is computed
+/// alone by a kernel of its own (sequence_attention.h). Elsewhere sequences of similar length are
+/// padded to a common one and computed as batched products. Differentiable once (no double
+/// backward). May be used for any number of layers and passes, on any device; one thread at a time.
 class PackedCausalAttention : public AttentionContext {
  public:
   /// Every length must be at least 1.
   explicit PackedCausalAttention(std::vector<int64_t> lengths, PackedAttentionOptions options = {});
   ~PackedCausalAttention() override;
 
-  torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
+  torch::Tensor Attend(const AttentionLayer& layer, const torch::Tensor& q, const torch::Tensor& k,
                        const torch::Tensor& v) override;
 
   /// Positions of the rows, 0..length-1 for each sequence: [N] int64 on the CPU.

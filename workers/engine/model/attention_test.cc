@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "workers/engine/kernels/packed_layout.h"
 
@@ -15,7 +18,7 @@ using torch::Tensor;
 
 /// Nested loops in double precision.
 Tensor PlainAttention(const std::vector<int64_t>& lengths, const Tensor& q, const Tensor& k,
-                      const Tensor& v) {
+                      const Tensor& v, int64_t window = 0) {
   Tensor out = torch::zeros_like(q);
   const auto Q = q.accessor<double, 3>(), K = k.accessor<double, 3>(), V = v.accessor<double, 3>();
   auto O = out.accessor<double, 3>();
@@ -26,15 +29,16 @@ Tensor PlainAttention(const std::vector<int64_t>& lengths, const Tensor& q, cons
       for (int64_t h = 0; h < q.size(1); ++h) {
         std::vector<double> weight;
         double sum = 0;
-        for (int64_t m = first; m <= n; ++m) {
+        const int64_t seen = window > 0 ? std::max(first, n + 1 - window) : first;
+        for (int64_t m = seen; m <= n; ++m) {
           double dot = 0;
           for (int64_t d = 0; d < dim; ++d) dot += Q[n][h][d] * K[m][h / group][d];
           weight.push_back(std::exp(dot / std::sqrt(static_cast<double>(dim))));
           sum += weight.back();
         }
-        for (int64_t m = first; m <= n; ++m) {
+        for (int64_t m = seen; m <= n; ++m) {
           for (int64_t d = 0; d < dim; ++d) {
-            O[n][h][d] += weight[static_cast<size_t>(m - first)] / sum * V[m][h / group][d];
+            O[n][h][d] += weight[static_cast<size_t>(m - seen)] / sum * V[m][h / group][d];
           }
         }
       }
@@ -56,20 +60,27 @@ Inputs RandomInputs(std::vector<int64_t> lengths, int64_t heads, int64_t kv_head
   return {std::move(lengths), make(heads), make(kv_heads), make(kv_heads)};
 }
 
+/// No window, and windows at and beside the borders of the kernels' blocks of keys and of queries.
+constexpr int64_t kWindows[] = {0, 1, 3, 8, 15, 16, 17, 33, 200};
+
+/// A window for each round, all of them in turn.
+int64_t WindowOf(int round) { return kWindows[static_cast<size_t>(round) % std::size(kWindows)]; }
+
 TEST(PackedCausalAttention, EqualsThePlainOneForAnyLengthsAndBlocks) {
   std::mt19937 random(1);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 27; ++round) {
+    const int64_t window = WindowOf(round);
     std::vector<int64_t> lengths(1 + random() % 9);
     for (int64_t& length : lengths) length = 1 + static_cast<int64_t>(random() % 60);
     const int64_t kv_heads = 1 + static_cast<int64_t>(random() % 3);
     const Inputs in =
         RandomInputs(lengths, kv_heads * (1 + static_cast<int64_t>(random() % 3)), kv_heads, 6);
-    const Tensor expected = PlainAttention(in.lengths, in.q, in.k, in.v);
+    const Tensor expected = PlainAttention(in.lengths, in.q, in.k, in.v, window);
     for (const bool deterministic : {false, true}) {
       for (const int64_t max_saved : {int64_t{1}, int64_t{3000}, int64_t{1} << 26}) {
         PackedCausalAttention attention(in.lengths, {deterministic, max_saved});
-        const Tensor out = attention.Attend(0, in.q, in.k, in.v);
-        EXPECT_LT((out - expected).abs().max().item<double>(), 1e-12);
+        const Tensor out = attention.Attend({0, window}, in.q, in.k, in.v);
+        EXPECT_LT((out - expected).abs().max().item<double>(), 1e-12) << window;
       }
     }
   }
@@ -78,27 +89,35 @@ TEST(PackedCausalAttention, EqualsThePlainOneForAnyLengthsAndBlocks) {
 TEST(PackedCausalAttention, Float32KernelEqualsThePlainOne) {
   std::mt19937 random(2);
   for (const int64_t dim : {2, 6, 16, 24, 40, 128}) {
-    for (int round = 0; round < 6; ++round) {
+    for (int round = 0; round < 9; ++round) {
+      const int64_t window = WindowOf(round);
       std::vector<int64_t> lengths(1 + random() % 5);
       for (int64_t& length : lengths) length = 1 + static_cast<int64_t>(random() % 70);
       const int64_t kv_heads = 1 + static_cast<int64_t>(random() % 2);
       const int64_t heads = kv_heads * (1 + static_cast<int64_t>(random() % 3));
       const Inputs in = RandomInputs(lengths, heads, kv_heads, dim);
-      const Tensor expected = PlainAttention(in.lengths, in.q, in.k, in.v);
+      const Tensor expected = PlainAttention(in.lengths, in.q, in.k, in.v, window);
       // As rows of one tensor, the way the model's fused projection hands them over.
       const Tensor joined = torch::cat({in.q, in.k, in.v}, 1).to(torch::kFloat32);
-      PackedCausalAttention attention(in.lengths);
-      const Tensor out =
-          attention.Attend(0, joined.narrow(1, 0, heads), joined.narrow(1, heads, kv_heads),
-                           joined.narrow(1, heads + kv_heads, kv_heads));
-      EXPECT_LT((out.to(torch::kFloat64) - expected).abs().max().item<double>(), 3e-6);
+      for (const int64_t prompt : {0, 1, 20, 33}) {  // 0: without the order of sums of a cache
+        PackedAttentionOptions options;
+        if (prompt > 0) options.prompt_lengths.assign(lengths.size(), prompt);
+        PackedCausalAttention attention(in.lengths, options);
+        const Tensor out = attention.Attend({0, window}, joined.narrow(1, 0, heads),
+                                            joined.narrow(1, heads, kv_heads),
+                                            joined.narrow(1, heads + kv_heads, kv_heads));
+        EXPECT_LT((out.to(torch::kFloat64) - expected).abs().max().item<double>(), 3e-6)
+            << window << " " << prompt;
+      }
     }
   }
 }
 
 TEST(PackedCausalAttention, Float32KernelsGradientsEqualFloat64s) {
   std::mt19937 random(3);
-  for (const int64_t dim : {2, 6, 16, 24, 40, 128}) {
+  int round = 0;
+  for (const int64_t dim : {2, 6, 16, 24, 40, 128, 6, 24, 40}) {
+    const int64_t window = WindowOf(round++);
     std::vector<int64_t> lengths(1 + random() % 5);
     for (int64_t& length : lengths) length = 1 + static_cast<int64_t>(random() % 70);
     const Inputs in = RandomInputs(lengths, 6, 1 + static_cast<int64_t>(random() % 3), dim);
@@ -115,12 +134,13 @@ TEST(PackedCausalAttention, Float32KernelsGradientsEqualFloat64s) {
         options.prompt_lengths.push_back(1 + static_cast<int64_t>(random() % 80));
       }
       PackedCausalAttention attention(in.lengths, options);
-      (attention.Attend(0, leaves[0], leaves[1], leaves[2]) * weights.to(dtype)).sum().backward();
+      const Tensor out = attention.Attend({0, window}, leaves[0], leaves[1], leaves[2]);
+      (out * weights.to(dtype)).sum().backward();
       for (const Tensor& leaf : leaves) grads[kind].push_back(leaf.grad().to(torch::kFloat64));
     }
     for (int i = 0; i < 6; ++i) {
       const auto difference = (grads[0][i % 3] - grads[1 + i / 3][i % 3]).abs().max();
-      EXPECT_LT(difference.item<double>(), 2e-5) << dim << " " << i;
+      EXPECT_LT(difference.item<double>(), 2e-5) << dim << " " << i << " " << window;
     }
   }
 }
@@ -129,7 +149,7 @@ TEST(PackedCausalAttention, LargeScoresDoNotOverflow) {
   Inputs in = RandomInputs({20}, 2, 2, 8);
   in.q *= 100;
   PackedCausalAttention attention(in.lengths);
-  const Tensor out = attention.Attend(0, in.q.to(torch::kFloat32), in.k.to(torch::kFloat32),
+  const Tensor out = attention.Attend({}, in.q.to(torch::kFloat32), in.k.to(torch::kFloat32),
                                       in.v.to(torch::kFloat32));
   const Tensor expected = PlainAttention(in.lengths, in.q, in.k, in.v);
   EXPECT_LT((out.to(torch::kFloat64) - expected).abs().max().item<double>(), 1e-3);
@@ -140,20 +160,24 @@ TEST(PackedCausalAttention, TakesStridedViews) {
   const Tensor joined = torch::cat({in.q, in.k, in.v}, 1);
   PackedCausalAttention attention(in.lengths);
   const Tensor out =
-      attention.Attend(0, joined.narrow(1, 0, 4), joined.narrow(1, 4, 2), joined.narrow(1, 6, 2));
+      attention.Attend({}, joined.narrow(1, 0, 4), joined.narrow(1, 4, 2), joined.narrow(1, 6, 2));
   EXPECT_LT((out - PlainAttention(in.lengths, in.q, in.k, in.v)).abs().max().item<double>(), 1e-12);
 }
 
 TEST(PackedCausalAttention, GradientsEqualFiniteDifferences) {
   Inputs in = RandomInputs({4, 1, 11, 9}, 4, 2, 6);
   const Tensor weights = torch::randn_like(in.q);
-  for (const int64_t max_saved : {int64_t{60}, int64_t{1} << 26}) {
+  for (const auto& [max_saved, window] :
+       {std::make_pair(int64_t{60}, int64_t{0}), std::make_pair(int64_t{60}, int64_t{4}),
+        std::make_pair(int64_t{1} << 26, int64_t{0}),
+        std::make_pair(int64_t{1} << 26, int64_t{4})}) {
     PackedCausalAttention attention(in.lengths, {false, max_saved});
+    const AttentionLayer layer = {0, window};
     for (Tensor* x : {&in.q, &in.k, &in.v}) {
       x->mutable_grad().reset();
       x->set_requires_grad(true);
     }
-    (attention.Attend(0, in.q, in.k, in.v) * weights).sum().backward();
+    (attention.Attend(layer, in.q, in.k, in.v) * weights).sum().backward();
     torch::NoGradGuard no_grad;
     for (Tensor* x : {&in.q, &in.k, &in.v}) {
       const Tensor grad = x->grad().contiguous();
@@ -162,7 +186,8 @@ TEST(PackedCausalAttention, GradientsEqualFiniteDifferences) {
         constexpr double kStep = 1e-5;
         const double kept = value[i];
         const auto loss = [&] {
-          return (PlainAttention(in.lengths, in.q, in.k, in.v) * weights).sum().item<double>();
+          const Tensor out = PlainAttention(in.lengths, in.q, in.k, in.v, layer.window);
+          return (out * weights).sum().item<double>();
         };
         value[i] = kept + kStep;
         const double up = loss();
@@ -186,11 +211,11 @@ TEST(PackedCausalAttention, ShapesAreChecked) {
   one_prompt.prompt_lengths = {1};
   PackedCausalAttention two({1, 1}, one_prompt);
   const Tensor rows = torch::zeros({2, 1, 4});
-  EXPECT_THROW(two.Attend(0, rows, rows, rows), c10::Error);
+  EXPECT_THROW(two.Attend({}, rows, rows, rows), c10::Error);
   EXPECT_THROW(PackedCausalAttention({3, 0}), c10::Error);
   const Inputs in = RandomInputs({5}, 2, 2, 4);
   PackedCausalAttention other({4});
-  EXPECT_THROW(other.Attend(0, in.q, in.k, in.v), c10::Error);
+  EXPECT_THROW(other.Attend({}, in.q, in.k, in.v), c10::Error);
 }
 
 TEST(GroupByLength, BoundsThePadding) {

@@ -28,18 +28,18 @@ Tensor MakeNorm(const ModelConfig& c, int64_t size, const torch::TensorOptions& 
 DecoderLayer MakeLayer(const ModelConfig& c, const torch::TensorOptions& options,
                        const DecoderLayer* beside) {
   const int64_t q = c.num_attention_heads * c.head_dim, kv = c.num_key_value_heads * c.head_dim;
-  const auto norm = [&](Tensor DecoderLayer::*member, bool has, int64_t size) {
+  const auto norm = [&](Tensor DecoderLayer::*member, bool has, int64_t size, bool own = false) {
     if (!has) return Tensor();
-    return beside != nullptr ? beside->*member : MakeNorm(c, size, options);
+    return beside != nullptr && !own ? beside->*member : MakeNorm(c, size, options);
   };
   using HeadNorms = ModelConfig::HeadNorms;
   const bool heads = c.head_norms() != HeadNorms::kNone;
-  const bool together = c.head_norms() == HeadNorms::kAllHeads;
+  const bool together = c.head_norms() == HeadNorms::kAllHeads;  // then each slice has its part
   const bool before = c.has_input_norms(), behind = c.has_output_norms();
   return {norm(&DecoderLayer::attention_input_norm, before, c.hidden_size),
           FusedLinear::Create({q, kv, kv}, c.hidden_size, c.attention_bias, options),
-          norm(&DecoderLayer::q_norm, heads, together ? q : c.head_dim),
-          norm(&DecoderLayer::k_norm, heads, together ? kv : c.head_dim),
+          norm(&DecoderLayer::q_norm, heads, together ? q : c.head_dim, together),
+          norm(&DecoderLayer::k_norm, heads, together ? kv : c.head_dim, together),
           MakeOutput(c.hidden_size, q, c.attention_output_bias, options,
                      beside != nullptr ? &beside->output : nullptr),
           norm(&DecoderLayer::attention_output_norm, behind, c.hidden_size),
@@ -89,6 +89,9 @@ std::vector<Tensor> DecoderWeights::SliceStorages() const {
     }
     storages.push_back(layer.output.weight);
     storages.push_back(layer.down.weight);
+    if (local.head_norms() != ModelConfig::HeadNorms::kAllHeads) continue;
+    storages.push_back(layer.q_norm.detach());
+    storages.push_back(layer.k_norm.detach());
   }
   return storages;
 }

@@ -19,11 +19,11 @@ namespace baton::engine {
 
 /// Norms are undefined where the family has none at that place.
 struct DecoderLayer {
-  torch::Tensor attention_input_norm;   ///< [hidden]
-  FusedLinear qkv;                      ///< q, k, v
-  torch::Tensor q_norm;                 ///< [head_dim], or [heads head_dim] (NormalizeHeads)
-  torch::Tensor k_norm;                 ///< likewise
-  FusedLinear output;                   ///< o
+  torch::Tensor attention_input_norm;  ///< [hidden]
+  FusedLinear qkv;                     ///< q, k, v
+  torch::Tensor q_norm;  ///< [head_dim], or [slice's heads * head_dim] (NormalizeHeads)
+  torch::Tensor k_norm;  ///< likewise
+  FusedLinear output;    ///< o
   torch::Tensor attention_output_norm;  ///< [hidden]
   torch::Tensor mlp_input_norm;         ///< [hidden]
   FusedLinear gate_up;                  ///< gate, up

@@ -37,6 +37,27 @@ TEST(GatheredModelTest, ABatchEqualsOneByOneBitwise) {
   });
 }
 
+// Queries and keys are normalised over the heads of all slices.
+TEST(GatheredModelTest, NormsOverAllHeadsEqualTheWholeModel) {
+  ModelConfig config = testing::SharedConfig(false);
+  config.family = ModelFamily::kOlmo2;
+  config.mlp_bias = false;
+  const Tensor tokens = torch::tensor({1, 12, 5, 7, 0}, torch::kInt64);
+  const Tensor positions = torch::arange(5, torch::kInt64);
+  const auto logits = [&](CausalLM& model) {
+    torch::NoGradGuard no_grad;
+    PackedCausalAttention attention({5});
+    return model.Logits(model.Hidden(tokens, positions, attention));
+  };
+  const Tensor whole = logits(*testing::MakeSharedModel(config));
+  testing::RunRanks(2, [&](Communicator& group) {
+    const auto slice = testing::MakeSharedModel(config, &group);
+    const auto gathered = CausalLM::Gather(*slice, &group, nullptr);
+    ASSERT_TRUE(gathered.ok()) << gathered.status();
+    EXPECT_TRUE(torch::allclose(logits(**gathered), whole, 1e-11, 1e-12));
+  });
+}
+
 // Trained parameters require gradients; a gathered model records none of its own, and its slices'
 // weights cannot be changed through it.
 TEST(GatheredModelTest, ComputesWithoutGradients) {

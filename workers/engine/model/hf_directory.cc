@@ -21,6 +21,7 @@
 #include "sdk/common/base/gguf_file.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/hub_name.h"
+#include "workers/engine/model/exceptions.h"
 #include "workers/engine/model/file_tensors.h"
 #include "workers/engine/model/weights_io.h"
 #include "workers/tokenizer/tokens/generation_config.h"
@@ -118,6 +119,22 @@ absl::Status CheckKnown(const std::string& name, const WantedParts& known) {
       absl::StrCat("tensor ", name, " has no place in the model that config.json describes"));
 }
 
+/// A model with such a weight draws nothing but errors, long after it was loaded.
+absl::Status CheckFinite(const std::vector<TensorPart>& parts) {
+  try {
+    for (const TensorPart& part : parts) {
+      if (torch::isfinite(part.tensor.detach()).all().item<bool>()) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", part.shard.name, " has a value that is NaN or infinite as ",
+          c10::toString(part.tensor.scalar_type()),
+          "; take the model as it was before, or another type than float16 if it is that"));
+    }
+    return absl::OkStatus();
+  } catch (const std::exception& e) {
+    return FromException(e);
+  }
+}
+
 /// Loads from one file those of `names` that the model has. Removes them from `wanted`.
 absl::Status LoadFile(const std::string& path, const std::vector<std::string>* names,
                       WantedParts& wanted) {
@@ -139,6 +156,7 @@ absl::Status LoadFile(const std::string& path, const std::vector<std::string>* n
   if (absl::Status status = LoadParts(file->view(), into, /*ignore_extra=*/true); !status.ok()) {
     return Annotate(status, path);
   }
+  BATON_RETURN_IF_ERROR(Annotate(CheckFinite(into), path));
   for (const TensorPart& part : into) wanted.erase(part.shard.name);
   return absl::OkStatus();
 }
@@ -146,6 +164,7 @@ absl::Status LoadFile(const std::string& path, const std::vector<std::string>* n
 absl::Status LoadSharded(const std::string& dir, WantedParts wanted) {
   const std::string index = Join(dir, kIndexFile);
   const WantedParts wanted_by_all = wanted;
+  BATON_RETURN_IF_ERROR(OpenWeights(dir).status());
   BATON_ASSIGN_OR_RETURN(const auto tensors_of_file, ReadIndex(index));
   for (const auto& [file, names] : tensors_of_file) {
     for (const std::string& name : names) {
@@ -284,6 +303,17 @@ absl::StatusOr<std::vector<std::unique_ptr<SafetensorsFile>>> OpenWeights(const 
   for (const std::string& name : names) {
     BATON_ASSIGN_OR_RETURN(files.emplace_back(), SafetensorsFile::Open(Join(dir, name)));
   }
+  // transformers would take the last one, whatever the index says.
+  std::map<std::string, std::string> file_of;
+  for (size_t i = 0; i < files.size(); ++i) {
+    for (const relay::TensorEntry& entry : files[i]->view().entries()) {
+      const auto [first, added] = file_of.emplace(entry.name, names[i]);
+      if (added) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(dir, ": tensor ", entry.name, " is in ", first->second, " and in ", names[i],
+                       "; remove the files that are of another save"));
+    }
+  }
   return files;
 }
 
@@ -311,7 +341,7 @@ absl::StatusOr<ModelConfig> LoadModelConfig(const std::string& dir) {
 std::vector<std::string> ConfigWarnings(const ModelConfig& config, const std::string& dir) {
   const auto text = ReadConfigJson(dir);
   if (!text.ok()) return {};
-  std::vector<std::string> warnings = ModelConfig::Contradictions(*text);
+  std::vector<std::string> warnings = ModelConfig::Warnings(*text);
   const auto said = ModelConfig::FromJson(*text);
   if (said.ok() && said->tie_word_embeddings && !config.tie_word_embeddings) {
     warnings.push_back(

@@ -37,7 +37,8 @@ std::vector<std::string> ConfigWarnings(const ModelConfig& config, const std::st
 
 /// The model with its weights (F32, F16 or BF16 on disk), converted to `dtype` on `device`. A tied
 /// model may or may not carry lm_head.weight, which is then equal to the embedding. Errors name the
-/// file and the tensor. With a tensor group (model.h) a rank reads its own slices.
+/// file and the tensor; InvalidArgument, too: a weight that is NaN or infinite, or is so in
+/// `dtype`. With a tensor group (model.h) a rank reads its own slices.
 absl::StatusOr<std::unique_ptr<CausalLM>> LoadModel(const std::string& dir, torch::Dtype dtype,
                                                     torch::Device device,
                                                     Communicator* tensor_group = nullptr);
@@ -86,7 +87,7 @@ absl::StatusOr<ModelConfig> ConfigToSave(ModelConfig config, torch::Dtype own,
 absl::StatusOr<std::string> ReadConfigJson(const std::string& dir);
 
 /// The files that hold the weights of `dir`. NotFound: there are none, or a shard is missing;
-/// InvalidArgument: a file is damaged.
+/// InvalidArgument: a file is damaged, or two files have the same tensor.
 absl::StatusOr<std::vector<std::unique_ptr<relay::SafetensorsFile>>> OpenWeights(
     const std::string& dir);
 

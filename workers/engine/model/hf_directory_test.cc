@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
@@ -37,10 +38,24 @@ const char* const kGolden[] = {"llama",
                                "phi3_longrope",
                                "olmo2",
                                "granite",
-                               "gemma3"};
+                               "gemma3",
+                               "mistral_short_window",
+                               "qwen3_short_window",
+                               "smollm3_short_window",
+                               "gemma3_short_window"};
 /// Those whose expected.json has gradients.
-const char* const kGoldenGradients[] = {"qwen2_full_windows", "qwen3_windows", "smollm3", "phi3",
-                                        "phi3_longrope",      "olmo2",         "granite", "gemma3"};
+const char* const kGoldenGradients[] = {"qwen2_full_windows",
+                                        "qwen3_windows",
+                                        "smollm3",
+                                        "phi3",
+                                        "phi3_longrope",
+                                        "olmo2",
+                                        "granite",
+                                        "gemma3",
+                                        "mistral_short_window",
+                                        "qwen3_short_window",
+                                        "smollm3_short_window",
+                                        "gemma3_short_window"};
 
 std::string GoldenDir(const std::string& name) {
   const char* source = std::getenv("BATON_SOURCE_DIR");
@@ -403,6 +418,49 @@ TEST(LoadModel, AnIndexMustNameFilesBesideIt) {
   index["weight_map"].erase("model.norm.weight");
   EXPECT_THAT(error_with(index), HasSubstr("tensor model.norm.weight is in no shard"));
   EXPECT_THAT(error_with(nlohmann::json::array()), HasSubstr("weight_map"));
+}
+
+// transformers loads every tensor of every file, so that the last file would count.
+TEST(LoadModel, ATensorInTwoFilesIsRefused) {
+  const TestFolder folder;
+  const std::string dir = CopyOfGolden(folder, "qwen2");
+  const nlohmann::json index = ReadJson(dir + "/model.safetensors.index.json");
+  std::string other = "model-00001-of-00002.safetensors";
+  if (index["weight_map"]["model.norm.weight"] == other) other = "model-00002-of-00002.safetensors";
+  NamedTensors tensors = {{"model.norm.weight", torch::ones({16})}};
+  const auto file = relay::SafetensorsFile::Open(dir + "/" + other).value();
+  for (const relay::TensorEntry& entry : file->view().entries()) {
+    tensors.emplace_back(entry.name, BorrowTensor(file->view(), entry)->clone());
+  }
+  ASSERT_TRUE(WeightsImage::Create(tensors)->WriteFile(dir + "/" + other).ok());
+  EXPECT_EQ(LoadError(dir).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(LoadError(dir).message()),
+              HasSubstr("tensor model.norm.weight is in model-00001-of-00002.safetensors and in "
+                        "model-00002-of-00002.safetensors"));
+  EXPECT_FALSE(ReadTensorEntries(dir).ok());  // the check at submit
+}
+
+TEST(LoadModel, AWeightThatIsNoNumberIsRefused) {
+  const TestFolder folder;
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 1e6f}) {
+    const std::string dir = CopyOfGolden(folder, "llama");
+    Rewrite(dir, [&](NamedTensors& tensors) {
+      for (auto& [name, tensor] : tensors) {
+        if (name == "model.layers.1.mlp.up_proj.weight") {
+          tensor = tensor.clone();
+          tensor[2][3] = bad;
+        }
+      }
+    });
+    // 1e6 is a number in float32, and none in float16.
+    EXPECT_EQ(LoadError(dir).ok(), bad == 1e6f);
+    const absl::Status half = LoadModel(dir, torch::kFloat16, torch::kCPU).status();
+    EXPECT_EQ(half.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(half.message()),
+                HasSubstr("tensor model.layers.1.mlp.up_proj.weight has a value that is NaN or "
+                          "infinite as Half"));
+  }
 }
 
 TEST(SaveModel, CopiesTheTokenizerAndGenerationConfig) {

@@ -167,6 +167,35 @@ Tensor NormalizeHeads(const Tensor& qkv, const Tensor& q_norm, const Tensor& k_n
                     1);
 }
 
+Tensor SquaresOfHeads(const Tensor& qkv, const ModelConfig& config, ProductKind kind) {
+  const int64_t q = config.num_attention_heads * config.head_dim;
+  const int64_t kv = config.num_key_value_heads * config.head_dim;
+  const Tensor wide = qkv.element_size() < 4 ? qkv.to(torch::kFloat32) : qkv;
+  const auto sum = [&](int64_t begin, int64_t width) {
+    return Product(wide.narrow(1, begin, width).square(), torch::ones({1, width}, wide.options()),
+                   kind);
+  };
+  return torch::cat({sum(0, q), sum(q, kv)}, 1);
+}
+
+Tensor NormalizeHeadsBy(const Tensor& squares, const Tensor& qkv, const Tensor& q_norm,
+                        const Tensor& k_norm, const ModelConfig& config, const ModelConfig& whole) {
+  const int64_t dim = config.head_dim;
+  const auto type = squares.scalar_type();
+  const auto normalized = [&](int64_t begin, int64_t heads, int64_t all_heads, int64_t column,
+                              const Tensor& weight) {
+    const Tensor mean = squares.narrow(1, column, 1) / static_cast<double>(all_heads * dim);
+    const Tensor part = qkv.narrow(1, begin * dim, heads * dim).to(type);
+    return (part * torch::rsqrt(mean + config.rms_norm_eps) * weight.to(type))
+        .to(qkv.scalar_type());
+  };
+  const int64_t q = config.num_attention_heads, kv = config.num_key_value_heads;
+  return torch::cat({normalized(0, q, whole.num_attention_heads, 0, q_norm),
+                     normalized(q, kv, whole.num_key_value_heads, 1, k_norm),
+                     qkv.narrow(1, (q + kv) * dim, kv * dim)},
+                    1);
+}
+
 AttentionHeads SplitHeads(const Tensor& qkv, const ModelConfig& config) {
   const int64_t q = config.num_attention_heads, kv = config.num_key_value_heads;
   const Tensor heads = qkv.view({qkv.size(0), q + 2 * kv, config.head_dim});

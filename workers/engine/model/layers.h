@@ -64,6 +64,16 @@ struct FusedLinear {
 torch::Tensor NormalizeHeads(const torch::Tensor& qkv, const torch::Tensor& q_norm,
                              const torch::Tensor& k_norm, const ModelConfig& config);
 
+/// NormalizeHeads over all heads of a token where they are spread over several qkv, which several
+/// ranks may have: the sums of the squares of its queries and of its keys in one of them, [N, 2] in
+/// at least float32. They are added up.
+torch::Tensor SquaresOfHeads(const torch::Tensor& qkv, const ModelConfig& config, ProductKind kind);
+/// … and the rest: `squares` of all heads, q_norm and k_norm for those in qkv. `config` has the
+/// sizes of qkv, `whole` those of the model.
+torch::Tensor NormalizeHeadsBy(const torch::Tensor& squares, const torch::Tensor& qkv,
+                               const torch::Tensor& q_norm, const torch::Tensor& k_norm,
+                               const ModelConfig& config, const ModelConfig& whole);
+
 /// One token's heads side by side, as attention takes them.
 struct AttentionHeads {
   torch::Tensor q;  ///< [N, num_heads, head_dim].

@@ -95,16 +95,38 @@ struct CausalLM::Impl {
     return weight.defined() ? RmsNorm(x, weight, config.rms_norm_eps, config.norm_factor()) : x;
   }
 
-  /// One slice's heads, of the rows `x`.
-  AttentionHeads HeadsOf(const DecoderWeights& slice, int64_t index, const Tensor& x,
-                         const Tensor& positions) {
-    const DecoderLayer& layer = slice.layers[index];
-    Tensor qkv = layer.qkv.Forward(x, product());
-    if (layer.q_norm.defined()) {
+  /// Normalises queries and keys in every slice's `qkv`.
+  void NormalizeAll(int64_t index, std::vector<Tensor>& qkv) const {
+    const bool together = config.head_norms() == ModelConfig::HeadNorms::kAllHeads;
+    if (together && (slices.size() > 1 || group != nullptr)) return NormalizeTogether(index, qkv);
+    for (size_t s = 0; s < slices.size(); ++s) {
+      const DecoderLayer& layer = slices[s]->layers[index];
+      if (!layer.q_norm.defined()) continue;
       // Each rank has the gradient of its own heads; the weights are everybody's.
-      qkv = NormalizeHeads(qkv, EnterParallel(layer.q_norm, group),
-                           EnterParallel(layer.k_norm, group), slice.local);
+      qkv[s] = NormalizeHeads(qkv[s], EnterParallel(layer.q_norm, group),
+                              EnterParallel(layer.k_norm, group), slices[s]->local);
     }
+  }
+
+  /// The same where all heads count together, those of other slices and ranks, too. Every rank's
+  /// heads depend on the sum, so its gradient is summed as well.
+  void NormalizeTogether(int64_t index, std::vector<Tensor>& qkv) const {
+    Tensor squares;
+    for (size_t s = 0; s < slices.size(); ++s) {
+      const Tensor own = SquaresOfHeads(qkv[s], slices[s]->local, product());
+      squares = squares.defined() ? squares + own : own;
+    }
+    squares = EnterParallel(LeaveParallel(squares, group), group);
+    for (size_t s = 0; s < slices.size(); ++s) {
+      const DecoderLayer& layer = slices[s]->layers[index];
+      qkv[s] =
+          NormalizeHeadsBy(squares, qkv[s], layer.q_norm, layer.k_norm, slices[s]->local, config);
+    }
+  }
+
+  /// One slice's heads.
+  AttentionHeads HeadsOf(const DecoderWeights& slice, int64_t index, const Tensor& qkv,
+                         const Tensor& positions) {
     const bool local_rope = config.family == ModelFamily::kGemma3 && config.layers.slides(index);
     AttentionHeads heads = !config.layers.rotates(index) ? SplitHeads(qkv, slice.local)
                            : local_rope                  ? local_rotary.Apply(qkv, positions)
@@ -115,10 +137,13 @@ struct CausalLM::Impl {
 
   /// Every slice's heads side by side, of the rows `x`.
   AttentionHeads HeadsOf(int64_t index, const Tensor& x, const Tensor& positions) {
-    if (slices.size() == 1) return HeadsOf(weights(), index, x, positions);
+    std::vector<Tensor> qkv;
+    for (const auto& slice : slices) qkv.push_back(slice->layers[index].qkv.Forward(x, product()));
+    NormalizeAll(index, qkv);
+    if (slices.size() == 1) return HeadsOf(weights(), index, qkv[0], positions);
     std::vector<Tensor> q, k, v;
-    for (const auto& slice : slices) {
-      const AttentionHeads heads = HeadsOf(*slice, index, x, positions);
+    for (size_t s = 0; s < slices.size(); ++s) {
+      const AttentionHeads heads = HeadsOf(*slices[s], index, qkv[s], positions);
       q.push_back(heads.q);
       k.push_back(heads.k);
       v.push_back(heads.v);
@@ -152,7 +177,8 @@ struct CausalLM::Impl {
     const DecoderLayer& layer = weights().layers[index];
     Tensor x = EnterParallel(Normed(h, layer.attention_input_norm), group);
     const AttentionHeads heads = HeadsOf(index, x, positions);
-    const Tensor mixed = attention.Attend(index, heads.q, heads.k, heads.v).flatten(1);
+    const int64_t window = config.layers.slides(index) ? *config.layers.sliding_window : 0;
+    const Tensor mixed = attention.Attend({index, window}, heads.q, heads.k, heads.v).flatten(1);
     h = Residual(std::move(h), index, &DecoderLayer::output, Columns(mixed),
                  layer.attention_output_norm);
     x = EnterParallel(Normed(h, layer.mlp_input_norm), group);

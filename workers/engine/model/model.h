@@ -25,18 +25,24 @@
 
 namespace baton::engine {
 
+/// Which layer attends, and how far back.
+struct AttentionLayer {
+  int64_t index = 0;
+  int64_t window = 0;  ///< Tokens that one attends to, itself included; 0: all before it.
+};
+
 /// The layer that mixes rows. One object serves one forward pass (or one of many, if its class says
 /// so).
 class AttentionContext {
  public:
   virtual ~AttentionContext() = default;
 
-  /// Causal attention within each sequence, scale 1/sqrt(head_dim) (a family's other factor is in
-  /// q).
-  /// q [N, num_heads, head_dim]; k and v [N, num_kv_heads, head_dim]; q and k after rotation. All
-  /// may be strided views. Returns [N, num_heads, head_dim] in the same dtype and device.
-  virtual torch::Tensor Attend(int64_t layer, const torch::Tensor& q, const torch::Tensor& k,
-                               const torch::Tensor& v) = 0;
+  /// Causal attention within each sequence and within the layer's window, scale 1/sqrt(head_dim) (a
+  /// family's other factor is in q). q [N, num_heads, head_dim]; k and v [N, num_kv_heads,
+  /// head_dim]; q and k after rotation. All may be strided views. Returns [N, num_heads, head_dim]
+  /// in the same dtype and device.
+  virtual torch::Tensor Attend(const AttentionLayer& layer, const torch::Tensor& q,
+                               const torch::Tensor& k, const torch::Tensor& v) = 0;
 };
 
 class CausalLM {

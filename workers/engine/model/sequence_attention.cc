@@ -19,9 +19,9 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
-AttentionShape ShapeOf(const Tensor& q, const Tensor& k) {
-  return {q.size(1), k.size(1), q.size(2),
-          static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.size(2))))};
+AttentionShape ShapeOf(const Tensor& q, const Tensor& k, int64_t window) {
+  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(q.size(2))));
+  return {q.size(1), k.size(1), q.size(2), scale, window};
 }
 
 /// Heads side by side in each row; rows may be apart.
@@ -74,8 +74,8 @@ void AttendAsCached(const AttentionShape& shape, const kernels::AttentionForward
   std::iota(blocks.begin(), blocks.end(), 0);
   const int64_t floats = MostBlocks(pass.length) * KvCache::kBlockTokens * shape.kv_heads *
                          shape.dim;  // of all keys, and of all values
-  const KernelLayer layer{shape.heads, shape.kv_heads, shape.dim,
-                          shape.scale, scratch,        scratch + floats};
+  const KernelLayer layer{shape.heads,  shape.kv_heads, shape.dim,       shape.scale,
+                          shape.window, scratch,        scratch + floats};
   KernelRow row;
   row.prompt_blocks = blocks.data();
   row.own_blocks = blocks.data() + KvCache::BlocksFor(prompt);
@@ -103,8 +103,8 @@ int64_t CachedScratchFloats(const AttentionShape& shape, int64_t length) {
 }
 
 Attended Forward(const std::vector<int64_t>& lengths, const std::vector<int64_t>& prompt_lengths,
-                 const Tensor& q, const Tensor& k, const Tensor& v) {
-  const AttentionShape shape = ShapeOf(q, k);
+                 int64_t window, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const AttentionShape shape = ShapeOf(q, k, window);
   Attended result{torch::empty({q.size(0), q.size(1), q.size(2)}, q.options()),
                   torch::empty({q.size(0), q.size(1)}, q.options())};
   const bool as_cached = !prompt_lengths.empty();
@@ -131,10 +131,11 @@ Attended Forward(const std::vector<int64_t>& lengths, const std::vector<int64_t>
 struct SequenceAttentionFunction : torch::autograd::Function<SequenceAttentionFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& q, const Tensor& k, const Tensor& v,
                         const std::vector<int64_t>& lengths,
-                        const std::vector<int64_t>& prompt_lengths) {
-    const Attended result = Forward(lengths, prompt_lengths, q, k, v);
+                        const std::vector<int64_t>& prompt_lengths, int64_t window) {
+    const Attended result = Forward(lengths, prompt_lengths, window, q, k, v);
     ctx->save_for_backward({q, k, v, result.out, result.lse});
     ctx->saved_data["lengths"] = lengths;
+    ctx->saved_data["window"] = window;
     return result.out;
   }
 
@@ -142,7 +143,8 @@ struct SequenceAttentionFunction : torch::autograd::Function<SequenceAttentionFu
     const variable_list saved = ctx->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &lse = saved[4];
     const Tensor dout = WithAdjacentHeads(grads[0]);
-    const AttentionShape shape = ShapeOf(q, k);
+    const int64_t window = ctx->saved_data["window"].toInt();
+    const AttentionShape shape = ShapeOf(q, k, window);
     Tensor dq = torch::empty(q.sizes(), q.options());
     Tensor dk = torch::empty(k.sizes(), k.options());
     Tensor dv = torch::empty(v.sizes(), v.options());
@@ -158,7 +160,7 @@ struct SequenceAttentionFunction : torch::autograd::Function<SequenceAttentionFu
            MutableRowsFrom(dk, row), MutableRowsFrom(dv, row)},
           scratch);
     });
-    return {dq, dk, dv, Variable(), Variable()};
+    return {dq, dk, dv, Variable(), Variable(), Variable()};
   }
 };
 
@@ -168,8 +170,9 @@ bool HasSequenceKernel(const Tensor& q) {
   return q.device().is_cpu() && q.scalar_type() == torch::kFloat32;
 }
 
-Tensor SequenceAttention(const std::vector<int64_t>& lengths, const Tensor& q, const Tensor& k,
-                         const Tensor& v, const std::vector<int64_t>& prompt_lengths) {
+Tensor SequenceAttention(const std::vector<int64_t>& lengths, int64_t window, const Tensor& q,
+                         const Tensor& k, const Tensor& v,
+                         const std::vector<int64_t>& prompt_lengths) {
   TORCH_CHECK(prompt_lengths.empty() || prompt_lengths.size() == lengths.size(),
               "SequenceAttention: ", prompt_lengths.size(), " prompts of ", lengths.size(),
               " sequences");
@@ -180,9 +183,9 @@ Tensor SequenceAttention(const std::vector<int64_t>& lengths, const Tensor& q, c
   const Tensor rows_q = WithAdjacentHeads(q), rows_k = WithAdjacentHeads(k),
                rows_v = WithAdjacentHeads(v);
   if (!torch::GradMode::is_enabled()) {
-    return Forward(lengths, prompt_lengths, rows_q, rows_k, rows_v).out;
+    return Forward(lengths, prompt_lengths, window, rows_q, rows_k, rows_v).out;
   }
-  return SequenceAttentionFunction::apply(rows_q, rows_k, rows_v, lengths, prompt_lengths);
+  return SequenceAttentionFunction::apply(rows_q, rows_k, rows_v, lengths, prompt_lengths, window);
 }
 
 }  // namespace baton::engine

@@ -38,6 +38,10 @@ Cut CutOf(const ModelConfig& c, absl::string_view name) {
   if (in(".self_attn.k_proj.") || in(".self_attn.v_proj.")) {
     return {0, c.num_key_value_heads, c.head_dim};
   }
+  if (c.head_norms() == ModelConfig::HeadNorms::kAllHeads) {
+    if (in(".self_attn.q_norm.")) return {0, c.num_attention_heads, c.head_dim};
+    if (in(".self_attn.k_norm.")) return {0, c.num_key_value_heads, c.head_dim};
+  }
   if (in(".mlp.gate_proj.") || in(".mlp.up_proj.")) return {0, c.intermediate_size};
   if (in(".self_attn.o_proj.") && weight) return {1, c.num_attention_heads, c.head_dim};
   if (in(".mlp.down_proj.") && weight) return {1, c.intermediate_size};
@@ -82,11 +86,6 @@ absl::Status CheckTensorParallel(const ModelConfig& config, int size) {
     return absl::InvalidArgumentError(absl::StrCat("parallel.tp: ", size, " is below 1"));
   }
   std::vector<std::string> faults;
-  if (size > 1 && config.head_norms() == ModelConfig::HeadNorms::kAllHeads) {
-    faults.push_back(absl::StrCat("parallel.tp: ", size, " ranks cannot share ",
-                                  config.FamilyName(),
-                                  ", which normalises queries over all heads together; use tp: 1"));
-  }
   const auto divides = [&](absl::string_view name, int64_t value) {
     if (value % size != 0) {
       faults.push_back(absl::StrCat("parallel.tp: ", size, " does not divide the model's ", name,

@@ -3,7 +3,8 @@
 //
 //   rows of the weight (outputs) cut     q, k, v, gate, up; embedding and head by vocabulary
 //   columns of the weight (inputs) cut   o, down: each rank has a partial sum
-//   whole on every rank                  norms, biases of o and down, anything else
+//   cut by heads                         norms of queries and keys over all heads together (OLMo 2)
+//   whole on every rank                  other norms, biases of o and down, anything else
 //
 // Rank r of `size` has [r n / size, (r + 1) n / size) of n: the slices of a size that divides
 // another contain that one's slices. Heads divide evenly; vocabulary and intermediate size need

@@ -88,7 +88,8 @@ MODELS = {
     "mistral": dict(family="mistral", num_key_value_heads=2, head_dim=8,
                     tie_word_embeddings=False, sliding_window=24),
 }
-# Written with gradients and greedy tokens, too. No sequence is longer than a window.
+# Written with gradients and greedy tokens, too. Sequences are longer than the windows of the models
+# that are called so.
 FULL = {
     "qwen2_full_windows": dict(family="qwen2", num_key_value_heads=2, tie_word_embeddings=True,
                                use_sliding_window=True, sliding_window=4, max_window_layers=2),
@@ -117,6 +118,19 @@ FULL = {
                        "full_attention": {"rope_type": "linear", "factor": 8.0,
                                           "rope_theta": 1000000.0},
                        "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}}),
+    "mistral_short_window": dict(family="mistral", num_key_value_heads=2,
+                                 tie_word_embeddings=False, sliding_window=5),
+    "qwen3_short_window": dict(family="qwen3", num_key_value_heads=2, head_dim=6,
+                               tie_word_embeddings=True, use_sliding_window=True,
+                               sliding_window=7, max_window_layers=1),
+    # The layers without rotation slide.
+    "smollm3_short_window": dict(family="smollm3", num_key_value_heads=2,
+                                 tie_word_embeddings=True, no_rope_layer_interval=2,
+                                 use_sliding_window=True, sliding_window=3),
+    "gemma3_short_window": dict(family="gemma3", num_key_value_heads=1, head_dim=6,
+                                tie_word_embeddings=True, sliding_window=4,
+                                query_pre_attn_scalar=10,
+                                layer_types=["sliding_attention", "full_attention"]),
 }
 MODELS.update(FULL)
 SCORE_MODELS = {

@@ -61,7 +61,7 @@ std::vector<Preset> Presets() {
   config.logits_scaling = 1.5;
   out.push_back({"Granite", config});
   config = Config(Family::kGemma3, 32, 4, 2, 6);
-  config.layers.sliding_window = 256;
+  config.layers.sliding_window = 9;
   config.layers.sliding = {true, false};
   out.push_back({"Gemma3", config});
   config = Config(Family::kLlama, 1000, 4, 2, 32);
