@@ -327,6 +327,12 @@ TEST_F(CommandLineTest, AnExportAdvisesWhatGoesWithTheJob) {
   EXPECT_THAT(advice(), HasSubstr("baton generate --model folder --prompt '…'"));
   spec.mutable_model()->set_chat_template("chatml");  // the folder has no template of its own
   EXPECT_THAT(advice(), HasSubstr("--model folder --chat-template chatml --prompt"));
+  spec.mutable_model()->set_chat_template("auto");
+  auto& kwargs = *spec.mutable_model()->mutable_chat_template_kwargs();
+  (*kwargs.mutable_fields())["note"].set_string_value("it's");
+  EXPECT_THAT(advice(),
+              HasSubstr("folder --chat-template-kwargs '{\"note\":\"it'\\''s\"}' --prompt"));
+  kwargs.clear_fields();
   spec.mutable_model()->set_chat_template("none");
   EXPECT_THAT(advice(), HasSubstr("--model folder --raw --prompt"));
   spec.set_kind(v1::JOB_KIND_REWARD_MODEL);

@@ -1,6 +1,6 @@
-// What verl, TRL and other trainers call the settings of a job: the only table of such names. A
-// spec keeps one name for each setting, so these names are refused with ours; values that mean the
-// same as one of ours are taken as that.
+// What verl, TRL and other trainers call the settings of a job: the only table of such names, with
+// the releases that have them. A spec keeps one name for each setting, so these names are refused
+// with ours; values that mean the same as one of ours are taken as that.
 #ifndef BATON_SDK_CLIENT_OTHER_NAMES_H_
 #define BATON_SDK_CLIENT_OTHER_NAMES_H_
 

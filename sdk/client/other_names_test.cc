@@ -63,6 +63,16 @@ TEST(OtherNamesTest, ANameOfAnotherTrainerIsRefusedWithOurs) {
   EXPECT_EQ(parsed.problems[0].meant, "actor.lr");
 }
 
+TEST(OtherNamesTest, NamesOfLinesAndTemplatesAreKnown) {
+  EXPECT_EQ(ProblemsOf("data: {reward_fn_key: data_source}"),
+            "f:1:8: data.reward_fn_key: unknown key; here it is data.source_key\n");
+  EXPECT_EQ(ProblemsOf("data: {apply_chat_template_kwargs: {enable_thinking: false}}"),
+            "f:1:8: data.apply_chat_template_kwargs: unknown key; here it is "
+            "model.chat_template_kwargs\n");
+  EXPECT_EQ(ProblemsOf("temperature: 0.6"),
+            "f:1:1: temperature: unknown key; here it is rollout.temperature\n");
+}
+
 TEST(OtherNamesTest, ASectionOfAnotherTrainerIsRefusedKeyByKey) {
   EXPECT_EQ(ProblemsOf("actor_rollout_ref:\n"
                        "  model: {path: m, use_liger: false}\n"

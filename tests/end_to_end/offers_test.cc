@@ -143,6 +143,24 @@ TEST(OffersTest, AWorkerThatDoesNotKnowTheTemplatesOfModelsIsNotEnough) {
   EXPECT_EQ(own.asked(), 0);
 }
 
+// Its rollout would leave out the line's variables without a word.
+TEST(OffersTest, LinesWithSettingsOfTheirOwnNeedAWorkerThatKnowsThem) {
+  TestCluster cluster;
+  cluster.AddWorker("actor-0", "actor");
+  cluster.AddWorker("reward-0", "reward");
+  UsersWorker own(cluster, "rollout", {"generate", "load_weights"});
+  ASSERT_TRUE(WaitFor([&] { return cluster.Workers().size() == 3; }));
+  v1::JobSpec spec = cluster.RlSpec(2);
+  spec.mutable_model()->set_chat_template("none");
+  ASSERT_TRUE(cluster.Create(spec, "plain").ok());
+  spec.mutable_data()->set_train_files(
+      0, cluster.WriteFile("own.jsonl",
+                           R"({"prompt": "1+1=", "answer": "2", "chat_template_kwargs": {"a": 1}})"
+                           "\n"));
+  EXPECT_THAT(cluster.Create(spec, "own").status().ToString(),
+              AllOf(HasSubstr("spec.data"), HasSubstr("gives chat templates their settings")));
+}
+
 // A rollout of the user's own, which knows every template of the job and not its model.
 TEST(OffersTest, AWorkerThatCannotLoadTheModelIsNotEnough) {
   TestCluster cluster;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -21,11 +20,14 @@
 #include "sdk/common/base/cut_text.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/data_set/data_set.h"
+#include "sdk/common/messages/settings.h"
 #include "sdk/common/schema/template_kwargs.h"
 #include "workers/engine/kernels/kv_cache.h"
 #include "workers/engine/scalar/check_weights.h"
 #include "workers/policy/chat_messages.h"
 #include "workers/policy/policy_source.h"
+#include "workers/policy/template_settings.h"
+#include "workers/reward/numeric_answers.h"
 #include "workers/reward/verdict.h"
 #include "workers/tokenizer/tokens/class_warning.h"
 
@@ -64,11 +66,6 @@ std::vector<NamedModel> ModelsToCheck(v1::JobSpec* spec) {
   }
   if (spec->has_judge()) add("spec.judge.model", spec->mutable_judge(), ScalarHead::kNone);
   return out;
-}
-
-std::string Today() {
-  return absl::FormatTime("%Y-%m-%d", absl::FromUnixSeconds(std::time(nullptr)),
-                          absl::UTCTimeZone());
 }
 
 /// Keys of a line that have an effect through the chat template alone: variables for it, and
@@ -254,11 +251,13 @@ class Checking {
     size_t longest = 0;     // tokens
     uint64_t named = 0;     // of those too long, with file and line
     uint64_t cut_back = 0;  // Demonstration::cut_back
+    uint64_t joined = 0;    // Demonstration::joined_turns
     uint64_t unread = 0;    // lines with a key that the template does not read
     std::set<std::string> unread_keys;
-    uint64_t cut = 0;        // Demonstration::cut, of those that stay
-    uint64_t cut_out = 0;    // the same, of those that are left out
-    uint64_t unchecked = 0;  // lines
+    uint64_t cut = 0;                // Demonstration::cut, of those that stay
+    uint64_t cut_out = 0;            // the same, of those that are left out
+    uint64_t unchecked = 0;          // lines
+    reward::NumericAnswers answers;  // of lists that rewards judge
   };
 
   absl::Status CheckList(const std::string& list, const DataSetOptions& options,
@@ -266,6 +265,7 @@ class Checking {
     const std::string field = "spec.data." + list;
     ProblemList problems;
     Counts counts;
+    AddNumericRules(&counts.answers);
     std::vector<std::string> kept;
     for (int index = 0; index < files->size(); ++index) {
       const std::string& file = files->Get(index);
@@ -310,12 +310,14 @@ class Checking {
                                spec_.data().max_response_length(), " tokens; raise it"));
     }
     for (const std::string& problem : std::move(problems).Take()) Fail(field, problem);
+    const double most = WithDefaults(spec_.reward()).max_error_rate();
+    for (const auto& [rule, problem] : counts.answers.Problems(most)) Fail(rule, problem);
     if (counts.named > kNamedOverlong) {
       Fail(field, absl::StrCat("… and ", counts.named - kNamedOverlong, " more that are too long"));
     }
     const std::vector<std::string> warnings = std::exchange(model_warnings_, {});
-    if (counts.overlong + counts.cut_back + counts.cut + counts.cut_out + counts.unchecked +
-                counts.unread ==
+    if (counts.overlong + counts.cut_back + counts.joined + counts.cut + counts.cut_out +
+                counts.unchecked + counts.unread ==
             0 &&
         warnings.empty()) {
       return absl::OkStatus();
@@ -324,6 +326,7 @@ class Checking {
     summary->set_list(list);
     summary->set_overlong_prompts(counts.overlong);
     summary->set_prompts_cut_back(counts.cut_back);
+    summary->set_joined_turns(counts.joined);
     summary->set_lines_with_unread_keys(counts.unread);
     summary->set_unread_keys(Quoted(counts.unread_keys));
     summary->set_cut_responses(counts.cut);
@@ -365,6 +368,16 @@ class Checking {
                       spec_.data().max_response_length(), ", which take ", bytes, "; raise it"));
   }
 
+  void AddNumericRules(reward::NumericAnswers* answers) const {
+    for (int i = 0; i < spec_.reward().rules_size(); ++i) {
+      const v1::RewardRule& rule = spec_.reward().rules(i);
+      const auto& sources = rule.when().source();
+      if (rule.type() != "numeric") continue;
+      answers->AddRule(absl::StrCat("spec.reward.rules[", i, "]"),
+                       {sources.begin(), sources.end()});
+    }
+  }
+
   // The numbers of the lines to leave out.
   absl::StatusOr<std::set<size_t>> CheckFile(const std::string& file, const DataSetOptions& options,
                                              Counts* counts, ProblemList* problems) {
@@ -381,7 +394,12 @@ class Checking {
       if (example->weightless) continue;                                // it is left out
       if (options.needs_response && example->label == false) continue;  // it is left out
       const Looked looked = CheckExample(*example, options, counts);
-      if (looked.leave_out) left_out.insert(lines->number());
+      if (looked.leave_out) {
+        left_out.insert(lines->number());
+      } else if (!options.needs_response && !options.needs_pair && example->has_answer) {
+        counts->answers.Add(example->answer, example->source,
+                            absl::StrCat(file, ":", lines->number()));
+      }
       // The sum says it of all of them.
       if (looked.overlong && counts->named++ >= kNamedOverlong) continue;
       if (!looked.problem.ok()) {
@@ -475,6 +493,7 @@ class Checking {
                            policy::EncodeResponse(*policy_, prompt, example.response,
                                                   example.response_messages, response_limits_));
     counts->cut_back += whole.cut_back ? 1 : 0;
+    counts->joined += whole.joined_turns ? 1 : 0;
     *cut = whole.cut;
     if (!example.has_rejected()) return absl::OkStatus();
     std::vector<v1::ChatMessage> turns;
@@ -533,7 +552,7 @@ class Checking {
 
   const v1::JobSpec& spec_;
   const std::string filtered_folder_;
-  const std::string today_ = Today();
+  const std::string today_ = policy::TemplateDateOfToday();
   v1::DataSpec response_limits_;  // prompts are counted apart
   const absl::Duration time_;     // for reading data
   absl::Time begin_;              // of that

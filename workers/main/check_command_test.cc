@@ -487,5 +487,19 @@ TEST_F(CheckCommandTest, TheKvCacheHoldsTheLongestPromptAndItsResponse) {
                                                  HasSubstr(absl::StrCat("take ", bytes))))));
 }
 
+// Else the job fails at its first step.
+TEST_F(CheckCommandTest, AnswersThatTheRuleNumericCannotReadAreRefused) {
+  spec_.mutable_reward()->add_rules()->set_type("numeric");
+  Add("a.jsonl", "{\"prompt\": \"1+\", \"answer\": \"so 1+1=2\\n#### 2 or 3\"}\n");
+  const v1::ValidateJobResponse refused = Check();
+  ASSERT_THAT(refused.violations(), SizeIs(1));
+  EXPECT_EQ(refused.violations(0).field(), "spec.reward.rules[0]");
+  EXPECT_THAT(
+      refused.violations(0).description(),
+      AllOf(HasSubstr("1 of 1 answers are not one number"), HasSubstr("a.jsonl:1: 'so 1+1")));
+  spec_.mutable_reward()->mutable_rules(0)->mutable_when()->add_source("math");
+  EXPECT_THAT(Check().violations(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace baton

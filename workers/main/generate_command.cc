@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -12,12 +11,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/time/time.h"
+#include "google/protobuf/util/json_util.h"
 #include "nlohmann/json.hpp"
 #include "relay/weights/file_io.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/schema/template_kwargs.h"
 #include "workers/engine/generation/generator.h"
 #include "workers/policy/policy_source.h"
+#include "workers/policy/template_settings.h"
 #include "workers/tokenizer/tokens/generation_config.h"
 
 namespace baton {
@@ -27,9 +28,18 @@ absl::StatusOr<std::unique_ptr<policy::PolicySource>> OpenSource(const GenerateO
   v1::ModelSpec spec;
   spec.set_chat_template(options.chat_template);
   spec.set_dtype(options.dtype);
-  spec.set_chat_template_date(
-      absl::FormatTime("%Y-%m-%d", absl::FromUnixSeconds(std::time(nullptr)), absl::UTCTimeZone()));
-  return policy::PolicySource::Open(spec, options.model);
+  *spec.mutable_chat_template_kwargs() = options.chat_template_kwargs;
+  spec.set_chat_template_date(options.chat_template_date.empty() ? policy::TemplateDateOfToday()
+                                                                 : options.chat_template_date);
+  BATON_ASSIGN_OR_RETURN(auto source, policy::PolicySource::Open(spec, options.model));
+  for (const auto& [key, value] : options.chat_template_kwargs.fields()) {
+    if (source->TemplateReads(key)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("chat_template_kwargs: `", key,
+                                                   "` is nowhere in the model's chat template, so "
+                                                   "it has no effect; correct the name, or remove "
+                                                   "it"));
+  }
+  return source;
 }
 
 absl::StatusOr<engine::SamplingParams> MakeParams(const GenerateOptions& options,
@@ -140,6 +150,16 @@ absl::Status CheckFailed(const BatchProgress& done) {
 }
 
 }  // namespace
+
+absl::StatusOr<google::protobuf::Struct> ReadTemplateKwargs(absl::string_view json) {
+  google::protobuf::Struct out;
+  if (!google::protobuf::util::JsonStringToMessage(std::string(json), &out).ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", json, "' is no JSON object of variables, such as {\"enable_thinking\": false}"));
+  }
+  for (const auto& [key, value] : out.fields()) BATON_RETURN_IF_ERROR(CheckTemplateKwarg(key));
+  return out;
+}
 
 absl::StatusOr<std::string> Generate(const GenerateOptions& options,
                                      const std::function<void(absl::string_view)>& write) {

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "google/protobuf/struct.pb.h"
 #include "workers/main/batch_generation.h"
 
 namespace baton {
@@ -20,6 +21,8 @@ struct GenerateOptions {
   std::string prompt;  ///< One message of the user if the model has a chat template, else a text.
   bool raw = false;    ///< `prompt` is a text in any case.
   std::string chat_template = "auto";
+  google::protobuf::Struct chat_template_kwargs;  ///< As spec.model.chat_template_kwargs.
+  std::string chat_template_date;                 ///< "2026-02-03"; empty: today (UTC).
   std::string dtype = "float32";
   std::string device = "cpu";
   int64_t max_new_tokens = 256;
@@ -39,6 +42,9 @@ struct GenerateOptions {
   int64_t max_num_seqs = 128;
   int64_t kv_cache_bytes = int64_t{1} << 30;
 };
+
+/// `json`, an object such as {"enable_thinking": false}, as variables of a chat template.
+[[nodiscard]] absl::StatusOr<google::protobuf::Struct> ReadTemplateKwargs(absl::string_view json);
 
 /// Calls `write` with pieces of the response's text as they are sampled; with options.tokens with a
 /// line for each token instead: its id, its log-prob under the full softmax at the sampling

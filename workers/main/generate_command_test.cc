@@ -79,6 +79,25 @@ class GenerateCommandTest : public ::testing::Test {
   GenerateOptions options_;
 };
 
+TEST_F(GenerateCommandTest, ChatTemplatesGetTheirVariables) {
+  const auto kwargs = ReadTemplateKwargs(R"({"thinking": false})");
+  ASSERT_TRUE(kwargs.ok()) << kwargs.status();
+  EXPECT_FALSE(ReadTemplateKwargs("thinking=false").ok());
+  const auto refused = [](const char* json) {
+    return std::string(ReadTemplateKwargs(json).status().message());
+  };
+  EXPECT_THAT(refused("[1]"), HasSubstr("enable_thinking"));
+  EXPECT_THAT(refused(R"({"messages": 1})"), HasSubstr("`messages`"));
+  std::ofstream(options_.model + "/chat_template.jinja")
+      << "{% for m in messages %}{{ m.content }}{% endfor %}"
+         "{% if add_generation_prompt and thinking is not false %}~{% endif %}";
+  EXPECT_FALSE(Run().ok()) << "the model has no token for ~";
+  options_.chat_template_kwargs = *kwargs;
+  EXPECT_TRUE(Run().ok()) << Run().status();
+  options_.chat_template_kwargs = *ReadTemplateKwargs(R"({"thinkin": false})");
+  EXPECT_THAT(std::string(Run().status().message()), HasSubstr("`thinkin` is nowhere in"));
+}
+
 // Mistral's kind of tokenizer: what streams is Decode of all tokens, and a saved model goes on
 // alike.
 TEST_F(GenerateCommandTest, ASentencePieceTokenizersTextStreams) {

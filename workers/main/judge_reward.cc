@@ -42,6 +42,7 @@ class JudgeReward : public reward::RewardFunction {
     trajectory.set_prompt_text(input.prompt);
     trajectory.set_response_text(input.response);
     trajectory.set_answer(input.answer);
+    trajectory.set_prompt_suffix(input.prompt_suffix);
     absl::MutexLock lock(&mu_);
     const auto judgement = Judge(trajectory);
     // As in a job: a question that cannot be asked is worth as much as an unreadable verdict.

@@ -131,8 +131,10 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
       command->add_option("--prompt", options.prompt,
                           "The prompt: one message of the user if the model has a chat template, "
                           "else a text");
-  command->add_flag("--raw", options.raw, "--prompt is a text that the chat template does not wrap")
-      ->needs(prompt);
+  CLI::Option* raw = command
+                         ->add_flag("--raw", options.raw,
+                                    "--prompt is a text that the chat template does not wrap")
+                         ->needs(prompt);
   CLI::Option* prompts =
       command->add_option("--prompts", options.prompts,
                           "JSONL file: a prompt (text or messages) in each line, as in data sets");
@@ -188,6 +190,20 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
                    "auto (the model's own, for --prompt and for messages), model (the same, also "
                    "for the texts of --prompts), none, chatml or llama3")
       ->capture_default_str();
+  command
+      ->add_option_function<std::string>(
+          "--chat-template-kwargs",
+          [&options](const std::string& json) {
+            auto kwargs = baton::ReadTemplateKwargs(json);
+            if (!kwargs.ok()) {
+              throw CLI::ValidationError("--chat-template-kwargs",
+                                         std::string(kwargs.status().message()));
+            }
+            options.chat_template_kwargs = *std::move(kwargs);
+          },
+          "Variables for the model's chat template, as model.chat_template_kwargs of a job: "
+          "'{\"enable_thinking\": false}'")
+      ->excludes(raw);
   command->add_option("--dtype", options.dtype)->capture_default_str();
   command->add_option("--device", options.device, "What it computes on: cpu")
       ->check(OwnDevice())

@@ -33,7 +33,7 @@ reward::RuleOptions RuleOptionsOf(const v1::RewardRule& rule) {
   options.ignore_case = rule.ignore_case();
   if (rule.has_reward()) options.reward = rule.reward();
   if (rule.has_otherwise()) options.otherwise = rule.otherwise();
-  options.percent_is_hundredths = rule.percent() != "ignored";
+  options.percent_is_hundredths = rule.percent() == "hundredths";
   options.sources = {rule.when().source().begin(), rule.when().source().end()};
   return options;
 }

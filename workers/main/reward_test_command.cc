@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -30,6 +31,9 @@
 #include "sdk/common/messages/settings.h"
 #include "workers/main/generate_command.h"
 #include "workers/main/judge_reward.h"
+#include "workers/policy/chat_messages.h"
+#include "workers/policy/policy_source.h"
+#include "workers/policy/template_settings.h"
 #include "workers/reward/weighted_reward.h"
 
 namespace baton {
@@ -124,6 +128,8 @@ absl::StatusOr<std::vector<Line>> Sample(const RewardTestOptions& options,
   if (options.spec.model().has_chat_template()) {
     generate.chat_template = options.spec.model().chat_template();
   }
+  generate.chat_template_kwargs = options.spec.model().chat_template_kwargs();
+  generate.chat_template_date = options.spec.model().chat_template_date();
   if (options.spec.data().has_max_response_length()) {
     generate.max_new_tokens = options.spec.data().max_response_length();
   }
@@ -141,14 +147,75 @@ absl::StatusOr<std::vector<Line>> Sample(const RewardTestOptions& options,
   return lines;
 }
 
+/// What the chat template of the job's model begins the response to a prompt with.
+class PromptSuffixes {
+ public:
+  PromptSuffixes(const RewardTestOptions& options, const RewardTestOutput& output)
+      : output_(output), model_(options.spec.model()) {
+    if (!options.model.empty()) model_.set_path(options.model);
+    if (!model_.has_chat_template_date())
+      model_.set_chat_template_date(policy::TemplateDateOfToday());
+    const v1::RewardSpec& reward = options.spec.reward();
+    decisive_ = reward.with_prompt_suffix() ||
+                absl::StrContains(options.spec.judge().template_(), "{prompt_suffix}");
+    read_ = decisive_ || !reward.command().empty();
+  }
+
+  /// "" where no part of the reward reads it. Where only a command may read it, it is also "" if
+  /// the model cannot be read here, which the output hears once.
+  absl::StatusOr<std::string> Of(const Example& example) {
+    const bool templated = !example.messages.empty() ||
+                           (model_.has_chat_template() && model_.chat_template() != "auto");
+    if (!read_ || !templated || model_.path().empty() || model_.chat_template() == "none") {
+      return std::string();
+    }
+    if (source_ == nullptr) BATON_RETURN_IF_ERROR(Open());
+    if (source_ == nullptr) return std::string();
+    BATON_ASSIGN_OR_RETURN(
+        const policy::Prompt prompt,
+        policy::RenderPromptOf(*source_, example.messages, example.prompt, example.tools_json,
+                               example.chat_template_kwargs_json));
+    return source_->PromptSuffix(prompt);
+  }
+
+ private:
+  absl::Status Open() {
+    auto source = policy::PolicySource::Open(model_, "");
+    if (source.ok()) {
+      source_ = *std::move(source);
+      return absl::OkStatus();
+    }
+    constexpr char kRemedy[] = "give the model's folder with --model";
+    if (decisive_) {
+      return Annotate(
+          source.status(),
+          absl::StrCat("what the chat template begins responses with is scored; ", kRemedy));
+    }
+    output_.err(absl::StrCat("baton: the command gets an empty prompt_suffix here, because ",
+                             source.status().message(), "; ", kRemedy, "\n"));
+    read_ = false;
+    return absl::OkStatus();
+  }
+
+  const RewardTestOutput& output_;
+  v1::ModelSpec model_;
+  bool decisive_ = false;  // it decides what is scored
+  bool read_ = false;
+  std::unique_ptr<policy::PolicySource> source_;
+};
+
 absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, const Line& line,
-                                          const DataSetOptions& keys, LineCounts* counts) {
+                                          const DataSetOptions& keys, LineCounts* counts,
+                                          PromptSuffixes* suffixes) {
   absl::StatusOr<Example> example = ParseExample(line.text, keys);
   if (!example.ok()) return Annotate(example.status(), line.place);
   if (const absl::Status added = counts->Add(*example, line.text, line.place); !added.ok()) {
     return Annotate(added, line.place);
   }
+  absl::StatusOr<std::string> suffix = suffixes->Of(*example);
+  if (!suffix.ok()) return Annotate(suffix.status(), line.place);
   Case one;
+  one.input.prompt_suffix = *std::move(suffix);
   one.place = line.place;
   one.input.prompt = example->PromptText();
   for (const v1::ChatMessage& message : example->messages) {
@@ -174,20 +241,24 @@ absl::StatusOr<std::vector<Case>> CasesOf(const RewardTestOptions& options, cons
     responses.push_back(example->answer);
   }
   std::vector<Case> cases;
-  for (std::string& response : responses) {
+  for (const std::string& response : responses) {
     cases.push_back(one);
-    cases.back().input.response = std::move(response);
+    cases.back().input.response = absl::StrCat(
+        options.spec.reward().with_prompt_suffix() ? one.input.prompt_suffix : "", response);
   }
   return cases;
 }
 
 absl::StatusOr<std::vector<Case>> AllCases(const RewardTestOptions& options,
-                                           const std::vector<Line>& lines) {
+                                           const std::vector<Line>& lines,
+                                           const RewardTestOutput& output) {
   const DataSetOptions keys = OptionsOfLines(options);
   LineCounts counts(keys);
+  PromptSuffixes suffixes(options, output);
   std::vector<Case> cases;
   for (const Line& line : lines) {
-    BATON_ASSIGN_OR_RETURN(const std::vector<Case> of_line, CasesOf(options, line, keys, &counts));
+    BATON_ASSIGN_OR_RETURN(const std::vector<Case> of_line,
+                           CasesOf(options, line, keys, &counts, &suffixes));
     cases.insert(cases.end(), of_line.begin(), of_line.end());
   }
   const std::vector<std::string> problems = counts.Problems();
@@ -211,7 +282,9 @@ absl::StatusOr<std::unique_ptr<reward::RewardFunction>> MakeTested(const RewardT
     reward::WeightedPart part;
     part.name = "judge";
     part.weight = spec.judge().has_weight() ? spec.judge().weight() : 1;
-    BATON_ASSIGN_OR_RETURN(part.function, MakeJudgeReward(spec.judge(), options.device));
+    v1::JudgeSpec judge = spec.judge();
+    if (!judge.has_model()) *judge.mutable_model() = spec.model();  // as in a job
+    BATON_ASSIGN_OR_RETURN(part.function, MakeJudgeReward(judge, options.device));
     parts.push_back(std::move(part));
   }
   if (parts.empty()) {
@@ -281,6 +354,10 @@ std::string TextOf(const Case& one) {
     absl::StrAppend(&out, "  source    ", Shown(one.input.source), "\n");
   }
   if (!one.input.extra.empty()) absl::StrAppend(&out, "  extra     ", Shown(one.input.extra), "\n");
+  if (!one.input.prompt_suffix.empty()) {
+    absl::StrAppend(&out, "  suffix    ", Shown(one.input.prompt_suffix),
+                    "  [the prompt's, by the chat template]\n");
+  }
   if (!one.result.error.empty()) {
     absl::StrAppend(&out, "  ERROR     ",
                     absl::StrReplaceAll(one.result.error, {{"\n", "\n            "}}), "\n");
@@ -303,6 +380,7 @@ std::string JsonOf(const Case& one) {
                {"response", one.input.response},
                {"answer", one.input.answer},
                {"seconds", one.seconds}};
+  if (!one.input.prompt_suffix.empty()) json["prompt_suffix"] = one.input.prompt_suffix;
   if (one.result.error.empty()) {
     json["reward"] = one.result.reward;
     for (const auto& [name, value] : one.result.scores) json["scores"][name] = value;
@@ -360,7 +438,7 @@ absl::StatusOr<bool> TestReward(const RewardTestOptions& options, const RewardTe
   if (options.samples > 0) {
     BATON_ASSIGN_OR_RETURN(lines, Sample(options, std::move(lines)));
   }
-  BATON_ASSIGN_OR_RETURN(std::vector<Case> cases, AllCases(options, lines));
+  BATON_ASSIGN_OR_RETURN(std::vector<Case> cases, AllCases(options, lines, output));
   CommandSinks sinks;
   sinks.stderr_sink = [&](absl::string_view line) {
     output.err(absl::StrCat("stderr: ", line, "\n"));

@@ -14,13 +14,14 @@
 namespace baton {
 
 struct RewardTestOptions {
-  /// `reward`, and for what it asks of a model `judge`; `data` with the keys of lines; for samples
-  /// `model` and `rollout`.
+  /// `reward`, and for what it asks of a model `judge`; `data` with the keys of lines; `model`,
+  /// whose chat template may begin responses (reward.with_prompt_suffix); for samples `rollout`,
+  /// too.
   v1::JobSpec spec;
   std::string data;     ///< A file as data sets are; empty: a few lines made up here.
   int64_t lines = 8;    ///< Number of its first lines to use.
   int64_t samples = 0;  ///< Responses that the model gives to each line; 0: none.
-  std::string model;    ///< Model that samples: a Hugging Face directory; empty: spec.model.path.
+  std::string model;    ///< The policy: a Hugging Face directory; empty: spec.model.path.
   uint64_t seed = 1;    ///< Seed of the samples.
   std::string device = "cpu";
   bool json = false;  ///< One JSON object for each response, else text for people.
@@ -35,6 +36,10 @@ struct RewardTestOutput {
 
 /// Reads lines as the job would (but for those made up): with the keys that `data` names. A list
 /// without a single answer is refused where a rule compares with it, as the job refuses it.
+///
+/// Scores what the job would score: with what the chat template began the response with, where the
+/// spec says so. INVALID_ARGUMENT and the like where that is not known, because the model cannot be
+/// read here.
 ///
 /// Scores each line's responses: its `responses` or its `response`; else those sampled; else its
 /// `answer`, which should have the best reward. Shows each one's prompt, response, answer, reward,

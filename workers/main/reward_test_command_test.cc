@@ -40,6 +40,16 @@ class RewardTestCommandTest : public ::testing::Test {
     options_.spec.mutable_reward()->set_command("python3 reward.py");
     options_.spec.mutable_reward()->set_working_dir(folder_.path());
   }
+  /// A tiny model with random weights, and with a chat template where one is given.
+  std::string SaveModel(const std::string& chat_template = "") {
+    const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
+    const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
+    engine::SaveOptions save;
+    save.companions = source->companions();
+    if (!chat_template.empty()) save.companions["chat_template.jinja"] = chat_template;
+    EXPECT_TRUE(engine::SaveModel(*model, folder_.path("model"), save).ok());
+    return folder_.path("model");
+  }
   bool Run() {
     out_.clear();
     err_.clear();
@@ -193,12 +203,7 @@ TEST_F(RewardTestCommandTest, ACommandThatCannotBeImportedIsGivenUpWithItsFirstE
 }
 
 TEST_F(RewardTestCommandTest, SamplesFromAModelAndAsksAJudge) {
-  const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
-  const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
-  engine::SaveOptions save;
-  save.companions = source->companions();
-  options_.model = folder_.path("model");
-  ASSERT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
+  options_.model = SaveModel();
   Data("{\"prompt\": \"1+2=\", \"answer\": \"3\"}\n{\"prompt\": \"2+2=\", \"answer\": \"4\"}\n");
   options_.samples = 2;
   options_.json = true;
@@ -217,6 +222,55 @@ TEST_F(RewardTestCommandTest, SamplesFromAModelAndAsksAJudge) {
     EXPECT_EQ(row["reward"], 0.25);  // it cannot write a letter
     EXPECT_EQ(row["scores"]["unreadable"], 1);
   }
+}
+
+constexpr char kThinkingTemplate[] =
+    "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt "
+    "%}assistant: {% if enable_thinking is not false %}<think>\n{% endif %}{% endif %}";
+
+// As in the job, where the response begins inside the thought.
+TEST_F(RewardTestCommandTest, ScoresWithWhatTheChatTemplateBeganTheResponseWith) {
+  options_.spec.mutable_model()->set_path(SaveModel(kThinkingTemplate));
+  options_.json = true;
+  AddRule("regex")->set_pattern("^<think>\n2\\+2</think>");
+  const std::string said = R"("prompt": [{"role": "user", "content": "2+2="}],)"
+                           R"( "response": "2+2</think>4"})";
+  Data("{" + said + "\n{\"chat_template_kwargs\": {\"enable_thinking\": false}, " + said + "\n");
+  EXPECT_TRUE(Run());
+  EXPECT_EQ(Rows()[0]["reward"], 0);
+  EXPECT_EQ(Rows()[0]["response"], "2+2</think>4");
+  options_.spec.mutable_reward()->set_with_prompt_suffix(true);
+  EXPECT_TRUE(Run());
+  EXPECT_EQ(Rows()[0]["reward"], 1);
+  EXPECT_EQ(Rows()[0]["response"], "<think>\n2+2</think>4");
+  EXPECT_EQ(Rows()[0]["prompt_suffix"], "<think>\n");
+  EXPECT_EQ(Rows()[1]["reward"], 0) << "the line's own variable";
+  (*options_.spec.mutable_model()
+        ->mutable_chat_template_kwargs()
+        ->mutable_fields())["enable_thinking"]
+      .set_bool_value(false);
+  EXPECT_TRUE(Run());
+  EXPECT_EQ(Rows()[0]["reward"], 0) << "the job's variable";
+}
+
+TEST_F(RewardTestCommandTest, ACommandGetsWhatTheChatTemplateBeganTheResponseWith) {
+  options_.spec.mutable_model()->set_path(SaveModel(kThinkingTemplate));
+  Script(
+      "import json, sys\n"
+      "for line in sys.stdin:\n"
+      "    r = json.loads(line)\n"
+      "    print(json.dumps({'id': r['id'], 'reward': len(r['prompt_suffix'])}), flush=True)\n");
+  Data("{\"prompt\": [{\"role\": \"user\", \"content\": \"2+2=\"}], \"response\": \"4\"}\n");
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, AllOf(HasSubstr("suffix    <think>\\n"), HasSubstr("reward    8\n")));
+  options_.spec.mutable_model()->set_path(folder_.path("absent"));
+  EXPECT_TRUE(Run());
+  EXPECT_THAT(out_, HasSubstr("reward    0\n"));
+  EXPECT_THAT(err_, HasSubstr("the command gets an empty prompt_suffix here, because"));
+  options_.spec.mutable_reward()->set_with_prompt_suffix(true);
+  EXPECT_THAT(
+      std::string(TestReward(options_, {}).status().message()),
+      AllOf(HasSubstr("data.jsonl:1: "), HasSubstr("give the model's folder with --model")));
 }
 
 TEST_F(RewardTestCommandTest, NamesWhatCannotBeTested) {

@@ -290,6 +290,18 @@ absl::StatusOr<std::vector<int32_t>> PolicySource::EncodeEnded(
   return ids;
 }
 
+absl::StatusOr<bool> PolicySource::Joins(const Demonstration& begun,
+                                         const std::vector<int32_t>& last,
+                                         const tokenizer::RenderedText& whole) const {
+  tokenizer::EncodeOptions options;
+  options.control_ids = control_ids_;
+  BATON_ASSIGN_OR_RETURN(const std::vector<int32_t> at_once, EncodeText(whole, options));
+  std::vector<int32_t> parts = begun.prompt;
+  parts.insert(parts.end(), begun.response.begin(), begun.response.end());
+  parts.insert(parts.end(), last.begin(), last.end());
+  return parts != at_once;
+}
+
 absl::StatusOr<Demonstration> PolicySource::EncodeTurns(
     const Prompt& prompt, const std::vector<tokenizer::ChatMessage>& turns,
     const std::vector<bool>& learned, int64_t max_prompt, int64_t max_response) const {
@@ -317,11 +329,15 @@ absl::StatusOr<Demonstration> PolicySource::EncodeTurns(
     add(context, 0);
     options.follows = tokenizer_->FollowsAfter(found.text.Slice(0, range.begin), options);
     const tokenizer::RenderedText said = found.text.Slice(range.begin, range.end);
-    const bool ends = &range == &found.ranges.back() && !found.by_blocks;
-    BATON_ASSIGN_OR_RETURN(const auto ids, ends ? EncodeEnded(said, options, /*templated=*/true)
-                                                : EncodeText(said, options));
-    add(ids, 1);
+    BATON_ASSIGN_OR_RETURN(auto ids, EncodeText(said, options));
     done = range.end;
+    if (&range == &found.ranges.back()) {
+      BATON_ASSIGN_OR_RETURN(out.joined_turns, Joins(out, ids, found.text.Slice(0, done)));
+      if (!found.by_blocks) {
+        BATON_ASSIGN_OR_RETURN(ids, EncodeEnded(said, options, /*templated=*/true));
+      }
+    }
+    add(ids, 1);
   }
   out.cut = max_response > 0 && static_cast<int64_t>(out.response.size()) > max_response;
   if (out.cut) {

@@ -52,6 +52,9 @@ struct Demonstration {
   std::vector<uint8_t> mask = {};
   /// The response was longer than it may be, and lost its end.
   bool cut = false;
+  /// Of several turns: the whole text, encoded at once as transformers' apply_chat_template encodes
+  /// it, has other tokens; one would cross the border of what is learned.
+  bool joined_turns = false;
 };
 
 /// Immutable after Open; any thread. Everything in it is a function of the spec and of the files
@@ -119,7 +122,8 @@ class PolicySource {
                                                     bool ends = true) const;
   /// A conversation of which each turn of the assistant after `prompt` is learned, but those of
   /// `turns` where `learned` is false: as the template writes the whole, `prompt` up to the first
-  /// token that is learned. Borders between what is learned and what is not are borders of tokens.
+  /// token that is learned. Borders between what is learned and what is not are borders of tokens,
+  /// as where rollouts begin and end a response; TRL 1.16 encodes the whole (`joined_turns`).
   /// Limits as above. Errors also as of tokenizer::FindLearnedTurns.
   absl::StatusOr<Demonstration> EncodeTurns(const Prompt& prompt,
                                             const std::vector<tokenizer::ChatMessage>& turns,
@@ -145,6 +149,10 @@ class PolicySource {
   absl::StatusOr<std::vector<int32_t>> EncodeEnded(tokenizer::RenderedText response,
                                                    const tokenizer::EncodeOptions& options,
                                                    bool templated) const;
+  /// Whether `begun`, and the tokens of its last turn, are other tokens than those of `whole`, the
+  /// text of them all.
+  absl::StatusOr<bool> Joins(const Demonstration& begun, const std::vector<int32_t>& last,
+                             const tokenizer::RenderedText& whole) const;
   absl::Status FindTemplate(const v1::ModelSpec& spec);
   absl::Status OpenDirectory(const std::string& directory);
   absl::Status OpenInit(const v1::ModelInitSpec& init);

@@ -227,6 +227,27 @@ TEST(PolicySource, EachTurnOfAConversationIsLearned) {
               HasSubstr("give the prompt as messages"));
 }
 
+// transformers would have " the" as one token, half of it learned.
+TEST(PolicySource, TurnsThatTheWholeTextWouldJoinAreTold) {
+  const TestFolder folder;
+  const v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");
+  folder.Write("chat_template.jinja",
+               "{% for m in messages %}{{ m.role }} t{{ m.content }}<|im_end|>{% endfor %}"
+               "{% if add_generation_prompt %}assistant t{% endif %}");
+  const auto source = PolicySource::Open(spec, "").value();
+  const auto encode = [&](const std::string& text) {
+    return source->tokenizer().Encode(text).value();
+  };
+  const Prompt prompt = source->RenderPrompt({{{"user", "a"}}}, "").value();
+  const auto made = [&](const char* said) {
+    return source->EncodeTurns(prompt, {{"assistant", said}}, {true}, 0, 0).value();
+  };
+  EXPECT_TRUE(made("he").joined_turns);
+  EXPECT_EQ(made("he").prompt, encode("user ta<|im_end|>assistant t"));
+  EXPECT_EQ(made("he").response, encode("he<|im_end|>"));
+  EXPECT_FALSE(made("b").joined_turns);
+}
+
 TEST(PolicySource, ReasoningIsPartOfTheResponse) {
   const TestFolder folder;
   v1::ModelSpec spec = WriteChatModel(folder.path(), "qwen2", "qwen2_5");

@@ -2,7 +2,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <ctime>
 
+#include "absl/time/time.h"
 #include "nlohmann/json.hpp"
 
 namespace baton::policy {
@@ -53,6 +55,11 @@ tokenizer::TemplateSettings TemplateSettingsOf(const v1::ModelSpec& spec) {
   }
   out.date = spec.chat_template_date();
   return out;
+}
+
+std::string TemplateDateOfToday() {
+  return absl::FormatTime("%Y-%m-%d", absl::FromUnixSeconds(std::time(nullptr)),
+                          absl::UTCTimeZone());
 }
 
 }  // namespace baton::policy

@@ -14,6 +14,9 @@ namespace baton::policy {
 /// number without a fraction is an integer, as YAML and JSON write one, and keys are sorted.
 tokenizer::TemplateSettings TemplateSettingsOf(const v1::ModelSpec& spec);
 
+/// Today (UTC), as chat_template_date has a day.
+std::string TemplateDateOfToday();
+
 }  // namespace baton::policy
 
 #endif  // BATON_WORKERS_POLICY_TEMPLATE_SETTINGS_H_

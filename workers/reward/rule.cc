@@ -28,7 +28,8 @@ std::string Quote(absl::string_view text) {
 }
 
 // For people: why a number does not count, where that is not plain from reading both.
-std::string WhyUnequal(const NumberReading& got, const NumberReading& expected) {
+std::string WhyUnequal(const NumberReading& got, const NumberReading& expected,
+                       bool percent_is_hundredths) {
   using Kind = NumberReading::Kind;
   if (got.kind == Kind::kNone) return "the response has no number";
   if (got.kind == Kind::kAmbiguous) return absl::StrCat("ambiguous: ", got.why);
@@ -36,9 +37,9 @@ std::string WhyUnequal(const NumberReading& got, const NumberReading& expected) 
     return got.kind == Kind::kRange ? "the response has a range, the answer is one number"
                                     : "the answer is a range, the response has one number";
   }
-  return got.percent == expected.percent
-             ? ""
-             : "only one of both has a percent sign, and 50% is 0.5 (option percent)";
+  if (got.percent == expected.percent) return "";
+  return absl::StrCat("only one of both has a percent sign, and 50% is ",
+                      percent_is_hundredths ? "0.5" : "50", " (option percent)");
 }
 
 class Rule : public RewardFunction {
@@ -114,11 +115,12 @@ class Rule : public RewardFunction {
     }
     const NumberReading got = ReadLastNumber(text, style);
     result->scores["ambiguous"] = got.kind == NumberReading::Kind::kAmbiguous ? 1 : 0;
-    result->note = WhyUnequal(got, expected);
-    if (got.kind != expected.kind) return false;
     const bool ranges = got.kind == NumberReading::Kind::kRange;
-    return AreNear(got.value, expected.value, options_.tolerance) &&
-           (!ranges || AreNear(got.upper, expected.upper, options_.tolerance));
+    const bool same = got.kind == expected.kind &&
+                      AreNear(got.value, expected.value, options_.tolerance) &&
+                      (!ranges || AreNear(got.upper, expected.upper, options_.tolerance));
+    if (!same) result->note = WhyUnequal(got, expected, options_.percent_is_hundredths);
+    return same;
   }
 
   absl::StatusOr<bool> Matches(const std::string& text, const std::string& answer) const {

@@ -24,7 +24,7 @@ struct RuleOptions {
                             ///< match is judged; no match: not correct. Empty: all is judged.
   std::string pattern;      ///< For regex only, PCRE2; "{answer}" stands for the answer's text.
   double tolerance = 1e-9;  ///< For numeric: largest allowed |difference|.
-  bool percent_is_hundredths = true;  ///< For numeric: "50%" is 0.5; else it is 50.
+  bool percent_is_hundredths = false;  ///< For numeric: "50%" is 0.5; else it is 50.
   bool strip = true;                 ///< White space at the ends of text and answer does not count.
   bool ignore_case = false;          ///< Of all letters of Unicode, one for one (fold_text.h).
   std::vector<std::string> sources;  ///< Only lines of these are judged; empty: all.

@@ -125,15 +125,25 @@ TEST(RuleTest, NumericSaysWhyATextPaysNothing) {
   EXPECT_THAT(Score(options, "10-12", "12").note, HasSubstr("has a range"));
 }
 
-TEST(RuleTest, APercentSignIsHundredthsUnlessItIsIgnored) {
+TEST(RuleTest, APercentSignIsIgnoredUnlessItIsHundredths) {
   RuleOptions options = Options("numeric");
+  // A line of GSM8K's test file: its solution ends with the sign, its answer has none.
+  EXPECT_EQ(Accuracy(options, "This is 12/20 x 100% = 60% of the entire students.", "60"), 1);
+  EXPECT_EQ(Score(options, "60%", "60").note, "");
+  EXPECT_EQ(Accuracy(options, "\\boxed{50}", "50\\%"), 1);
+  EXPECT_EQ(Accuracy(options, "50 percent", "50%"), 1);
+  EXPECT_EQ(Accuracy(options, "50%", "0.5"), 0);
+  EXPECT_THAT(Score(options, "0.5", "50%").note, HasSubstr("50% is 50 (option percent)"));
+  options.percent_is_hundredths = true;
   EXPECT_EQ(Accuracy(options, "50%", "0.5"), 1);
+  EXPECT_EQ(Score(options, "50%", "0.5").note, "");
   EXPECT_EQ(Accuracy(options, "50%", "50%"), 1);
   EXPECT_EQ(Accuracy(options, "50%", "50"), 0);
-  EXPECT_THAT(Score(options, "50%", "50").note, HasSubstr("percent sign"));
-  options.percent_is_hundredths = false;
-  EXPECT_EQ(Accuracy(options, "50%", "50"), 1);
-  EXPECT_EQ(Accuracy(options, "50%", "0.5"), 0);
+  EXPECT_THAT(Score(options, "50%", "50").note, HasSubstr("50% is 0.5 (option percent)"));
+  for (const char* text : {"50 percent", "50 Percent.", "50 per cent", "50\\text{ percent}"}) {
+    EXPECT_EQ(Accuracy(options, text, "0.5"), 1) << text;
+  }
+  EXPECT_EQ(Accuracy(options, "50 percentage points", "50"), 1) << "a difference of two percents";
 }
 
 TEST(RuleTest, ALimitedRuleSkipsOtherSources) {

@@ -242,6 +242,7 @@ std::vector<v1::FieldViolation> ContentsCheck::TakeFiltered(Call* call,
       if (summary.list() != counted.list()) continue;
       summary.set_unchecked_lines(counted.unchecked_lines());
       summary.set_prompts_cut_back(counted.prompts_cut_back());
+      summary.set_joined_turns(counted.joined_turns());
       summary.set_lines_with_unread_keys(counted.lines_with_unread_keys());
       summary.set_unread_keys(counted.unread_keys());
       summary.set_cut_responses(counted.cut_responses());

@@ -22,6 +22,7 @@
 #include "controller/spec/settings/check_speculation.h"
 #include "controller/spec/settings/step_size.h"
 #include "controller/spec/settings/training_length.h"
+#include "sdk/common/contracts/worker_features.h"
 #include "sdk/common/data_set/answer_use.h"
 #include "sdk/common/data_set/rule_sources.h"
 #include "sdk/common/messages/violations.h"
@@ -174,6 +175,7 @@ struct SubmissionChecks::Lists {
     memory_bytes += data.memory_bytes;
     for (const std::string& problem : data.problems) out.push_back(Violation(field, problem));
     if (!files->empty()) *submission->data_files.Add() = Summarise(list, data);
+    if (data.chat_settings) submission->model_features.insert(kChatSettingsFeature);
     if (list != "pretrain_files") {
       for (const Example& example : data.examples) sources.insert(example.source);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -360,6 +361,27 @@ class DataflowChecker {
   std::map<std::string, int> made_by_;
 };
 
+// What needs workers that know settings of chat templates; where no setting does, lines do.
+std::string FieldOfChatSettings(const v1::JobSpec& effective) {
+  if (effective.data().loss_on() == "all_assistant") return "spec.data.loss_on";
+  if (effective.reward().with_prompt_suffix()) return "spec.reward.with_prompt_suffix";
+  const std::pair<const char*, const v1::ModelSpec*> models[] = {
+      {"model", &effective.model()},
+      {"critic.model", &effective.critic().model()},
+      {"cost_critic.model", &effective.cost_critic().model()},
+      {"reference.model", &effective.reference().model()},
+      {"reward_model.model", &effective.reward_model().model()},
+      {"cost_model.model", &effective.cost_model().model()},
+      {"judge.model", &effective.judge().model()}};
+  for (const auto& [field, model] : models) {
+    if (model->has_chat_template_kwargs() || model->has_chat_template_date()) {
+      return absl::StrCat("spec.", field, ".chat_template_",
+                          model->has_chat_template_kwargs() ? "kwargs" : "date");
+    }
+  }
+  return "spec.data";
+}
+
 }  // namespace
 
 void CheckDataflow(const v1::JobSpec& effective, const v1::Dataflow& dataflow,
@@ -383,7 +405,7 @@ std::string FieldOfOffer(const v1::JobSpec& effective, const v1::Dataflow& dataf
   if (missing.feature == kRewardRulesFeature) return "spec.reward.rules";
   if (missing.feature == kRewardCommandFeature) return "spec.reward.command";
   if (missing.feature == kChatTemplatesFeature) return "spec.model.chat_template";
-  if (missing.feature == kChatSettingsFeature) return "spec.model.chat_template_kwargs";
+  if (missing.feature == kChatSettingsFeature) return FieldOfChatSettings(effective);
   if (missing.feature == kSftEvaluationFeature) return "spec.data.val_files";
   if (missing.feature == kUndecayedNormsFeature) {
     return absl::StrCat("spec.", TrainingPath(role), ".decay_norms_and_biases");

@@ -58,6 +58,20 @@ TEST(CheckDataflowTest, TakesACustomGraphAsItIs) {
             "spec.dataflow.score[0].method");
 }
 
+TEST(CheckDataflowTest, ChatSettingsAreNeededByASettingOrByLines) {
+  const auto field = [](const v1::JobSpec& spec) {
+    return FieldOfOffer(spec, {}, "rollout", {"", "chat_settings"});
+  };
+  v1::JobSpec spec, judged, dated;
+  EXPECT_EQ(field(spec), "spec.data");
+  spec.mutable_reward()->set_with_prompt_suffix(true);
+  EXPECT_EQ(field(spec), "spec.reward.with_prompt_suffix");
+  judged.mutable_judge()->mutable_model()->mutable_chat_template_kwargs();
+  EXPECT_EQ(field(judged), "spec.judge.model.chat_template_kwargs");
+  dated.mutable_model()->set_chat_template_date("2026-02-03");
+  EXPECT_EQ(field(dated), "spec.model.chat_template_date");
+}
+
 // The controller completes the options of a loss from the spec. These options are checked like
 // those in the graph: otherwise the first update would fail.
 TEST(CheckDataflowTest, ChecksWhatTheSpecAddsToAGraph) {

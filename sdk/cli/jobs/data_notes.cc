@@ -33,6 +33,14 @@ std::string Cut(const v1::JobSpec& effective, const v1::DataFilesSummary& list) 
                       "data.filter_overlong_responses: true to leave such lines out");
 }
 
+std::string Joined(const v1::DataFilesSummary& list) {
+  return absl::StrCat(
+      "warning: data.", list.list(), ": ", Have(list.joined_turns(), "conversation"),
+      " other tokens here than by transformers' apply_chat_template (TRL), which encodes the whole "
+      "at once: where a turn of the assistant begins or ends, one token there has text of both "
+      "sides. Here the sides are encoded apart, as rollouts see them");
+}
+
 }  // namespace
 
 std::vector<std::string> DataNotes(
@@ -43,6 +51,7 @@ std::vector<std::string> DataNotes(
   for (const v1::DataFilesSummary& list : lists) {
     if (list.unanswered() > 0) out.push_back(Unanswered(effective, list));
     if (list.cut_responses() > 0) out.push_back(Cut(effective, list));
+    if (list.joined_turns() > 0) out.push_back(Joined(list));
     if (list.unused_keys().empty()) continue;
     std::string keys = absl::StrCat("`", absl::StrJoin(list.unused_keys(), "`, `"), "`");
     if (!unused.empty() && unused.back().first == keys) {

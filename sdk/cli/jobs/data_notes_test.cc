@@ -61,6 +61,14 @@ TEST(DataNotesTest, ResponsesThatAreCutAreAWarning) {
                   "lines out"));
 }
 
+TEST(DataNotesTest, TokensThatDifferFromTransformersAreAWarning) {
+  Lists lists;
+  AddList("train_files", &lists)->set_joined_turns(1);
+  EXPECT_THAT(DataNotes({}, lists),
+              ElementsAre(testing::HasSubstr("1 conversation has other tokens here than by "
+                                             "transformers' apply_chat_template")));
+}
+
 TEST(DataNotesTest, NothingIsSaidOfGoodLines) {
   Lists lists;
   AddList("train_files", &lists);

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "google/protobuf/util/json_util.h"
 #include "sdk/cli/jobs/commands.h"
 #include "sdk/cli/shared/options.h"
 #include "sdk/cli/shared/sibling_program.h"
@@ -48,6 +50,13 @@ std::string HowToTry(const v1::JobSpec& spec, const std::string& directory) {
   // The folder has the model's own template, if any; one that is built into Baton is named.
   if (!named.empty() && named != "auto" && named != "model" && named != "none") {
     prompts = absl::StrCat(" --chat-template ", named);
+  }
+  if (std::string kwargs;
+      !spec.model().chat_template_kwargs().fields().empty() &&
+      google::protobuf::util::MessageToJsonString(spec.model().chat_template_kwargs(), &kwargs)
+          .ok()) {
+    absl::StrAppend(&prompts, " --chat-template-kwargs '",
+                    absl::StrReplaceAll(kwargs, {{"'", "'\\''"}}), "'");
   }
   return absl::StrCat("try it: baton generate --model ", directory, prompts, " --prompt '…'");
 }

@@ -159,7 +159,8 @@ void AddRewardCommands(CLI::App& app, GlobalOptions* options, int* code) {
       ->capture_default_str();
   test->add_option(
       "--model", flags->model,
-      "The model to sample from: a Hugging Face directory; default: the spec's model.path");
+      "The model to sample from, and whose chat template begins responses: a Hugging Face "
+      "directory; default: the spec's model.path");
   test->add_option("--seed", flags->seed, "Of the samples")->capture_default_str();
   test->add_option("--set", flags->sets, "Override a value of the spec");
   test->add_option("--command-sandbox", flags->sandbox,

@@ -510,7 +510,8 @@ TEST(ToolsTest, ParsesToolsAndArgumentsGivenAsText) {
   const Example example =
       Parse(R"({"prompt": [{"role": "user", "content": "x", "tool_calls": null, "name": null},)"
             R"( {"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f",)"
-            R"(  "arguments": "{\"a\": 1}"}}]}], "tools": "[{\"name\": \"f\"}]"})",
+            R"(  "arguments": "{\"a\": 1}"}}]}, {"role": "tool", "content": "1"}],)"
+            R"( "tools": "[{\"name\": \"f\"}]"})",
             Rl());
   EXPECT_EQ(example.messages[1].tool_calls_json(),
             R"([{"function":{"name":"f","arguments":{"a":1}}}])");
@@ -528,7 +529,8 @@ TEST(ToolsTest, ParsesToolsAndArgumentsGivenAsText) {
 TEST(ToolsTest, AnEmptyTextIsNotNull) {
   const auto turn = [](const std::string& keys) {
     return Parse(absl::StrCat(R"({"prompt": [{"role": "user", "content": "x"},)",
-                              R"( {"role": "assistant")", keys, "}]}"),
+                              R"( {"role": "assistant")", keys,
+                              R"(}, {"role": "user", "content": "y"}]})"),
                  Rl())
         .messages[1];
   };
@@ -565,6 +567,30 @@ TEST(ToolsTest, ATurnThatSaysNothingIsRefused) {
   // Only the assistant calls.
   EXPECT_THAT(Problem(R"({"prompt": [{"role": "user", "tool_calls": [{"name": "f"}]}]})", Rl()),
               HasSubstr("`prompt[0]` is not {"));
+}
+
+TEST(ConversationsTest, APromptOfARolloutEndsWithTheTurnThatIsAnswered) {
+  const auto prompt = [](const char* last) {
+    return absl::StrCat(R"({"prompt": [{"role": "user", "content": "Hi"}, {"role": ")", last,
+                        R"(", "content": "So"}], "response": "x"})");
+  };
+  EXPECT_THAT(Problem(prompt("assistant"), Rl()),
+              AllOf(HasSubstr("`prompt` ends with a turn of the assistant"),
+                    HasSubstr("name the conversation `messages`")));
+  EXPECT_EQ(Problem(prompt("tool"), Rl()), "none");
+  EXPECT_EQ(Problem(prompt("assistant"), Sft()), "none");
+}
+
+TEST(ConversationsTest, MessagesThatWereWrittenIntoATextAreRefused) {
+  for (const char* text : {R"([{\"role\": \"user\", \"content\": \"Hi\"}])",
+                           R"( [{'role': 'user', 'content': 'Hi'}])", R"([{'content': 'Hi'}])"}) {
+    EXPECT_THAT(Problem(absl::StrCat(R"({"prompt": ")", text, R"("})"), Rl()),
+                HasSubstr("write the list itself"))
+        << text;
+  }
+  for (const char* text : {R"([{\"role\": \"user\"}, 3])", "[1, 2]", R"(say [{\"role\": 1}])"}) {
+    EXPECT_EQ(Problem(absl::StrCat(R"({"prompt": ")", text, R"("})"), Rl()), "none") << text;
+  }
 }
 
 TEST(ToolsTest, AResponseWithAnEmptyListOfCallsIsAText) {

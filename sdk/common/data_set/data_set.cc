@@ -15,14 +15,14 @@
 #include "sdk/common/data_set/line_counts.h"
 #include "sdk/common/data_set/line_fields.h"
 #include "sdk/common/data_set/number_text.h"
+#include "sdk/common/data_set/parse_line.h"
 
 namespace baton {
 namespace {
 
 using Json = DataJson;
 
-constexpr size_t kShownOfLine = 4096;  // for what a file may be instead
-constexpr size_t kMaxLine = 16u << 20;
+constexpr size_t kShownOfLine = 4096;   // for what a file may be instead
 constexpr size_t kLinesForKeys = 1000;  // of each file, whose keys are looked at
 
 // The key that the spec names, or else the usual one.
@@ -116,7 +116,7 @@ absl::Status CutToPrompt(Said said, Example* out) {
 }
 
 absl::Status TakePrompt(const Json& object, const DataSetOptions& options, Example* out) {
-  BATON_ASSIGN_OR_RETURN(Said prompt, ReadSaid(object, KeyOr(options.prompt_key, "prompt")));
+  BATON_ASSIGN_OR_RETURN(Said prompt, ReadPrompt(object, KeyOr(options.prompt_key, "prompt")));
   Said messages;
   const bool answered = !options.needs_response || out->has_response();
   if (options.prompt_key.empty() && (prompt.absent() || !answered)) {
@@ -130,6 +130,14 @@ absl::Status TakePrompt(const Json& object, const DataSetOptions& options, Examp
                     : SplitAtResponse(std::move(messages), options.all_turns, out);
   }
   if (prompt.absent()) return NoPrompt(object, options);
+  if (!options.needs_response && !prompt.messages.empty() &&
+      prompt.messages.back().role() == "assistant") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "`", KeyOr(options.prompt_key, "prompt"),
+        "` ends with a turn of the assistant, and rollouts do not continue one; end it with a turn "
+        "of the user or of a tool",
+        options.prompt_key.empty() ? ", or name the conversation `messages`" : ""));
+  }
   out->prompt = std::move(prompt.text);
   out->messages = std::move(prompt.messages);
   return absl::OkStatus();
@@ -219,7 +227,7 @@ absl::Status SplitTexts(Said* prompt, Said* chosen, Said* rejected) {
 
 // Prompt and both responses; the prompt may be what both conversations, or texts, begin with.
 absl::Status TakePair(const Json& object, const DataSetOptions& options, Example* out) {
-  BATON_ASSIGN_OR_RETURN(Said prompt, ReadSaid(object, KeyOr(options.prompt_key, "prompt")));
+  BATON_ASSIGN_OR_RETURN(Said prompt, ReadPrompt(object, KeyOr(options.prompt_key, "prompt")));
   for (const char* key : {"chosen", "rejected"}) {
     if (FindKey(object, key) != nullptr) continue;
     return absl::InvalidArgumentError(
@@ -395,6 +403,17 @@ class Pairs {
   uint64_t unpaired_ = 0;
 };
 
+// DataSet::chat_settings of one example. Kind rl does not use responses.
+bool NeedsChatSettings(const Example& example, const DataSetOptions& options) {
+  if (!example.chat_template_kwargs_json.empty()) return true;
+  const bool trains = options.needs_response || options.needs_pair;
+  if (trains && (!example.response_messages.empty() || example.rejected_message.has_value())) {
+    return true;
+  }
+  return std::any_of(example.messages.begin(), example.messages.end(),
+                     [](const v1::ChatMessage& turn) { return !turn.other_fields_json().empty(); });
+}
+
 // Adds what a line became, or what becomes of it with an earlier one.
 absl::Status AddExample(Example example, const DataSetOptions& options, Pairs* pairs,
                         DataSet* out) {
@@ -500,14 +519,7 @@ void SetResponse(const Example& example, v1::Trajectory* trajectory) {
 }
 
 absl::StatusOr<Example> ParseExample(absl::string_view line, const DataSetOptions& options) {
-  if (line.size() > kMaxLine) return absl::InvalidArgumentError("the line is longer than 16 MiB");
-  if (NestingOf(line) > kMaxNesting) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("values are nested more than ", kMaxNesting, " deep"));
-  }
-  Json json = Json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError(JsonProblem(line));
-  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  BATON_ASSIGN_OR_RETURN(const Json json, ParseLine(line));
   Example example;
   BATON_RETURN_IF_ERROR(TakeTexts(json, options, &example));
   BATON_ASSIGN_OR_RETURN(example.tools_json, ReadTools(json));
@@ -549,7 +561,10 @@ DataSet ReadDataSet(const std::vector<std::string>& files, const DataSetOptions&
   }
   out.examples.shrink_to_fit();
   out.memory_bytes = 0;  // without those left out
-  for (const Example& example : out.examples) out.memory_bytes += example.MemoryBytes();
+  for (const Example& example : out.examples) {
+    out.memory_bytes += example.MemoryBytes();
+    out.chat_settings |= NeedsChatSettings(example, options);
+  }
   out.unpaired = pairs.unpaired();
   if (out.examples.empty() && out.disliked + out.unpaired + out.weightless > 0) {
     problems.AddFile(

@@ -78,6 +78,9 @@ struct DataSet {
   uint64_t cut_turns = 0;             ///< Examples with Example::cut_turns.
   uint64_t unpaired = 0;  ///< Lines of kind reward_model with a label and no partner: left out.
   uint64_t nulls_in_tools = 0;  ///< Lines with null inside `tools` or `tool_calls`.
+  /// An example has what workers without kChatSettingsFeature leave out: variables of its own for
+  /// the chat template, turns with reasoning or other keys, a response that is turns.
+  bool chat_settings = false;
   UnansweredLines unanswered;
   std::vector<std::string> unused_keys;  ///< LineCounts, of the first 1,000 lines of each file.
   uint64_t memory_bytes = 0;             ///< Memory of the examples.

@@ -234,5 +234,19 @@ TEST_F(DataSetTest, ALineReaderCountsTheLinesThatItSkips) {
   EXPECT_TRUE(absl::IsNotFound(LineReader::Open(folder_.path("missing.jsonl")).status()));
 }
 
+// Other readers take the last of them, or the first.
+TEST_F(DataSetTest, AKeyThatStandsTwiceIsRefused) {
+  const auto problem = [](const std::string& line) {
+    return std::string(ParseExample(line, {}).status().message());
+  };
+  EXPECT_EQ(problem(R"({"prompt": "a", "answer": "1", "answer": "2"})"),
+            "`answer` stands twice in the same object; remove one");
+  EXPECT_THAT(problem(R"({"prompt": "a", "extra": [{"x": 1}, {"y": {"z": 1, "z": null}}]})"),
+              HasSubstr("`z` stands twice"));
+  // Colons and quotes in texts, the same key in two objects, and escapes of one key.
+  EXPECT_EQ(problem(R"({"prompt": "a\": \\", "x:": {"x:": "\"x:\": 1"}, "extra": {"x:": 1}})"), "");
+  EXPECT_THAT(problem(R"({"prompt": "a", "\u0061": 1, "a": 2})"), HasSubstr("`a` stands twice"));
+}
+
 }  // namespace
 }  // namespace baton

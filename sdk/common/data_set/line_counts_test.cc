@@ -57,6 +57,27 @@ TEST_F(LineCountsTest, TheLikelyKeyMayStandInAnObject) {
               ElementsAre(HasSubstr("say which is the answer with spec.data.answer_key")));
 }
 
+TEST_F(LineCountsTest, LinesTellWhatOldWorkersWouldLeaveOut) {
+  const std::string plain = R"({"prompt": "a", "completion": "b", "chosen": "c", "rejected": "d"})";
+  const std::string given = R"({"prompt": "a", "response": "b", "chat_template_kwargs": {"x": 1}})";
+  const std::string thought =
+      R"({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b",)"
+      R"( "reasoning_content": "c"}, {"role": "user", "content": "d"}]})";
+  const std::string calls =
+      R"({"prompt": "a", "response": [{"role": "assistant", "tool_calls": [{"name": "f"}]}]})";
+  for (const v1::JobKind kind : {v1::JOB_KIND_RL, v1::JOB_KIND_SFT, v1::JOB_KIND_REWARD_MODEL}) {
+    options_ = OptionsOf(kind);
+    EXPECT_FALSE(Read(plain + "\n").chat_settings);
+  }
+  options_ = OptionsOf(v1::JOB_KIND_RL);
+  EXPECT_TRUE(Read(plain + "\n" + given + "\n").chat_settings);
+  EXPECT_TRUE(Read(thought + "\n").chat_settings);
+  EXPECT_FALSE(Read(calls + "\n").chat_settings) << "kind rl does not use responses";
+  options_ = OptionsOf(v1::JOB_KIND_SFT);
+  EXPECT_TRUE(Read(given + "\n").chat_settings);
+  EXPECT_TRUE(Read(calls + "\n").chat_settings);
+}
+
 TEST_F(LineCountsTest, LinesThatLackAnAnswerAmongOthersAreCountedAndNamed) {
   Use(AnswerUse::Kind::kCompares);
   const DataSet data = Read(

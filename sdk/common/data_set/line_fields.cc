@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/common/base/status_macros.h"
@@ -25,6 +27,20 @@ std::string Dump(const Json& json) {
 Json ParseInner(const std::string& text) {
   if (NestingOf(text) > kMaxNesting) return Json(Json::value_t::discarded);
   return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+// Whether a text is a list of messages that was written out, as JSON or as Python's str().
+bool HoldsMessages(const std::string& text) {
+  const absl::string_view trimmed = absl::StripAsciiWhitespace(text);
+  if (absl::StartsWith(trimmed, "[{'role': '") || absl::StartsWith(trimmed, "[{'content': '")) {
+    return true;
+  }
+  if (!absl::StartsWith(trimmed, "[") || !absl::StrContains(trimmed, "\"role\"")) return false;
+  const Json list = ParseInner(text);
+  return list.is_array() && !list.empty() &&
+         std::all_of(list.begin(), list.end(), [](const Json& turn) {
+           return turn.is_object() && turn.contains("role") && turn.contains("content");
+         });
 }
 
 // Whether null stands in a list or an object, at any depth.
@@ -216,6 +232,13 @@ absl::StatusOr<Said> ReadSaid(const Json& object, absl::string_view key) {
   BATON_RETURN_IF_ERROR(TakeText(object, key, false, &said.text));
   if (said.text.empty()) return absl::InvalidArgumentError(absl::StrCat("`", key, "` is empty"));
   return said;
+}
+
+absl::StatusOr<Said> ReadPrompt(const DataJson& object, absl::string_view key) {
+  BATON_ASSIGN_OR_RETURN(Said said, ReadSaid(object, key));
+  if (!HoldsMessages(said.text)) return said;
+  return absl::InvalidArgumentError(
+      absl::StrCat("`", key, "` is a text that holds a list of messages; write the list itself"));
 }
 
 std::string TurnsText(const std::vector<v1::ChatMessage>& turns) {

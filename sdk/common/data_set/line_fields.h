@@ -37,6 +37,9 @@ struct Said {
 /// is neither 0 nor 1.
 absl::StatusOr<Said> ReadSaid(const DataJson& object, absl::string_view key);
 
+/// The same of a prompt. INVALID_ARGUMENT also for a text that is a list of messages written out.
+absl::StatusOr<Said> ReadPrompt(const DataJson& object, absl::string_view key);
+
 /// A response.
 struct Response {
   std::string text;  ///< Of several turns "ROLE: CONTENT", a line each, for people.

@@ -36,9 +36,11 @@ size_t NumberScanner::SkipSpaces(size_t i) const {
   return i;
 }
 
-// Whether a number begins at i: digits, ".5", or a fraction of LaTeX.
+// Whether a number begins at i: digits, ".5", or a fraction of LaTeX. "No.5" has the number 5.
 bool NumberScanner::Begins(size_t i) const {
-  return DigitAt(i) || (At(i) == '.' && DigitAt(i + 1)) || absl::StartsWith(text_.substr(i), kFrac);
+  const bool behind_word = i > 0 && absl::ascii_isalpha(static_cast<unsigned char>(text_[i - 1]));
+  return DigitAt(i) || (At(i) == '.' && DigitAt(i + 1) && !behind_word) ||
+         absl::StartsWith(text_.substr(i), kFrac);
 }
 
 std::nullopt_t NumberScanner::Ambiguous(NumberSpan* span, absl::string_view why) {
@@ -67,7 +69,8 @@ void NumberScanner::Take(NumberSpan* span) {
   if (!value.has_value()) return;
   span->reading.kind = NumberReading::Kind::kNumber;
   span->reading.value = *value;
-  if (TakePercent(span, &span->reading.value)) TakeRange(span);
+  TakePercent(span, &span->reading.value);
+  TakeRange(span);
 }
 
 // A number, with a fraction or a power of ten.
@@ -230,13 +233,18 @@ std::optional<ExactNumber> NumberScanner::TakeFractionPart() {
   return negative ? Negative(decimal->value) : decimal->value;
 }
 
-bool NumberScanner::TakePercent(NumberSpan* span, ExactNumber* value) {
-  const size_t sign = SkipSpaces(at_);
-  if (At(sign) != '%') return true;
-  at_ = sign + 1;
-  span->reading.percent = true;
-  if (style_.percent_is_hundredths) value->bottom *= 100;
-  return true;
+// "%", "percent", "per cent".
+void NumberScanner::TakePercent(NumberSpan* span, ExactNumber* value) {
+  const size_t begin = SkipSpaces(at_);
+  for (const absl::string_view sign : {"%", "percent", "per cent"}) {
+    if (!absl::StartsWithIgnoreCase(text_.substr(begin), sign)) continue;
+    const size_t end = begin + sign.size();
+    if (sign != "%" && absl::ascii_isalpha(static_cast<unsigned char>(At(end)))) continue;
+    at_ = end;
+    span->reading.percent = true;
+    if (style_.percent_is_hundredths) value->bottom *= 100;
+    return;
+  }
 }
 
 // "10-12": two numbers with a dash between them.
@@ -257,7 +265,8 @@ bool NumberScanner::TakeRange(NumberSpan* span) {
   const bool percent = span->reading.percent;
   at_ = next;
   std::optional<ExactNumber> upper = TakeQuantity(span);
-  if (!upper.has_value() || !TakePercent(span, &*upper)) return false;
+  if (!upper.has_value()) return false;
+  TakePercent(span, &*upper);
   if (spaced) return Ambiguous(span, "may be a range or a difference"), false;
   if ((At(at_) == '-' || At(at_) == kDash) && DigitAt(at_ + 1)) {
     return Ambiguous(span, "may be a date"), false;

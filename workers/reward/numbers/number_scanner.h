@@ -48,7 +48,7 @@ class NumberScanner {
   std::optional<ExactNumber> TakeFractionPart();
   std::optional<ExactNumber> TakeQuantity(NumberSpan* span);
   std::optional<ExactNumber> TakeMixed(const Decimal& whole, NumberSpan* span);
-  bool TakePercent(NumberSpan* span, ExactNumber* value);
+  void TakePercent(NumberSpan* span, ExactNumber* value);
   bool TakeRange(NumberSpan* span);
   std::nullopt_t Ambiguous(NumberSpan* span, absl::string_view why);
 

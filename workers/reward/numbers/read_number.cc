@@ -102,6 +102,21 @@ Sign TakeSign(absl::string_view* before) {
   return {mark == '-', ""};
 }
 
+// Whether a text that ends with ">" ends with a tag (<answer>), an arrow (->), an annotation
+// (<<3+4=7>>) or the mark of a quoted line, and not with "greater than".
+bool EndsWithBracket(absl::string_view before, bool apart) {
+  const absl::string_view left = before.substr(0, before.size() - 1);
+  const size_t line = left.rfind('\n') + 1;  // 0 if there is none
+  if (apart && WithoutSpaces(left.substr(line)).empty()) return true;
+  if (left.empty()) return false;
+  if (absl::StrContains("->=", left.back())) return true;
+  const size_t open = left.rfind('<');
+  if (open == absl::string_view::npos || open + 1 == left.size()) return false;
+  const absl::string_view inside = left.substr(open + 1);
+  return (absl::ascii_isalpha(static_cast<unsigned char>(inside[0])) || inside[0] == '/') &&
+         !absl::StrContains(inside, '>');
+}
+
 // The reason why what stands before a number makes it a part of more; "": none does.
 std::string JoinedBefore(absl::string_view before) {
   const absl::string_view rest = WithoutSpaces(before);
@@ -112,6 +127,13 @@ std::string JoinedBefore(absl::string_view before) {
   }
   const char last = rest.back();
   if (last == kStop) return "a sign before it (√, ±, ≤ …) makes more of it";
+  if (last == '<' || absl::EndsWith(rest, "<=") || absl::EndsWith(rest, ">=") ||
+      (last == '>' && !EndsWithBracket(rest, apart))) {
+    return "it is compared with something (<, >)";
+  }
+  if (last == '_' && rest.size() > 1 && IsAsciiDigit(rest[rest.size() - 2])) {
+    return "it may be a part of a number with _";
+  }
   if (last == '^' || last == '/') return "it may be an operand";
   if (last == '*') {
     absl::string_view left = rest;

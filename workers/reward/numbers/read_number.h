@@ -20,12 +20,12 @@ struct NumberReading {
   Kind kind = Kind::kNone;
   ExactNumber value;
   ExactNumber upper;
-  bool percent = false;  ///< It has a percent sign.
+  bool percent = false;  ///< It has a percent sign, or the word.
   std::string why;       ///< Of kAmbiguous: "'1,5' may be a decimal comma, …".
 };
 
 struct NumberStyle {
-  bool percent_is_hundredths = true;  ///< "50%" is 0.5; else it is 50.
+  bool percent_is_hundredths = false;  ///< "50%" is 0.5; else it is 50.
 };
 
 /// The number that `text`, valid UTF-8, ends up with: what its last \boxed{…} holds, which must be

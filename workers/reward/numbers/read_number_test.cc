@@ -97,17 +97,24 @@ TEST(ReadNumberTest, ReadsFractionsAndPercents) {
       {"\\dfrac12", 1, 2},
       {"2\\frac{1}{2}", 5, 2},
       {"\\frac{1.5}{3}", 1, 2},
-      {"50%", 1, 2},
-      {"50 %", 1, 2},
-      {"12.5\\%", 1, 8},
-      {"1/2%", 1, 200},
+      {"50%", 50},
+      {"50 %", 50},
+      {"12.5\\%", 25, 2},
+      {"1/2%", 1, 2},
       {"1⁄3", 1, 3},
   };
   for (const Said& c : cases)
     EXPECT_TRUE(Is(Last(c.text), c.top, c.bottom)) << c.text << " " << Last(c.text).why;
+}
+
+TEST(ReadNumberTest, APercentSignMayMeanHundredths) {
   NumberStyle style;
-  style.percent_is_hundredths = false;
-  EXPECT_TRUE(Is(ReadLastNumber("50%", style), 50, 1));
+  style.percent_is_hundredths = true;
+  EXPECT_TRUE(Is(ReadLastNumber("50%", style), 1, 2));
+  EXPECT_TRUE(Is(ReadLastNumber("12.5\\%", style), 1, 8));
+  EXPECT_TRUE(Is(ReadLastNumber("1/2 percent", style), 1, 200));
+  const NumberReading percents = ReadLastNumber("10-12%", style);
+  EXPECT_TRUE(AreNear(percents.value, {1, 10}, 0) && AreNear(percents.upper, {12, 100}, 0));
 }
 
 TEST(ReadNumberTest, ReadsTheLastBoxWithNestedBraces) {
@@ -191,7 +198,25 @@ TEST(ReadNumberTest, ARangeHasTwoEnds) {
     EXPECT_TRUE(AreNear(reading.value, {10, 1}, 0) && AreNear(reading.upper, {12, 1}, 0)) << text;
   }
   const NumberReading percents = Last("10-12%");
-  EXPECT_TRUE(AreNear(percents.value, {1, 10}, 0) && AreNear(percents.upper, {12, 100}, 0));
+  EXPECT_TRUE(AreNear(percents.value, {10, 1}, 0) && AreNear(percents.upper, {12, 1}, 0));
+}
+
+TEST(ReadNumberTest, ABoundIsNoNumber) {
+  for (const char* text :
+       {">5", "x > 5", "x>5", "<5", "x < 5", ">=5", "x <= 5", "x <= -5", "a <b\n> 5 >5"}) {
+    EXPECT_EQ(Last(text).kind, Kind::kAmbiguous) << text;
+  }
+  for (const char* text : {"<answer>5", "<b>5</b>", "<a href='x'>5</a>", "-> 5", "=>5",
+                           "<<2+3=5>>5", "so:\n> 5", "> 5"}) {
+    EXPECT_TRUE(Is(Last(text), 5, 1)) << text << " " << Last(text).why;
+  }
+}
+
+TEST(ReadNumberTest, APointBehindAWordIsNoDecimalPoint) {
+  EXPECT_TRUE(Is(Last("I have 3, so Rs.5"), 5, 1));
+  EXPECT_TRUE(Is(Last("No.5"), 5, 1));
+  EXPECT_TRUE(Is(Last("It is .5"), 1, 2));
+  EXPECT_EQ(Last("1_000").kind, Kind::kAmbiguous) << "not 0";
 }
 
 TEST(ReadNumberTest, AnAnswerIsOneNumberAsAWhole) {
