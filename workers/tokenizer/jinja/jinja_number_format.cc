@@ -17,6 +17,7 @@ namespace {
 /// `value` by printf's %[#].PRECISION TYPE.
 std::string Printed(double value, char type, int64_t precision, bool alternate) {
   const std::string pattern = absl::StrCat("%", alternate ? "#" : "", ".*", std::string(1, type));
+  Budget::SpendWalk(64 + 4 * static_cast<uint64_t>(precision));
   const int digits = static_cast<int>(precision);
   const int size = std::snprintf(nullptr, 0, pattern.c_str(), digits, value);
   std::string out(static_cast<size_t>(size) + 1, '\0');
