@@ -31,7 +31,7 @@ ADDRESS = re.compile(r"at 0x[0-9a-f]{6,}", re.IGNORECASE)
 # What Baton refuses and jinja2 renders: named in the documentation.
 NAMED_ERRORS = re.compile(
     r"an integer is too large|complex number|the (filter|method) '.*' (of .* )?is not supported|more than \d+ "
-    r"|nested too deep|takes more than|the format (z|!a)|escape \\N|is too large|the integer .* is too large"
+    r"|nested too deep|takes more than|escape \\N|is too large|the integer .* is too large"
     r"|the width or the precision of a format|after the end of its for")
 
 

@@ -3,7 +3,7 @@ and undefined everywhere, and the variables that they read."""
 
 NAMES = ["messages", "tools", "add_generation_prompt", "bos_token", "x", "y", "z", "n", "f", "s", "u",
          "none_value", "items", "d", "empty", "nested", "ints", "words", "unknown"]
-TEXTS = ["", "a", "b", "user", "assistant", "Hello World", " pad ", "a-b-c", "x\\ny\\n", "\\t", "<b>", "é", "straße",
+TEXTS = ["", "a", "b", "upper", "defined", "user", "assistant", "Hello World", " pad ", "a-b-c", "x\\ny\\n", "\\t", "<b>", "é", "straße",
          "ΑΣ σς", "日本", "😀", "%s", "%d%%", "{}", "{0} {1}", "{a}", "12", "-7", " 3.5 ", "1e3", "0x1f", "nan",
          "it\\'s", '"q"', "one two  three", "aXbXc", "ǅ", "ﬁ", "²", "½", "\\u200b", "\\x7f", "a\\rb\\u2028c", "A1 b2", "{{", "__x"]
 KEYS = ["role", "content", "name", "tool_calls", "function", "arguments", "a", "b", "c", "items", "missing", "type"]
@@ -178,7 +178,7 @@ class Grammar:
                          f"divisibleby({self.pick('2', '3', '0')})", f"divisibleby {self.pick('2', '3')}", f"eq({self.e(depth - 1)})",
                          f"sameas {self.pick('none', 'true', 'false')}", f"in({self.sequence()})", f"in {self.pick('ints', 'words', 's', 'd')}",
                          f"equalto({self.e(depth - 1)})", f"gt {self.pick('1', 'x')}", f"le({self.e(depth - 1)})", f"ne({self.e(depth - 1)})",
-                         f"lessthan({self.e(depth - 1)})", "defined", "defined", "string", "mapping")
+                         f"lessthan({self.e(depth - 1)})", "defined", "defined", "string", "mapping", "filter", "test")
         return self.group(f"{self.pick(self.e(depth - 1), self.name())} is {self.pick('', '', 'not ')}{test}")
 
     TEXT_METHODS = ["upper()", "lower()", "title()", "capitalize()", "swapcase()", "casefold()", "strip()", "lstrip()", "rstrip()",
@@ -227,7 +227,7 @@ class Grammar:
                "%i", "%a", "%-8.2e|", "%#o", "%.0f", "%G", "%5%", "%", "%y", "%.*f", "%(a)", "%ld", "%05s", "%+.1f", "%.3d", "%06.2f", "%F"]
     BRACES = ["{}", "{0}", "{1}", "{a}", "{:>8}", "{:<5}|", "{:^7}|", "{:05d}", "{:,}", "{:.2f}", "{:x}", "{:#b}", "{!r}", "{!s:>4}", "{:e}", "{:%}", "{0[0]}", "{a.b}", "{{", "}}",
               "{0.a}", "{:*^9}", "{:+}", "{:{}}", "{:{}.{}}", "{:_}", "{:g}", "{:.3}", "{:d}", "{:s}", "{:c}", "{", "}", "{0!x}", "{:n}", "{:010,}", "{a[b]}", "{!a}", "{:=+6d}", "{:<08}",
-              "{:.1%}", "{:G}", "{:.0f}", "{:#x}", "{:06}", "{:,.2f}", "{:_x}", "{0} {}", "{:.10g}", "{:10.4}", "{:#.3g}", "{:E}", "{:,d}", "{:012,.1f}", "{:+,}"]
+              "{:.1%}", "{:G}", "{:.0f}", "{:#x}", "{:06}", "{:,.2f}", "{:_x}", "{0} {}", "{:.10g}", "{:10.4}", "{:#.3g}", "{:E}", "{:z.1f}", "{:+z.0f}", "{:z}", "{:,d}", "{:012,.1f}", "{:+,}"]
 
     def e_format(self, depth):
         if self.chance(.5):

@@ -352,6 +352,23 @@ TEST(ModelTemplateTest, WithoutADateThereIsNoFunctionForIt) {
               HasSubstr("set spec.model.chat_template_date"));
 }
 
+// Expected values by datetime(2024, 7, 6).strftime.
+TEST(ModelTemplateTest, TheDayIsWrittenAsPythonWritesIt) {
+  const auto render = [](const std::string& source) {
+    const auto made = ModelTemplate::FromFiles({source, "", ""}, {"", "2024-07-06"});
+    const auto text = (*made)->Render({{{"user", "x"}}}, false);
+    return text.ok() ? text->text() : std::string(text.status().message());
+  };
+  EXPECT_EQ(render("{{ strftime_now('%d %b %Y') }}"), "06 Jul 2024");
+  EXPECT_EQ(render("{{ strftime_now('%-d %B') }}{{ strftime_now('') }}"), "6 July");
+  EXPECT_EQ(render("{{ strftime_now('%Y-%m-%dT%H:%M:%S.%f%z%Z') }}"), "2024-07-06T00:00:00.000000");
+  EXPECT_EQ(render("{{ strftime_now('%%z%q%') }}"), "%z%q%");
+  EXPECT_EQ(render("{{ strftime_now('x' * 300) }}"), std::string(300, 'x'));
+  EXPECT_THAT(render("{{ strftime_now('x' * 5000) }}"), HasSubstr("more than 4 KiB of text"));
+  EXPECT_THAT(render("{{ strftime_now('%99999999d') }}"), HasSubstr("more than 4 KiB of text"));
+  EXPECT_THAT(render("{{ strftime_now('a\\x00b') }}"), HasSubstr("a byte 0"));
+}
+
 TEST(ModelTemplateTest, BuiltInTemplatesHaveNoPlaceForTools) {
   const auto status =
       ChatTemplate::FromName("chatml")->Render({{{"user", "x"}}, R"([{"name": "f"}])"}).status();

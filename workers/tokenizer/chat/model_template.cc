@@ -13,6 +13,7 @@
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/schema/json_fields.h"
 #include "sdk/common/schema/template_kwargs.h"
+#include "workers/tokenizer/jinja/jinja_budget.h"
 #include "workers/tokenizer/jinja/jinja_error.h"
 #include "workers/tokenizer/tokens/named_tokens.h"
 
@@ -57,6 +58,37 @@ absl::Status AddKwargs(absl::string_view json, jinja::Variables* variables) {
   return absl::OkStatus();
 }
 
+/// What Python's datetime.strftime hands to C's: it writes %f (microseconds, here 0) by itself, and
+/// nothing for the time zone of a time that has none.
+std::string CFormat(absl::string_view format) {
+  std::string out;
+  for (size_t i = 0; i < format.size(); ++i) {
+    if (format[i] != '%' || i + 1 == format.size()) {
+      out += format[i];
+      continue;
+    }
+    const char type = format[++i];
+    if (type == 'f') out += "000000";
+    if (type != 'f' && type != 'z' && type != 'Z') out.append({'%', type});
+  }
+  return out;
+}
+
+std::string FormatTime(absl::string_view format, const std::tm& time) {
+  char text[4096];
+  jinja::Budget::SpendWalk(sizeof text);
+  if (format.find('\0') < sizeof text) jinja::Refuse("the format of strftime_now has a byte 0");
+  size_t size = 0;
+  if (format.size() < sizeof text) {
+    const std::string marked = CFormat(format) + ".";  // so that no text is empty
+    size = std::strftime(text, sizeof text, marked.c_str(), &time);
+  }
+  if (size == 0) {
+    throw jinja::Error{jinja::Error::Kind::kLimit, "strftime_now makes more than 4 KiB of text"};
+  }
+  return std::string(text, size - 1);
+}
+
 /// strftime_now for a fixed day, at midnight.
 absl::StatusOr<jinja::Value> DateFunction(const std::string& date) {
   absl::CivilDay day;
@@ -71,10 +103,8 @@ absl::StatusOr<jinja::Value> DateFunction(const std::string& date) {
     if (format == nullptr) {
       throw jinja::Error{jinja::Error::Kind::kType, "strftime_now needs a format"};
     }
-    char text[256];
-    const std::string& wanted = format->text("strftime_now").text();
-    const size_t size = std::strftime(text, sizeof text, wanted.c_str(), &time);
-    return jinja::Value::Text(RenderedText(absl::string_view(text, size)));
+    return jinja::Value::Text(
+        RenderedText(FormatTime(format->text("strftime_now").text(), time)));
   });
 }
 

@@ -156,9 +156,10 @@ Value Truncate(const Value& input, const Arguments& arguments) {
   const RenderedText end = given_end == nullptr ? OwnText("...") : given_end->text("truncate");
   const Value* given_leeway = arguments.Find(3, "leeway");
   const int64_t leeway = IsGiven(given_leeway) ? given_leeway->integer("truncate") : 5;
-  const int64_t kept = length - CountCharacters(end.text());
-  if (kept < 0 || leeway < 0) Refuse("truncate's length is shorter than its end");
-  if (input.Length("truncate") <= length + leeway) return input;
+  const int64_t end_length = CountCharacters(end.text());
+  if (length < end_length || leeway < 0) Refuse("truncate's length is shorter than its end");
+  const int64_t kept = length - end_length;
+  if (input.Length("truncate") - length <= leeway) return input;
   const RenderedText& text = input.text("truncate");
   RenderedText out = SliceCharacters(text, 0, kept);
   if (!FlagOf(arguments, 1, "killwords")) out = Split(out, " ", 1, /*from_right=*/true).front();

@@ -23,20 +23,8 @@ using Kind = Value::Kind;
 
 bool IsDecimalDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
-RenderedText Ascii(const Value& value) {
-  RenderedText out;
-  if (value.is(Kind::kText)) {
-    AddQuoted(value.text("ascii"), &out, /*ascii_only=*/true);
-    return out;
-  }
-  const RenderedText repr = value.ToRepr();
-  const bool plain = std::all_of(repr.text().begin(), repr.text().end(),
-                                 [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  if (!plain) {
-    throw Error{Error::Kind::kUnsupported, "the format !a of a value that is not ASCII"};
-  }
-  return repr;
-}
+/// Python's ascii().
+RenderedText Ascii(const Value& value) { return EscapedToAscii(value.ToRepr()); }
 
 /// A text cut to `precision` characters and put into `width`.
 RenderedText Padded(RenderedText text, const std::string& fill, char align, int64_t width,
@@ -96,6 +84,7 @@ class PercentFormatter {
 
  private:
   char Now() const {
+    Budget::SpendWalk(1);
     if (at_ >= bytes_.size()) Refuse("a % of the pattern has no type");
     return bytes_[at_];
   }
@@ -292,7 +281,7 @@ FormatSpec ReadSpec(absl::string_view text) {
   }
   spec.align = take("<>=^");
   spec.sign = take("+- ");
-  if (take("z") != '\0') throw Error{Error::Kind::kUnsupported, "the format z is not supported"};
+  spec.no_negative_zero = take("z") != '\0';
   spec.alternate = take("#") != '\0';
   spec.zero = spec.fill.empty() && take("0") != '\0';
   spec.width = TakeNumber(text, &at, kMaxFormatWidth).value_or(-1);
@@ -310,8 +299,9 @@ FormatSpec ReadSpec(absl::string_view text) {
 
 RenderedText FormatText(const RenderedText& text, const FormatSpec& spec) {
   if (spec.type != '\0' && spec.type != 's') Refuse("a string has only the format s");
-  if (spec.sign != '\0' || spec.alternate || spec.align == '=' || spec.grouping != '\0') {
-    Refuse("a string's format has a sign, #, = or a grouping");
+  if (spec.sign != '\0' || spec.alternate || spec.align == '=' || spec.grouping != '\0' ||
+      spec.no_negative_zero) {
+    Refuse("a string's format has a sign, z, #, = or a grouping");
   }
   const std::string fill = !spec.fill.empty() ? spec.fill : spec.zero ? "0" : " ";
   return Padded(text, fill, spec.align == '\0' ? '<' : spec.align, spec.width, spec.precision);

@@ -55,6 +55,7 @@ class JsonWriter {
   void Break(int depth) {
     if (!style_.indent.has_value()) return;
     out_.AddTemplate("\n");
+    if (style_.indent->text().empty()) return;
     for (int i = 0; i < depth; ++i) out_.Add(*style_.indent);
   }
   void Separate(bool first, int depth) {

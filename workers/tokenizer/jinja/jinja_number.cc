@@ -202,14 +202,14 @@ int64_t RoundInteger(int64_t value, int64_t digits) {
   if (digits < -18) return 0;
   int64_t unit = 1;
   for (int64_t i = digits; i < 0; ++i) unit *= 10;
-  const int64_t floor = value - ((value % unit) + unit) % unit;
-  const int64_t rest = value - floor, half = unit / 2;
+  const int64_t rest = ((value % unit) + unit) % unit, half = unit / 2;
+  const __int128 floor = static_cast<__int128>(value) - rest;
   const bool up = rest > half || (rest == half && (floor / unit) % 2 != 0);
-  int64_t result = floor;
-  if (up && __builtin_add_overflow(floor, unit, &result)) {
+  const __int128 result = floor + (up ? unit : 0);
+  if (result < INT64_MIN || result > INT64_MAX) {
     throw Error{Error::Kind::kLimit, "an integer is too large"};
   }
-  return result;
+  return static_cast<int64_t>(result);
 }
 
 }  // namespace baton::tokenizer::jinja

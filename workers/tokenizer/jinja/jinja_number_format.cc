@@ -17,6 +17,7 @@ namespace {
 /// `value` by printf's %[#].PRECISION TYPE.
 std::string Printed(double value, char type, int64_t precision, bool alternate) {
   const std::string pattern = absl::StrCat("%", alternate ? "#" : "", ".*", std::string(1, type));
+  Budget::SpendWalk(64 + 4 * static_cast<uint64_t>(precision));
   const int digits = static_cast<int>(precision);
   const int size = std::snprintf(nullptr, 0, pattern.c_str(), digits, value);
   std::string out(static_cast<size_t>(size) + 1, '\0');
@@ -83,6 +84,7 @@ size_t WidthOfZeros(const FormatSpec& spec, const std::string& lead) {
 std::string FormatInteger(int64_t value, const FormatSpec& spec) {
   const char type = spec.type == '\0' || spec.type == 'n' ? 'd' : spec.type;
   if (spec.precision >= 0) Refuse("the format of an integer has a precision");
+  if (spec.no_negative_zero) Refuse("the format of an integer has a z");
   if (type == 'c') {
     if (spec.sign != '\0' || spec.alternate || spec.grouping != '\0') {
       Refuse("the format c has a sign, # or a grouping");
@@ -106,11 +108,20 @@ std::string FormatInteger(int64_t value, const FormatSpec& spec) {
   return Aligned(lead, digits, spec);
 }
 
+/// Whether the digits of a float are all 0.
+bool IsZero(absl::string_view digits) {
+  const absl::string_view mantissa = digits.substr(0, digits.find_first_of("eE"));
+  return absl::ascii_isdigit(static_cast<unsigned char>(digits[0])) &&
+         mantissa.find_first_of("123456789") == absl::string_view::npos;
+}
+
 std::string FormatFloat(double value, const FormatSpec& spec) {
   const char type = spec.type == 'n' ? 'g' : spec.type;
   if (spec.grouping != '\0' && spec.type == 'n') Refuse("the format n has a grouping");
-  const std::string lead = SignOf(std::signbit(value) && !std::isnan(value), spec.sign);
   std::string digits = FloatDigits(value, type, spec.precision, spec.alternate);
+  const bool loses_sign = spec.no_negative_zero && IsZero(digits);
+  const std::string lead =
+      SignOf(std::signbit(value) && !std::isnan(value) && !loses_sign, spec.sign);
   if (spec.grouping != '\0' && std::isfinite(value)) {
     const size_t whole = std::min(digits.find_first_of(".eE%"), digits.size());
     const std::string rest = digits.substr(whole);

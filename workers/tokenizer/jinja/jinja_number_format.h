@@ -14,11 +14,12 @@ namespace baton::tokenizer::jinja {
 inline constexpr int64_t kMaxFormatWidth = int64_t{1} << 20;
 inline constexpr int64_t kMaxFormatPrecision = 1000;
 
-/// [[fill]align][sign][#][0][width][grouping][.precision][type], as format() reads it.
+/// [[fill]align][sign][z][#][0][width][grouping][.precision][type], as format() reads it.
 struct FormatSpec {
   std::string fill;   ///< One character; empty: the default.
   char align = '\0';  ///< < > ^ =; none given: 0.
   char sign = '\0';   ///< + - or a space; none given: 0.
+  bool no_negative_zero = false;  ///< z: what is rounded to -0 loses its sign.
   bool alternate = false;
   bool zero = false;       ///< '0' stands before the width.
   int64_t width = -1;      ///< Below 0: none given.

@@ -168,7 +168,7 @@ Value Sort(const Value& input, const Arguments& arguments) {
   arguments.Check("sort", 3, {"reverse", "case_sensitive", "attribute"});
   const bool ignores_case = !FlagOf(arguments, 1, "case_sensitive");
   const Value* attribute = arguments.Find(2, "attribute");
-  std::vector<ItemPath> paths;
+  std::vector<ItemPath, Counted<ItemPath>> paths;
   if (attribute != nullptr && attribute->is(Kind::kText)) {
     for (const absl::string_view part : absl::StrSplit(attribute->text("sort").text(), ',')) {
       const Value one = Value::Own(part);

@@ -264,7 +264,34 @@ RenderedText Replace(const RenderedText& text, absl::string_view from, const Ren
   return out;
 }
 
-void AddQuoted(const RenderedText& text, RenderedText* out, bool ascii_only) {
+namespace {
+
+/// A character by its number, as Python writes it in a string.
+std::string Escaped(char32_t c) {
+  const auto code = static_cast<unsigned>(c);
+  return c < 0x100     ? absl::StrFormat("\\x%02x", code)
+         : c < 0x10000 ? absl::StrFormat("\\u%04x", code)
+                       : absl::StrFormat("\\U%08x", code);
+}
+
+}  // namespace
+
+RenderedText EscapedToAscii(const RenderedText& text) {
+  const absl::string_view bytes = text.text();
+  RenderedText out;
+  size_t done = 0;
+  for (const TextRange& range : Characters(bytes)) {
+    const char32_t c = CharacterAt(bytes, range.begin).first;
+    if (c < 0x80) continue;
+    out.Add(text.Slice(done, range.begin));
+    out.AddContent(Escaped(c));
+    done = range.end;
+  }
+  out.Add(text.Slice(done, bytes.size()));
+  return out;
+}
+
+void AddQuoted(const RenderedText& text, RenderedText* out) {
   const absl::string_view bytes = text.text();
   const bool has_single = bytes.find('\'') != absl::string_view::npos;
   const bool has_double = bytes.find('"') != absl::string_view::npos;
@@ -278,13 +305,10 @@ void AddQuoted(const RenderedText& text, RenderedText* out, bool ascii_only) {
       escaped = {'\\', static_cast<char>(c)};
     } else if (c == '\n' || c == '\r' || c == '\t') {
       escaped = c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t";
-    } else if (ascii_only ? c >= 0x20 && c < 0x7F : IsPrintable(c)) {
+    } else if (IsPrintable(c)) {
       continue;
     } else {
-      const auto code = static_cast<unsigned>(c);
-      escaped = c < 0x100     ? absl::StrFormat("\\x%02x", code)
-                : c < 0x10000 ? absl::StrFormat("\\u%04x", code)
-                              : absl::StrFormat("\\U%08x", code);
+      escaped = Escaped(c);
     }
     out->Add(text.Slice(done, range.begin));
     out->AddContent(escaped);

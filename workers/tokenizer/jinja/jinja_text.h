@@ -72,8 +72,10 @@ Texts SplitLines(const RenderedText& text, bool keep_ends = false);
 RenderedText Replace(const RenderedText& text, absl::string_view from, const RenderedText& to,
                      int64_t limit);
 
-/// Python's repr of a string; `ascii_only`: its ascii().
-void AddQuoted(const RenderedText& text, RenderedText* out, bool ascii_only = false);
+/// Python's repr of a string.
+void AddQuoted(const RenderedText& text, RenderedText* out);
+/// What Python's ascii() makes of a repr: characters beyond ASCII by their numbers.
+RenderedText EscapedToAscii(const RenderedText& text);
 /// json.dumps of a string.
 void AddJsonString(const RenderedText& text, bool ensure_ascii, RenderedText* out);
 

@@ -211,6 +211,11 @@ RenderedText Times(const RenderedText& fill, int64_t count) {
   return out;
 }
 
+/// How many characters a text lacks to be so wide.
+int64_t MissingOf(const RenderedText& text, int64_t width) {
+  return std::max<int64_t>(0, std::max<int64_t>(0, width) - CountCharacters(text.text()));
+}
+
 /// ljust, rjust and center.
 template <char align>
 Value AlignMethod(const RenderedText& text, const Arguments& arguments) {
@@ -220,7 +225,7 @@ Value AlignMethod(const RenderedText& text, const Arguments& arguments) {
   fill.AddTemplate(" ");
   if (const Value* given = arguments.Find(1, ""); given != nullptr) fill = given->text("a fill");
   if (CountCharacters(fill.text()) != 1) Refuse("a fill has one character");
-  const int64_t missing = std::max<int64_t>(0, width - CountCharacters(text.text()));
+  const int64_t missing = MissingOf(text, width);
   // As CPython's center: an odd one too many goes left where the width is odd.
   const int64_t left = align == '<'   ? 0
                        : align == '>' ? missing
@@ -234,7 +239,7 @@ Value AlignMethod(const RenderedText& text, const Arguments& arguments) {
 Value FillWithZeros(const RenderedText& text, const Arguments& arguments) {
   arguments.Check("zfill", 1);
   const int64_t width = arguments.Need(0, "", "zfill").integer("zfill");
-  const int64_t missing = std::max<int64_t>(0, width - CountCharacters(text.text()));
+  const int64_t missing = MissingOf(text, width);
   const bool has_sign = absl::StartsWith(text.text(), "-") || absl::StartsWith(text.text(), "+");
   RenderedText zero;
   zero.AddTemplate("0");

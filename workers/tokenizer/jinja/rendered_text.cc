@@ -8,6 +8,7 @@ namespace baton::tokenizer {
 
 RenderedText::RenderedText(const RenderedText& other) {
   jinja::Budget::SpendText(0, other.text_.size());
+  jinja::Budget::SpendCopy(other.template_ranges_.size() * sizeof(TextRange));
   text_ = other.text_;
   template_ranges_ = other.template_ranges_;
   Count();
@@ -59,6 +60,7 @@ RenderedText RenderedText::Slice(size_t begin, size_t end) const {
   RenderedText out;
   out.text_ = text_.substr(begin, end - begin);
   out.template_ranges_ = Clip(template_ranges_, begin, end);
+  jinja::Budget::SpendCopy(out.template_ranges_.size() * sizeof(TextRange));
   out.Count();
   return out;
 }

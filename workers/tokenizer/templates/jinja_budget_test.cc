@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 #include "workers/tokenizer/templates/jinja_template.h"
 
@@ -252,12 +252,70 @@ TEST(JinjaBudget, NamesAndParametersSpend) {
   EXPECT_THAT(RefusalOf(tags + Times(100000, "{% set z = y %}{% set z = y %}") + ends),
               HasSubstr(kSteps));
   // The name of what is undefined is kept for messages, not all of it.
-  const std::string name(1000000, 'y');
-  EXPECT_EQ(RefusalOf(absl::StrCat("{% set z = [", name, "] * 200000 %}")), "");
-  EXPECT_THAT(
-      std::string(
-          Template::Parse(absl::StrCat("{{ ", name, ".z }}"))->Render({}).status().message()),
-      HasSubstr("'" + std::string(64, 'y') + "…' is undefined"));
+  EXPECT_EQ(RefusalOf("{% set y = 'y' * 1000000 %}{% set z = [{}[y]] * 200000 %}"), "");
+  EXPECT_THAT(std::string(
+                  Template::Parse("{{ {}['y' * 1000000].z }}")->Render({}).status().message()),
+              HasSubstr("'" + std::string(64, 'y') + "…' is undefined"));
+}
+
+// Scopes copy the names of their variables: 100,000 macros of a name of 500 kB would take 50 GB.
+TEST(JinjaBudget, NamesAreBounded) {
+  const std::string name(1000, 'y');
+  EXPECT_EQ(RefusalOf(absl::StrCat("{% set ", name, " = 1 %}{{ ", name, " }}")), "");
+  for (const char* use : {"{% macro y$() %}{% endmacro %}", "\n{{ y$ }}", "{{ x.y$ }}",
+                          "{{ f(y$=1) }}", "{% set y$ = 1 %}", "{{ x | y$ }}"}) {
+    EXPECT_THAT(RefusalOf(absl::StrReplaceAll(use, {{"$", name}})),
+                HasSubstr("a name has more than 1000 bytes"))
+        << use;
+  }
+}
+
+/// `count` times `part`, each $ in it the number of the time.
+std::string Numbered(int count, absl::string_view part) {
+  std::string out;
+  for (int i = 0; i < count; ++i) {
+    absl::StrAppend(&out, absl::StrReplaceAll(part, {{"$", absl::StrCat(i)}}));
+  }
+  return out;
+}
+
+std::string Nested(int depth, absl::string_view begin, absl::string_view inside,
+                   absl::string_view end) {
+  return absl::StrCat(Numbered(depth, begin), inside, Numbered(depth, end));
+}
+
+// In some tenths of a second each. What costs the square of the size, or of the depth, takes minutes.
+TEST(JinjaBudget, ReadsTemplatesOfAMebibyteInNoLongTime) {
+#ifdef BATON_SANITIZED
+  constexpr int kPart = 10;
+#else
+  constexpr int kPart = 1;
+#endif
+  const std::string names = Numbered(100000 / kPart, "{{a$}}");
+  const std::string ones = Numbered(200000 / kPart, "1,");
+  for (const std::string& source :
+       {Nested(190, "{%if b$%}", names, "{%endif%}"),
+        Nested(190, "{%if b$%}{%set c$=1%}{%else%}", names, "{%set d$=1%}{%endif%}"),
+        Nested(190, "{%if b$%}{%elif c$%}", names, "{%endif%}"),
+        Nested(190, "{%for b$ in c%}", names, "{%endfor%}"),
+        Nested(190, "{%call b$()%}", names, "{%endcall%}"),
+        Nested(190, "{%generation%}", names, "{%endgeneration%}"),
+        Nested(90, "{%set b$%}{%if c$%}", names, "{%endif%}{%endset%}"),
+        absl::StrCat("{%if 1%}", Numbered(30000 / kPart, "{%elif a$%}{%set b$=1%}"), "{%endif%}"),
+        absl::StrCat("{%macro m(", Numbered(100000 / kPart, "a$,"), "b)%}{%endmacro%}"),
+        absl::StrCat("{{f(", Numbered(100000 / kPart, "a$=1,"), "b=1)}}"),
+        absl::StrCat("{{", Nested(60, "-2**(", "[" + ones + "1]", ")"), "}}"),
+        absl::StrCat("{{{", Numbered(100000 / kPart, "a$:1,"), "b:1}}}")}) {
+    EXPECT_EQ(Template::Parse(source).status(), absl::OkStatus()) << source.substr(0, 40);
+  }
+}
+
+TEST(JinjaBudget, EmptyIndentsCostNothing) {
+  // An indent for each of the 190 levels around 200,000 items, a hundred times.
+  EXPECT_THAT(RefusalOf("{% set n = namespace(v=[1] * 200000) %}" +
+                        Times(190, "{% set n.v = [n.v] %}") +
+                        Times(100, "{% set z = n.v | tojson(indent=0) %}")),
+              HasSubstr(kSteps));
 }
 
 TEST(JinjaBudget, BoundsTheMemoryOfATemplate) {

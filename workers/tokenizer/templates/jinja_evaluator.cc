@@ -26,6 +26,13 @@ Value Joined(const Value& a, const Value& b) {
   return Value::Text(std::move(out));
 }
 
+/// `name is filter` and `name is test`: whether there is one.
+bool IsNameOf(bool (*exists)(absl::string_view), const Value& name, const Arguments& arguments) {
+  arguments.Check("the test", 0);
+  if (!name.is_hashable()) Refuse(absl::StrCat(name.TypeName(), " is no name"));
+  return name.is(Kind::kText) && exists(name.text("a name").text());
+}
+
 /// Adds `line` to an error that has none.
 template <class Action>
 auto AtLine(int line, const Action& action) {
@@ -406,8 +413,10 @@ Value Evaluator::EvaluateOne(const Expression& expression, Scope* scope) {
     }
     case Expression::Kind::kTest: {
       const Value input = operand(0);
-      return Value::Bool(
-          ApplyTest(expression.text, input, EvaluateArguments(expression.arguments, scope)));
+      const Arguments arguments = EvaluateArguments(expression.arguments, scope);
+      if (expression.text == "filter") return Value::Bool(IsNameOf(&IsFilter, input, arguments));
+      if (expression.text == "test") return Value::Bool(IsNameOf(&IsTest, input, arguments));
+      return Value::Bool(ApplyTest(expression.text, input, arguments));
     }
   }
   return {};

@@ -1,6 +1,5 @@
 #include "workers/tokenizer/templates/jinja_expression_parser.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <optional>
 #include <set>
@@ -14,29 +13,11 @@
 namespace baton::tokenizer::jinja {
 namespace {
 
-bool AreConstant(const std::vector<ExpressionPtr>& expressions);
-
-/// Whether jinja2 computes it beforehand: it reads no name, calls nothing, and no filter in it
-/// needs the rendering.
-bool IsConstant(const Expression& expression) {
+/// Whether jinja2 computes a filter of constants beforehand.
+bool IsComputedEarly(absl::string_view filter) {
   static const auto* const kLate = new std::set<absl::string_view>{
       "map", "random", "reject", "rejectattr", "select", "selectattr"};
-  const CallArguments& arguments = expression.arguments;
-  if (expression.kind == Expression::Kind::kName || expression.kind == Expression::Kind::kCall ||
-      (expression.kind == Expression::Kind::kFilter && kLate->count(expression.text) > 0) ||
-      arguments.spread != nullptr || arguments.spread_named != nullptr) {
-    return false;
-  }
-  for (const auto& [name, argument] : arguments.named) {
-    if (!IsConstant(*argument)) return false;
-  }
-  return AreConstant(expression.operands) && AreConstant(arguments.positional);
-}
-
-bool AreConstant(const std::vector<ExpressionPtr>& expressions) {
-  return std::all_of(expressions.begin(), expressions.end(), [](const ExpressionPtr& expression) {
-    return expression == nullptr || IsConstant(*expression);
-  });
+  return kLate->count(filter) == 0;
 }
 
 }  // namespace
@@ -166,7 +147,7 @@ ExpressionPtr ExpressionParser::Power() {
     ExpressionPtr right = Unary(true);
     const bool negative = left->kind == ExprKind::kUnary && left->text == "-" &&
                           left->operands[0]->kind == ExprKind::kConstant;
-    if (!negative || IsConstant(*right)) {
+    if (!negative || right->is_constant) {
       left = Binary("**", std::move(left), std::move(right), line);
       continue;
     }
@@ -341,6 +322,7 @@ ExpressionPtr ExpressionParser::KeysFrom(ExpressionPtr first) {
 
 CallArguments ExpressionParser::Arguments() {
   CallArguments arguments;
+  std::set<std::string> names;
   bool first = true;
   ExpectOperator("(");
   while (!TakeOperator(")")) {
@@ -349,12 +331,12 @@ CallArguments ExpressionParser::Arguments() {
       if (TakeOperator(")")) break;
     }
     first = false;
-    Argument(&arguments);
+    Argument(&arguments, &names);
   }
   return arguments;
 }
 
-void ExpressionParser::Argument(CallArguments* arguments) {
+void ExpressionParser::Argument(CallArguments* arguments, std::set<std::string>* names) {
   const bool spread = arguments->spread != nullptr, named = arguments->spread_named != nullptr;
   const auto allow = [&](bool allowed) {
     if (!allowed) Fail("the arguments of a call stand in the wrong order");
@@ -369,8 +351,8 @@ void ExpressionParser::Argument(CallArguments* arguments) {
     allow(!named);
     const std::string name = tokens_[at_].text;
     at_ += 2;
-    for (const auto& [other, value] : arguments->named) {
-      if (other == name) Fail(absl::StrCat("the argument '", name, "' is given twice"));
+    if (!names->insert(name).second) {
+      Fail(absl::StrCat("the argument '", name, "' is given twice"));
     }
     arguments->named.emplace_back(name, Conditional());
   } else {
@@ -397,6 +379,7 @@ ExpressionPtr ExpressionParser::Filters(ExpressionPtr value, bool first_has_no_b
     NewExpression filter = Make(ExprKind::kFilter);
     filter->text = ExpectName("a filter's name");
     while (TakeOperator(".")) filter->text += "." + ExpectName("a filter's name");
+    filter->is_constant = IsComputedEarly(filter->text);
     if (!IsFilter(filter->text)) NoteUnknown(absl::StrCat("the filter '", filter->text, "'"));
     Adopt(filter.get(), std::move(value));
     if (IsOperator("(")) AdoptArguments(filter.get(), Arguments());

@@ -3,6 +3,7 @@
 #ifndef BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_EXPRESSION_PARSER_H_
 #define BATON_WORKERS_TOKENIZER_TEMPLATES_JINJA_EXPRESSION_PARSER_H_
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,7 +58,8 @@ class ExpressionParser : protected TokenCursor {
   ExpressionPtr KeysFrom(ExpressionPtr first);
   /// `(a, b, name=c, *d, **e)`; a comma may end it.
   CallArguments Arguments();
-  void Argument(CallArguments* arguments);
+  /// `names`: those of the arguments before it.
+  void Argument(CallArguments* arguments, std::set<std::string>* names);
   ExpressionPtr Call(ExpressionPtr callee);
   /// A filter or a test that does not exist: as in jinja2 an error at once, but where a condition
   /// stands around it, when it is reached.

@@ -17,6 +17,9 @@ constexpr absl::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", 
                                             "/",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
                                             ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
+/// A rendering copies the names of its variables, and does not count them as it counts texts.
+constexpr size_t kMaxNameBytes = 1000;
+
 bool IsAsciiDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
 /// As jinja2: "\r\n" and "\r" become "\n", and one newline at the end goes.
@@ -209,6 +212,9 @@ class Lexer {
   int One() {
     const char c = source_[at_];
     if (const size_t end = EndOfName(); end > at_) {
+      if (end - at_ > kMaxNameBytes) {
+        throw Error{Error::Kind::kLimit, "a name has more than 1000 bytes", line_};
+      }
       Add(Token::Kind::kName, rest().substr(0, end - at_));
       Skip(end);
       return 0;

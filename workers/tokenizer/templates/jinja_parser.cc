@@ -1,4 +1,6 @@
 // The statements of a template: tokens to a tree, with jinja2's grammar.
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -11,7 +13,15 @@ namespace {
 
 class Parser : private ExpressionParser {
  public:
-  explicit Parser(absl::string_view source) : ExpressionParser(Lex(source)) {}
+  explicit Parser(absl::string_view source) : ExpressionParser(Lex(source)) {
+    for (size_t i = 1; i < tokens_.size(); ++i) {
+      if (tokens_[i].kind != TokenKind::kName || tokens_[i - 1].is(TokenKind::kOperator, ".")) {
+        continue;
+      }
+      const auto found = mentions_.find(tokens_[i].text);
+      if (found != mentions_.end()) found->second.push_back(i);
+    }
+  }
 
   Statements Run() {
     Statements statements = Body({});
@@ -130,14 +140,11 @@ class Parser : private ExpressionParser {
     EndStatement();
   }
 
-  /// Whether the name stands between the token `begin` and the one at hand.
+  /// Whether the name (one of mentions_) stands between the token `begin` and the one at hand.
   bool Mentions(absl::string_view name, size_t begin) const {
-    for (size_t i = begin; i < at_; ++i) {
-      if (tokens_[i].is(TokenKind::kName, name) && !tokens_[i - 1].is(TokenKind::kOperator, ".")) {
-        return true;
-      }
-    }
-    return false;
+    const std::vector<size_t>& places = mentions_.at(name);
+    const auto next = std::lower_bound(places.begin(), places.end(), begin);
+    return next != places.end() && *next < at_;
   }
 
   std::unique_ptr<Statement> If() {
@@ -195,6 +202,14 @@ class Parser : private ExpressionParser {
     return ExpectName(what);
   }
 
+  /// As in jinja2 nothing inside of a for may set its variable `loop`.
+  void RefuseLoop(const Target& target) const {
+    for (const Target& part : target.parts) RefuseLoop(part);
+    if (target.name == "loop" && target.attribute.empty()) {
+      Fail("a for has a variable `loop` of its own, which cannot be set");
+    }
+  }
+
   static bool IsConstantName(absl::string_view name) {
     return name == "true" || name == "True" || name == "false" || name == "False" ||
            name == "none" || name == "None";
@@ -202,7 +217,9 @@ class Parser : private ExpressionParser {
 
   std::unique_ptr<Statement> For() {
     auto statement = New(Statement::Kind::kFor);
+    ++fors_;
     statement->target = Targets(/*with_attributes=*/false);
+    RefuseLoop(statement->target);
     if (!TakeName("in")) Fail(absl::StrCat("expected 'in' and found ", Shown()));
     statement->expression = TupleExpression(/*with_conditional=*/false);
     if (TakeName("if")) {
@@ -225,6 +242,7 @@ class Parser : private ExpressionParser {
       statement->otherwise = ScopedBody({"endfor"}, &end);
       loops_ = loops;
     }
+    --fors_;
     EndStatement();
     return statement;
   }
@@ -232,6 +250,7 @@ class Parser : private ExpressionParser {
   std::unique_ptr<Statement> Set() {
     auto statement = New(Statement::Kind::kSet);
     statement->target = Targets(/*with_attributes=*/true);
+    if (fors_ > 0) RefuseLoop(statement->target);
     if (TakeOperator("=")) {
       statement->expression = TupleExpression();
       EndStatement();
@@ -250,15 +269,14 @@ class Parser : private ExpressionParser {
 
   std::vector<Parameter> Parameters() {
     std::vector<Parameter> parameters;
+    std::set<std::string> names;
     ExpectOperator("(");
     const bool lenient = std::exchange(lenient_, false);
     while (!TakeOperator(")")) {
       if (!parameters.empty()) ExpectOperator(",");
       Parameter parameter;
       parameter.name = TargetName("a parameter's name");
-      for (const Parameter& other : parameters) {
-        if (other.name == parameter.name) Fail("two parameters have the same name");
-      }
+      if (!names.insert(parameter.name).second) Fail("two parameters have the same name");
       if (TakeOperator("=")) {
         parameter.fallback = Conditional();
       } else if (!parameters.empty() && parameters.back().fallback != nullptr) {
@@ -323,7 +341,11 @@ class Parser : private ExpressionParser {
     return statement;
   }
 
-  int loops_ = 0;
+  /// Where the names stand that bodies are asked for, by their tokens, ascending.
+  std::map<absl::string_view, std::vector<size_t>> mentions_ = {
+      {"caller", {}}, {"kwargs", {}}, {"loop", {}}, {"varargs", {}}};
+  int loops_ = 0;  ///< Loops around, up to the macro at hand.
+  int fors_ = 0;   ///< Loops around, those outside of the macro too.
 };
 
 }  // namespace

@@ -1,80 +1,138 @@
 #include "workers/tokenizer/templates/jinja_scopes.h"
 
-#include <set>
+#include <array>
+#include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace baton::tokenizer::jinja {
 namespace {
 
-/// How a scope comes by a name: from outside of it, or it has it by itself, undefined at first.
-enum class Source { kOutside, kOwn };
-
-/// The names of one scope, or what a branch of an `if` adds to them.
-class Names {
- public:
-  /// `parent`: the scope around it; may be null.
-  explicit Names(const Names* parent) : parent_(parent) {}
-  static Names BranchOf(const Names& names) {
-    Names branch(names.parent_);
-    branch.trunk_ = &names;
-    return branch;
-  }
-
-  bool Knows(const std::string& name) const {
-    return IsHere(name) || (parent_ != nullptr && parent_->Knows(name));
-  }
-  void Read(const std::string& name) {
-    if (!Knows(name)) sources_[name] = Source::kOutside;
-  }
-  void Set(const std::string& name) {
-    set_.insert(name);
-    if (IsHere(name)) return;
-    const bool outside = parent_ != nullptr && parent_->Knows(name);
-    sources_[name] = outside ? Source::kOutside : Source::kOwn;
-  }
-  void Declare(const std::string& name) {
-    set_.insert(name);
-    sources_[name] = Source::kOutside;  // has a value from the beginning
-  }
-  /// Takes over what the branches of an `if` do; what not all of them set comes from outside.
-  void Merge(const std::vector<Names>& branches) {
-    std::map<std::string, size_t> times;
-    for (const Names& branch : branches) {
-      for (const std::string& name : branch.set_) {
-        if (!IsSet(name)) ++times[name];
-      }
-    }
-    for (const Names& branch : branches) {
-      for (const auto& [name, source] : branch.sources_) sources_[name] = source;
-      set_.insert(branch.set_.begin(), branch.set_.end());
-    }
-    for (const auto& [name, count] : times) {
-      if (count < branches.size()) sources_[name] = Source::kOutside;
-    }
-  }
-  std::vector<std::string> Own() const {
-    std::vector<std::string> own;
-    for (const auto& [name, source] : sources_) {
-      if (source == Source::kOwn) own.push_back(name);
-    }
-    return own;
-  }
-
- private:
-  bool IsHere(const std::string& name) const {
-    return sources_.count(name) > 0 || (trunk_ != nullptr && trunk_->IsHere(name));
-  }
-  bool IsSet(const std::string& name) const {
-    return set_.count(name) > 0 || (trunk_ != nullptr && trunk_->IsSet(name));
-  }
-
-  const Names* parent_;
-  const Names* trunk_ = nullptr;  ///< Of a branch: the names that it adds to.
-  std::map<std::string, Source> sources_;
-  std::set<std::string> set_;
+/// What a scope does with a name, as far as its statements have been read.
+struct NameState {
+  /// Whether the scope has the name: it reads or sets it, and no scope around it had it before.
+  bool is_here = false;
+  /// Of a name that is here: undefined at first, instead of coming from outside.
+  bool is_own = false;
+  bool is_set = false;  ///< An assignment was read.
+  int branch = 0;       ///< How many branches of `if` are around the statement that changed it last.
 };
 
-void Read(const ExpressionPtr& expression, Names* names) {
+/// A name by its number, and what it is to a scope.
+using Change = std::pair<size_t, NameState>;
+using Changes = std::vector<Change>;
+
+/// The names of the scope that is read at the moment, and which names the scopes around it have.
+/// Each name of a scope costs a fixed time, and the same once more for each `if` around it: a
+/// template of a MiB is read in some tenths of a second, however it is nested.
+class ScopeNames {
+ public:
+  void Read(const std::string& name) {
+    const size_t id = NumberOf(name);
+    if (states_[id].is_here || outside_[id] > 0) return;
+    NameState* const state = ChangeOf(id);
+    state->is_here = true;
+  }
+  void Set(const std::string& name) {
+    const size_t id = NumberOf(name);
+    if (states_[id].is_set) return;
+    NameState* const state = ChangeOf(id);
+    if (!state->is_here) state->is_own = outside_[id] == 0;
+    state->is_here = state->is_set = true;
+  }
+  /// Of a name that has a value from the beginning.
+  void Declare(const std::string& name) {
+    NameState* const state = ChangeOf(NumberOf(name));
+    state->is_here = state->is_set = true;
+    state->is_own = false;
+  }
+
+  /// The changes since `begin`, of a branch, are undone at its end.
+  size_t BeginBranch() {
+    ++branch_;
+    return before_.size();
+  }
+  Changes EndBranch(size_t begin) {
+    --branch_;
+    return Undo(begin);
+  }
+  /// Takes over what the branches of an `if` did; what not all of them set comes from outside.
+  void Merge(const std::array<Changes, 3>& branches) {
+    for (const Changes& branch : branches) {
+      for (const auto& [id, state] : branch) {
+        if (state.is_set && !states_[id].is_set) ++times_set_[id];
+      }
+    }
+    for (const Changes& branch : branches) {
+      for (const auto& [id, state] : branch) {
+        NameState* const merged = ChangeOf(id);
+        merged->is_here = true;
+        merged->is_own = state.is_own;
+        merged->is_set = merged->is_set || state.is_set;
+      }
+    }
+    for (const Changes& branch : branches) {
+      for (const auto& [id, state] : branch) {
+        const size_t times = std::exchange(times_set_[id], 0);
+        if (times > 0 && times < branches.size()) states_[id].is_own = false;
+      }
+    }
+  }
+
+  /// Ends the reading of the scope: what it did with its names.
+  Changes Take() { return Undo(0); }
+  /// Goes into the scopes inside of it (`by` is 1), and out of them (-1).
+  void CountOutside(const Changes& names, int by) {
+    for (const auto& [id, state] : names) outside_[id] += by;
+  }
+  const std::string& NameOf(size_t id) const { return *names_[id]; }
+
+ private:
+  size_t NumberOf(const std::string& name) {
+    const auto [entry, is_new] = numbers_.emplace(name, names_.size());
+    if (is_new) {
+      names_.push_back(&entry->first);
+      states_.emplace_back();
+      outside_.push_back(0);
+      times_set_.push_back(0);
+    }
+    return entry->second;
+  }
+  /// Undoes the changes since `begin`; returns them.
+  Changes Undo(size_t begin) {
+    Changes changes;
+    changes.reserve(before_.size() - begin);
+    for (size_t i = begin; i < before_.size(); ++i) {
+      const size_t id = before_[i].first;
+      changes.emplace_back(id, std::exchange(states_[id], before_[i].second));
+    }
+    before_.resize(begin);
+    return changes;
+  }
+  /// The state of a name, to be changed: what it was before this branch is kept.
+  NameState* ChangeOf(size_t id) {
+    NameState* const state = &states_[id];
+    if (state->branch < branch_) {
+      before_.emplace_back(id, *state);
+      state->branch = branch_;
+    }
+    return state;
+  }
+
+  std::unordered_map<std::string, size_t> numbers_;
+  // By the number of a name:
+  std::vector<const std::string*> names_;
+  std::vector<NameState> states_;
+  std::vector<int> outside_;       ///< How many scopes around this one have it.
+  std::vector<size_t> times_set_;  ///< For Merge; 0 outside of it.
+
+  /// The states before they were changed, once for each branch that changed them.
+  Changes before_;
+  int branch_ = 1;  ///< 1 and the number of branches around the statement that is read.
+};
+
+void Read(const ExpressionPtr& expression, ScopeNames* names) {
   if (expression == nullptr) return;
   if (expression->kind == Expression::Kind::kName) names->Read(expression->text);
   for (const ExpressionPtr& operand : expression->operands) Read(operand, names);
@@ -84,102 +142,114 @@ void Read(const ExpressionPtr& expression, Names* names) {
   Read(expression->arguments.spread_named, names);
 }
 
-void Set(const Target& target, Names* names) {
+void Set(const Target& target, ScopeNames* names) {
   if (!target.attribute.empty()) return names->Read(target.name);
   if (!target.is_tuple) return names->Set(target.name);
   for (const Target& part : target.parts) Set(part, names);
 }
 
-void Declare(const Target& target, Names* names) {
+void Declare(const Target& target, ScopeNames* names) {
   if (!target.is_tuple) return names->Declare(target.name);
   for (const Target& part : target.parts) Declare(part, names);
 }
 
 class Finder {
  public:
-  /// A scope whose parameters `names` has already.
-  void Scope(const Statements& statements, Names names) {
-    Visit(statements, &names);
-    Finish(statements, names);
+  /// A scope; `names_` has its parameters already.
+  void Scope(const Statements& statements) {
+    Visit(statements);
+    Finish(statements);
   }
   HiddenNames Take() { return std::move(hidden_); }
 
  private:
-  void Finish(const Statements& statements, const Names& names) {
-    std::vector<std::string> own = names.Own();
+  void Finish(const Statements& statements) {
+    const Changes names = names_.Take();
+    std::vector<std::string> own;
+    for (const auto& [id, state] : names) {
+      if (state.is_own) own.push_back(names_.NameOf(id));
+    }
     if (!own.empty()) hidden_[&statements] = std::move(own);
-    Inside(statements, names);
+    names_.CountOutside(names, 1);
+    Inside(statements);
+    names_.CountOutside(names, -1);
   }
 
   /// What the statements of a scope read and set in it, in order.
-  void Visit(const Statements& statements, Names* names) {
-    for (const auto& statement : statements) VisitOne(*statement, names);
+  void Visit(const Statements& statements) {
+    for (const auto& statement : statements) VisitOne(*statement);
   }
 
-  void VisitOne(const Statement& statement, Names* names) {
+  void VisitOne(const Statement& statement) {
     switch (statement.kind) {
       case Statement::Kind::kIf:
-        return VisitIf(statement, names);
+        return VisitIf(statement);
       case Statement::Kind::kSet:
-        Read(statement.expression, names);
-        return Set(statement.target, names);
+        Read(statement.expression, &names_);
+        return Set(statement.target, &names_);
       case Statement::Kind::kSetBlock:
-        return Set(statement.target, names);
+        return Set(statement.target, &names_);
       case Statement::Kind::kMacro:
-        return names->Set(statement.text);
+        return names_.Set(statement.text);
       case Statement::Kind::kWith:
-        for (const ExpressionPtr& value : statement.values) Read(value, names);
+        for (const ExpressionPtr& value : statement.values) Read(value, &names_);
         return;
       default:  // Of a for, a call and a filter what stands in the tag.
-        return Read(statement.expression, names);
+        return Read(statement.expression, &names_);
     }
+  }
+
+  template <class Action>
+  Changes Branch(const Action& action) {
+    const size_t begin = names_.BeginBranch();
+    action();
+    return names_.EndBranch(begin);
   }
 
   /// To jinja2 an elif is an if without else, in one branch with the other elifs.
-  void VisitIf(const Statement& statement, Names* names) {
-    Read(statement.branches[0].first, names);
-    std::vector<Names> branches(3, Names::BranchOf(*names));
-    Visit(statement.branches[0].second, &branches[0]);
-    for (size_t i = 1; i < statement.branches.size(); ++i) {
-      Read(statement.branches[i].first, &branches[1]);
-      std::vector<Names> inner(3, Names::BranchOf(branches[1]));
-      Visit(statement.branches[i].second, &inner[0]);
-      branches[1].Merge(inner);
-    }
-    Visit(statement.otherwise, &branches[2]);
-    names->Merge(branches);
+  void VisitIf(const Statement& statement) {
+    Read(statement.branches[0].first, &names_);
+    Changes body = Branch([&] { Visit(statement.branches[0].second); });
+    Changes elifs = Branch([&] {
+      for (size_t i = 1; i < statement.branches.size(); ++i) {
+        Read(statement.branches[i].first, &names_);
+        names_.Merge({Branch([&] { Visit(statement.branches[i].second); })});
+      }
+    });
+    Changes otherwise = Branch([&] { Visit(statement.otherwise); });
+    names_.Merge({std::move(body), std::move(elifs), std::move(otherwise)});
   }
 
   /// The scopes inside of a scope.
-  void Inside(const Statements& statements, const Names& names) {
+  void Inside(const Statements& statements) {
     for (const auto& statement : statements) {
-      for (const auto& [condition, body] : statement->branches) Inside(body, names);
+      for (const auto& [condition, body] : statement->branches) Inside(body);
       if (statement->kind == Statement::Kind::kIf) {
-        Inside(statement->otherwise, names);
+        Inside(statement->otherwise);
       } else if (!statement->body.empty() || !statement->otherwise.empty()) {
-        Body(*statement, names);
+        Body(*statement);
       }
     }
   }
 
-  void Body(const Statement& statement, const Names& outside) {
-    Names names(&outside);
+  void Body(const Statement& statement) {
     if (statement.kind == Statement::Kind::kFor) {
-      if (statement.is_recursive || statement.reads_loop) names.Declare("loop");
-      Declare(statement.target, &names);
-      Scope(statement.otherwise, Names(&outside));
+      Scope(statement.otherwise);
+      if (statement.is_recursive || statement.reads_loop) names_.Declare("loop");
+      Declare(statement.target, &names_);
     }
-    for (const Target& name : statement.names) Declare(name, &names);
-    for (const Parameter& parameter : statement.parameters) names.Declare(parameter.name);
-    for (const Parameter& parameter : statement.parameters) Read(parameter.fallback, &names);
-    if (statement.reads_caller) names.Declare("caller");
-    if (statement.reads_kwargs) names.Declare("kwargs");
-    if (statement.reads_varargs) names.Declare("varargs");
-    Visit(statement.body, &names);
-    if (statement.kind == Statement::Kind::kFilter) Read(statement.expression, &names);
-    Finish(statement.body, names);
+    for (const Target& name : statement.names) Declare(name, &names_);
+    for (const Parameter& parameter : statement.parameters) names_.Declare(parameter.name);
+    for (const Parameter& parameter : statement.parameters) Read(parameter.fallback, &names_);
+    if (statement.reads_caller) names_.Declare("caller");
+    if (statement.reads_kwargs) names_.Declare("kwargs");
+    if (statement.reads_varargs) names_.Declare("varargs");
+    Visit(statement.body);
+    if (statement.kind == Statement::Kind::kFilter) Read(statement.expression, &names_);
+    Finish(statement.body);
   }
 
+  ScopeNames names_;
   HiddenNames hidden_;
 };
 
@@ -187,7 +257,7 @@ class Finder {
 
 HiddenNames FindHiddenNames(const Statements& statements) {
   Finder finder;
-  finder.Scope(statements, Names(nullptr));
+  finder.Scope(statements);
   return finder.Take();
 }
 

@@ -69,6 +69,9 @@ struct Expression {
   Kind kind = Kind::kConstant;
   int line = 0;
   int height = 1;  ///< Height of the tree under it.
+  /// Whether jinja2 computes it beforehand: it reads no name, calls nothing, and no filter in it
+  /// needs the rendering.
+  bool is_constant = true;
   Value value;
   std::string text;
   std::vector<std::string> texts;

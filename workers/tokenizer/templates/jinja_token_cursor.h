@@ -82,25 +82,31 @@ class TokenCursor {
   NewExpression Make(ExprKind kind, std::string text = "") const {
     auto expression = std::make_unique<Expression>();
     expression->kind = kind;
+    expression->is_constant = kind != ExprKind::kName && kind != ExprKind::kCall;
     expression->line = now().line;
     expression->text = std::move(text);
     return expression;
   }
   /// Makes `child` (which may be null) an operand.
   void Adopt(Expression* parent, ExpressionPtr child) const {
-    CountHeight(parent, child);
+    Count(parent, child);
     parent->operands.push_back(std::move(child));
   }
   void AdoptArguments(Expression* parent, CallArguments arguments) const {
-    for (const ExpressionPtr& argument : arguments.positional) CountHeight(parent, argument);
-    for (const auto& [name, argument] : arguments.named) CountHeight(parent, argument);
-    CountHeight(parent, arguments.spread);
-    CountHeight(parent, arguments.spread_named);
+    for (const ExpressionPtr& argument : arguments.positional) Count(parent, argument);
+    for (const auto& [name, argument] : arguments.named) Count(parent, argument);
+    Count(parent, arguments.spread);
+    Count(parent, arguments.spread_named);
+    if (arguments.spread != nullptr || arguments.spread_named != nullptr) {
+      parent->is_constant = false;
+    }
     parent->arguments = std::move(arguments);
   }
-  /// A long chain makes a deep tree, which is walked by recursion.
-  void CountHeight(Expression* parent, const ExpressionPtr& child) const {
+  /// Counts `child` (which may be null) as a part: a long chain makes a deep tree, which is walked
+  /// by recursion.
+  void Count(Expression* parent, const ExpressionPtr& child) const {
     if (child == nullptr) return;
+    parent->is_constant = parent->is_constant && child->is_constant;
     parent->height = std::max(parent->height, child->height + 1);
     if (parent->height > kMaxHeight) {
       Fail("an expression has more than 500 operations one inside the other", Error::Kind::kLimit);
