@@ -54,8 +54,8 @@ class TaskContext {
   void SendProgress(absl::Span<const int32_t> tokens, absl::Span<const float> log_probs,
                     absl::Span<const float> sampling_log_probs = {});
 
-  /// Method update: how many of its micro-batches are done, for people who watch the job. The newest
-  /// call counts, and is sent every 100 ms. Ignored: a `total` of 0, and a larger `done`.
+  /// Method update: how many of its micro-batches are done, for people who watch the job. The
+  /// newest call counts, and is sent every 100 ms. Ignored: a `total` of 0, and a larger `done`.
   void ReportDone(uint32_t done, uint32_t total);
 
   /// The policy version that the task's role holds from now on. The controller learns it when the

@@ -49,8 +49,8 @@ class TaskLedger {
                    absl::Span<const float> log_probs,
                    absl::Span<const float> sampling_log_probs = {});
 
-  /// Method update: micro-batches that are done, and all of them. Only the newest is sent. Ignored: an
-  /// unknown task, a `total` of 0, and a larger `done`.
+  /// Method update: micro-batches that are done, and all of them. Only the newest is sent. Ignored:
+  /// an unknown task, a `total` of 0, and a larger `done`.
   void NoteDone(const TaskContext& context, uint32_t done, uint32_t total);
 
   /// Ends a running task. Keeps the result until Acknowledge, unless the task was abandoned. Its

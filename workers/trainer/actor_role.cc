@@ -269,9 +269,9 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
   const double fetch_seconds = fetching.Seconds();
   BATON_RETURN_IF_ERROR(StopGeneration());
   const Stopwatch training;
-  BATON_ASSIGN_OR_RETURN(auto metrics,
-                         policy ? TrainPolicy(prepared)
-                                : assigned.reward_model->Update(trajectories, context));
+  BATON_ASSIGN_OR_RETURN(auto metrics, policy
+                                           ? TrainPolicy(prepared)
+                                           : assigned.reward_model->Update(trajectories, context));
   LogSkippedSteps(task);
   metrics["timing_s/update_actor"] = training.Seconds();
   metrics["timing_s/fetch_batch"] = fetch_seconds;

@@ -39,9 +39,9 @@ class RewardModelTraining {
       const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device,
       const ranks::Ranks& ranks);
 
-  /// The update of the task. Its loss is "bradley_terry", without options. Trajectories of PURPOSE_EVAL are held out: the
-  /// updated model is judged on them and not trained. Metrics: those of
-  /// ScalarTrainer::UpdatePreferences and Evaluate.
+  /// The update of the task. Its loss is "bradley_terry", without options. Trajectories of
+  /// PURPOSE_EVAL are held out: the updated model is judged on them and not trained. Metrics: those
+  /// of ScalarTrainer::UpdatePreferences and Evaluate.
   absl::StatusOr<Metrics> Update(absl::Span<const v1::Trajectory> batch, TaskContext& context);
 
   /// val/accuracy, val/loss and val/margin (PreferenceReport) of all pairs of the batch.

@@ -146,11 +146,11 @@ struct TimeLost {
   absl::Duration duration;
 };
 
-using Event = std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed,
-                           TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
-                           PauseRequested, ResumeRequested, YieldRequested, Tick, TimeLost,
-                           PayloadLost, RoleTroubled, PayloadsWait, RowsRefused, DataWaits,
-                           UpdateProgressed>;
+using Event =
+    std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed, TaskDone,
+                 BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
+                 YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait,
+                 RowsRefused, DataWaits, UpdateProgressed>;
 
 // ---- Effects ------------------------------------------------------------------------------
 

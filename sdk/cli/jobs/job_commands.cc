@@ -127,8 +127,7 @@ int Show(const GlobalOptions& options, const std::string& name, const ShowFlags&
   std::printf("job       %s\nstate     %s%s%s\nstep      %ld of %ld\nversion   %lu\n",
               job->name().c_str(), StateText(*job).c_str(), job->phase().empty() ? "" : ", ",
               OneLine(PhaseText(job->phase(), job->phase_done(), job->phase_total())).c_str(),
-              static_cast<long>(job->step()),
-              static_cast<long>(job->total_steps()),
+              static_cast<long>(job->step()), static_cast<long>(job->total_steps()),
               static_cast<unsigned long>(job->policy_version()));
   if (const auto& resources = job->effective_spec().resources(); resources.pools_size() > 0) {
     std::printf("pools     %s\n", PoolsText(resources).c_str());

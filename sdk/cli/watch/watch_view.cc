@@ -61,13 +61,12 @@ WatchView::WatchView(const v1::Job& job, WatchViewOptions options)
       reason_pause_(kLineEvery) {}
 
 void WatchView::Header(const v1::Job& job) {
-  Say(absl::StrCat(ShortJobName(job.name()), " is ", StateWord(job.state()),
-                   job.phase().empty() ? "" : ", ",
-                   PhaseText(job.phase(), job.phase_done(), job.phase_total()),
-                   // A job that only evaluates has no steps.
-                   job.total_steps() == 0
-                       ? ""
-                       : absl::StrCat(", step ", job.step(), " of ", job.total_steps())));
+  Say(absl::StrCat(
+      ShortJobName(job.name()), " is ", StateWord(job.state()), job.phase().empty() ? "" : ", ",
+      PhaseText(job.phase(), job.phase_done(), job.phase_total()),
+      // A job that only evaluates has no steps.
+      job.total_steps() == 0 ? ""
+                             : absl::StrCat(", step ", job.step(), " of ", job.total_steps())));
 }
 
 void WatchView::OnPast(const v1::JobEvent& event) {
