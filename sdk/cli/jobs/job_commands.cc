@@ -184,13 +184,20 @@ int Checkpoints(const GlobalOptions& options, const std::string& name) {
   auto list = client->ListCheckpoints(name);
   if (!list.ok()) return Fail(options, list.status());
   Table table({"STEP", "SIZE", "AGE", "PATH"});
+  double bytes = 0;
   for (const v1::Checkpoint& c : list->checkpoints()) {
+    bytes += static_cast<double>(c.size_bytes());
     table.Add({absl::StrCat(c.step(), c.best() ? " (best)" : ""),
                ShortNumber(static_cast<double>(c.size_bytes())) + "B", Age(c.create_time()),
                c.path()});
   }
-  PrintList(options, *list,
-            list->checkpoints().empty() ? "no complete checkpoint yet\n" : table.Format());
+  const std::string job = ShortJobName(name);
+  const std::string text = absl::StrCat(table.Format(), "\n", ShortNumber(bytes),
+                                        "B in all; trainer.max_checkpoints says how many are "
+                                        "kept\n`baton submit --from ",
+                                        job, "@STEP` goes on from one, `baton export ", job,
+                                        " DIR --step STEP` writes one as a model\n");
+  PrintList(options, *list, list->checkpoints().empty() ? "no complete checkpoint yet\n" : text);
   return kOk;
 }
 
