@@ -58,7 +58,7 @@ std::vector<std::string> PathsOfNearSetting(absl::string_view name) {
   return nearest == nullptr ? std::vector<std::string>() : PathsOfSetting(*nearest);
 }
 
-std::string DidYouMean(const std::vector<std::string>& paths) {
+std::string SuggestionOf(const std::vector<std::string>& paths) {
   if (paths.empty()) return "";
   std::string out = "; did you mean ";
   for (size_t i = 0; i < paths.size(); ++i) {

@@ -18,7 +18,7 @@ std::vector<std::string> PathsOfSetting(absl::string_view name);
 std::vector<std::string> PathsOfNearSetting(absl::string_view name);
 
 /// "; did you mean 'a' or 'b'?"; empty for no paths.
-std::string DidYouMean(const std::vector<std::string>& paths);
+std::string SuggestionOf(const std::vector<std::string>& paths);
 
 }  // namespace baton
 

@@ -24,9 +24,9 @@ TEST(SettingPathsTest, AMistypedNameIsFoundToo) {
 }
 
 TEST(SettingPathsTest, PathsAreListedAsAQuestion) {
-  EXPECT_EQ(DidYouMean({}), "");
-  EXPECT_EQ(DidYouMean({"a"}), "; did you mean 'a'?");
-  EXPECT_EQ(DidYouMean({"a", "b", "c"}), "; did you mean 'a', 'b' or 'c'?");
+  EXPECT_EQ(SuggestionOf({}), "");
+  EXPECT_EQ(SuggestionOf({"a"}), "; did you mean 'a'?");
+  EXPECT_EQ(SuggestionOf({"a", "b", "c"}), "; did you mean 'a', 'b' or 'c'?");
 }
 
 }  // namespace

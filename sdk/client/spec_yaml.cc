@@ -164,9 +164,9 @@ class Walker {
     const std::string* nearest = Nearest(name, known);
     std::vector<std::string> elsewhere = PathsOfSetting(name);  // the name is right
     if (elsewhere.empty() && nearest == nullptr) elsewhere = PathsOfNearSetting(name);
-    const std::string hint = !elsewhere.empty() ? DidYouMean(elsewhere)
+    const std::string hint = !elsewhere.empty() ? SuggestionOf(elsewhere)
                              : nearest != nullptr
-                                 ? DidYouMean({*nearest})
+                                 ? SuggestionOf({*nearest})
                                  : absl::StrCat("; valid here: ", absl::StrJoin(known, ", "));
     SpecProblem& problem =
         Problem(key, absl::StrCat(prefix, name), absl::StrCat("unknown key", hint));

@@ -14,7 +14,7 @@ namespace {
 using ::testing::IsEmpty;
 
 // A job that evaluates and saves between its steps.
-v1::JobSpec Spec(v1::JobKind kind = v1::JOB_KIND_RL) {
+v1::JobSpec EvaluatingSpec(v1::JobKind kind = v1::JOB_KIND_RL) {
   v1::JobSpec spec;
   spec.set_kind(kind);
   spec.mutable_model()->mutable_init()->set_characters("0123456789");
@@ -35,7 +35,7 @@ v1::TrainerSpec TrainerOf(const v1::JobSpec& spec) {
 TEST(CheckEndingTest, TheBestCheckpointIsKeptByWhatTheKindOfJobEvaluates) {
   for (const v1::JobKind kind : {v1::JOB_KIND_RL, v1::JOB_KIND_REWARD_MODEL, v1::JOB_KIND_SFT}) {
     const bool sft = kind == v1::JOB_KIND_SFT;
-    const v1::TrainerSpec trainer = TrainerOf(Spec(kind));
+    const v1::TrainerSpec trainer = TrainerOf(EvaluatingSpec(kind));
     EXPECT_EQ(trainer.keep_best(), sft ? "val/loss" : "val/accuracy");
     EXPECT_EQ(trainer.keep_best_mode(), sft ? "min" : "max");
   }
@@ -54,7 +54,7 @@ TEST(CheckEndingTest, NoBestCheckpointIsKeptWhereNothingComparesOrTheTrainerWoul
       },
   };
   for (size_t i = 0; i < edits.size(); ++i) {
-    v1::JobSpec spec = Spec();
+    v1::JobSpec spec = EvaluatingSpec();
     edits[i](&spec);
     const v1::TrainerSpec trainer = TrainerOf(spec);
     EXPECT_EQ(trainer.keep_best(), "") << i;
@@ -63,7 +63,7 @@ TEST(CheckEndingTest, NoBestCheckpointIsKeptWhereNothingComparesOrTheTrainerWoul
 }
 
 TEST(CheckEndingTest, WhatTheUserSaysIsKept) {
-  v1::JobSpec spec = Spec();
+  v1::JobSpec spec = EvaluatingSpec();
   spec.mutable_trainer()->set_keep_best("critic/score/mean");
   EXPECT_EQ(TrainerOf(spec).keep_best(), "critic/score/mean");
   spec.mutable_trainer()->clear_keep_best();
@@ -74,7 +74,7 @@ TEST(CheckEndingTest, WhatTheUserSaysIsKept) {
 // An effective spec may be submitted again.
 TEST(CheckEndingTest, AnEffectiveSpecStaysAsItIs) {
   for (const bool off : {false, true}) {
-    v1::JobSpec spec = Spec();
+    v1::JobSpec spec = EvaluatingSpec();
     if (off) spec.mutable_trainer()->set_keep_best("");
     const v1::JobSpec effective = CheckSpec(spec).effective;
     const CheckedSpec again = CheckSpec(effective);

@@ -198,7 +198,7 @@ absl::Status NoSuchField(const std::string& name, const std::string& section,
   }
   if (meant.empty()) meant = PathsOfNearSetting(name);
   const std::string hint =
-      !meant.empty() ? DidYouMean(meant) : absl::StrCat("; it has ", absl::StrJoin(known, ", "));
+      !meant.empty() ? SuggestionOf(meant) : absl::StrCat("; it has ", absl::StrJoin(known, ", "));
   return absl::NotFoundError(what + hint);
 }
 
