@@ -65,9 +65,9 @@ TEST_F(CommandLineTest, HelpsAfterAMissingOrMistypedCommand) {
   EXPECT_THAT(outcome.err, HasSubstr("job is required"));
   outcome = RunBaton({"token", "create"});
   EXPECT_THAT(outcome.err, HasSubstr("--scope is required\n`baton token create --help`"));
-  outcome = RunBaton({"token", "create", "--scpe", "admin"});
+  outcome = RunBaton({"token", "create", "--scope", "read", "--expries", "1d"});
   EXPECT_THAT(outcome.err,
-              HasSubstr("`baton token create` has no option --scpe; did you mean '--scope'?"));
+              HasSubstr("`baton token create` has no option --expries; did you mean '--expires'?"));
   outcome = RunBaton({"--help"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("why"));
