@@ -66,6 +66,7 @@ v1::Job MakeJob(const std::string& folder, int64_t steps) {
   spec.mutable_trainer()->set_total_training_steps(steps);
   spec.mutable_trainer()->set_test_freq(kTestFreq);
   spec.mutable_trainer()->set_save_freq(kSaveFreq);
+  spec.mutable_trainer()->set_keep_best("");  // as many checkpoints as kSaveFreq says
   spec.mutable_trainer()->set_max_checkpoints(0);
   const CheckedSpec checked = CheckSpec(spec);
   for (const v1::FieldViolation& violation : checked.violations) {

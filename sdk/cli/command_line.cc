@@ -44,19 +44,35 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
   return names;
 }
 
+// The command that was given with the commands in it, e.g. `token` and `create`.
+std::vector<const CLI::App*> ChosenCommands(const CLI::App& app) {
+  std::vector<const CLI::App*> chosen;
+  for (auto in = app.get_subcommands(); !in.empty(); in = chosen.back()->get_subcommands()) {
+    chosen.push_back(in[0]);
+  }
+  return chosen;
+}
+
+// "baton token create".
+std::string CommandText(const std::vector<const CLI::App*>& chosen) {
+  std::string text = "baton";
+  for (const CLI::App* command : chosen) absl::StrAppend(&text, " ", command->get_name());
+  return text;
+}
+
 // CLI11 only says that an argument was not expected.
 std::string UnknownOption(const CLI::App& app, const std::string& message) {
   const size_t at = message.find("--");
-  const auto chosen = app.get_subcommands();
+  const auto chosen = ChosenCommands(app);
   if (at == std::string::npos || chosen.empty()) return message;
   const std::string given = message.substr(at, message.find_first_of(" ,=", at) - at);
   std::vector<std::string> known;
-  for (const CLI::App* place : {const_cast<const CLI::App*>(chosen[0]), &app}) {
+  for (const CLI::App* place : {chosen.back(), &app}) {
     for (const CLI::Option* option : place->get_options()) {
       for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
     }
   }
-  return absl::StrCat("`baton ", chosen[0]->get_name(), "` has no option ", given,
+  return absl::StrCat("`", CommandText(chosen), "` has no option ", given,
                       DidYouMean(given, known));
 }
 
@@ -65,9 +81,8 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
     message = UnknownOption(app, message);
   }
-  const auto chosen = app.get_subcommands();
-  std::fprintf(stderr, "baton: %s\n`baton %s--help` tells more\n", message.c_str(),
-               chosen.empty() ? "" : (chosen[0]->get_name() + " ").c_str());
+  std::fprintf(stderr, "baton: %s\n`%s --help` tells more\n", message.c_str(),
+               CommandText(ChosenCommands(app)).c_str());
   return kUsage;
 }
 

@@ -63,6 +63,11 @@ TEST_F(CommandLineTest, HelpsAfterAMissingOrMistypedCommand) {
   outcome = RunBaton({"show"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("job is required"));
+  outcome = RunBaton({"token", "create"});
+  EXPECT_THAT(outcome.err, HasSubstr("--scope is required\n`baton token create --help`"));
+  outcome = RunBaton({"token", "create", "--scope", "read", "--expries", "1d"});
+  EXPECT_THAT(outcome.err,
+              HasSubstr("`baton token create` has no option --expries; did you mean '--expires'?"));
   outcome = RunBaton({"--help"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_THAT(outcome.out, HasSubstr("why"));
@@ -73,6 +78,7 @@ TEST_F(CommandLineTest, ReportsThatNoControllerAnswers) {
   EXPECT_EQ(outcome.code, 4);
   EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1:1"));
   EXPECT_THAT(outcome.err, HasSubstr("baton up"));
+  EXPECT_THAT(outcome.err, Not(HasSubstr("addresses"))) << "gRPC's words for the same";
   EXPECT_EQ(nlohmann::json::parse(outcome.out)["error"]["code"], "UNAVAILABLE");
 }
 
@@ -226,7 +232,9 @@ TEST_F(CommandLineTest, SamplesSayWhenOlderResponsesWereNotLookedAt) {
 }
 
 TEST_F(CommandLineTest, ReadsWhatAJobMade) {
-  EXPECT_THAT(Run({"checkpoints", "add"}).out, HasSubstr("416.1kB"));
+  EXPECT_THAT(Run({"checkpoints", "add"}).out,
+              AllOf(HasSubstr("416.1kB"), HasSubstr("B in all; trainer.max_checkpoints"),
+                    HasSubstr("`baton submit --from add@STEP` goes on from one")));
   EXPECT_EQ(Json({"checkpoints", "add"})["checkpoints"][0]["path"], "/data/step-2");
   // Equal samples are one, also for -n.
   EXPECT_EQ(Run({"samples", "add"}).out,
@@ -443,6 +451,16 @@ TEST_F(CommandLineTest, SubmitsWithLocalFilesAndOverrides) {
   service_.watches = {{StateEvent(1, v1::Job::STATE_SUCCEEDED)}};
   EXPECT_EQ(Run({"submit", spec, "--watch"}).code, 0);
   EXPECT_THAT(Run({"submit", spec, "--dry-run"}).out, HasSubstr("n: 4"));
+}
+
+TEST_F(CommandLineTest, AFolderOrAnEmptyFileIsNoSpec) {
+  const std::string spec = Write("empty.yaml", "# nothing yet\n");
+  Outcome outcome = Run({"submit", spec});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("empty.yaml has no settings; `baton presets show grpo`"));
+  outcome = Run({"submit", folder_.path()});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr(folder_.path() + " is a folder; give the spec itself"));
 }
 
 // Nothing is wrong with such a spec, but it may not be what was meant.

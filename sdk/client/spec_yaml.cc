@@ -20,6 +20,7 @@
 #include "google/protobuf/struct.pb.h"
 #include "sdk/client/enum_name.h"
 #include "sdk/client/other_names.h"
+#include "sdk/client/setting_paths.h"
 #include "sdk/client/yaml_document.h"
 #include "sdk/common/base/nearest.h"
 #include "sdk/common/base/utf8.h"
@@ -33,12 +34,6 @@ using google::protobuf::EnumDescriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
-
-// The hint for an unknown name: the nearest known one, or all of them.
-std::string Suggest(const std::string* nearest, const std::vector<std::string>& known) {
-  if (nearest != nullptr) return absl::StrCat("; did you mean '", *nearest, "'?");
-  return absl::StrCat("; valid here: ", absl::StrJoin(known, ", "));
-}
 
 // The last --set that gives the value at `path`; "": none does.
 std::string SetOf(const ParsedSpec& parsed, const std::string& path) {
@@ -165,10 +160,18 @@ class Walker {
   void UnknownKey(const YAML::Node& key, const std::string& parent,
                   const std::vector<std::string>& known) {
     const std::string prefix = parent.empty() ? "" : absl::StrCat(parent, ".");
-    const std::string* nearest = Nearest(key.Scalar(), known);
-    SpecProblem& problem = Problem(key, absl::StrCat(prefix, key.Scalar()),
-                                   absl::StrCat("unknown key", Suggest(nearest, known)));
-    if (nearest != nullptr) problem.meant = absl::StrCat(prefix, *nearest);
+    const std::string& name = key.Scalar();
+    const std::string* nearest = Nearest(name, known);
+    std::vector<std::string> elsewhere = PathsOfSetting(name);  // the name is right
+    if (elsewhere.empty() && nearest == nullptr) elsewhere = PathsOfNearSetting(name);
+    const std::string hint = !elsewhere.empty() ? SuggestionOf(elsewhere)
+                             : nearest != nullptr
+                                 ? SuggestionOf({*nearest})
+                                 : absl::StrCat("; valid here: ", absl::StrJoin(known, ", "));
+    SpecProblem& problem =
+        Problem(key, absl::StrCat(prefix, name), absl::StrCat("unknown key", hint));
+    if (elsewhere.size() == 1) problem.meant = elsewhere[0];
+    if (elsewhere.empty() && nearest != nullptr) problem.meant = absl::StrCat(prefix, *nearest);
   }
 
   // Remembers the line of `path`, unless a --set gives it.

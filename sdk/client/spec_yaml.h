@@ -1,9 +1,9 @@
 // A job's spec from YAML, checked against the proto.
 //
-// All problems are reported at once: unknown keys with the nearest valid one, wrong types, unknown
-// enum values, numbers out of their type's range, duplicate keys; each with its path, line and
-// column. The controller checks whether values make sense (ValidateJob); this code finds the lines
-// for its violations.
+// All problems are reported at once: unknown keys with the one that was probably meant, in this
+// section or another, wrong types, unknown enum values, numbers out of their type's range,
+// duplicate keys; each with its path, line and column. The controller checks whether values make
+// sense (ValidateJob); this code finds the lines for its violations.
 #ifndef BATON_SDK_CLIENT_SPEC_YAML_H_
 #define BATON_SDK_CLIENT_SPEC_YAML_H_
 
@@ -26,7 +26,7 @@ struct SpecProblem {
   std::string message;
   std::string set;          ///< The --set of the value, as given; "": it comes from the document.
   bool unreadable = false;  ///< The value at `path` has a wrong type, so it is not in the spec.
-  std::string meant;        ///< For an unknown key: the path of the nearest known key.
+  std::string meant;        ///< For an unknown key: the path of the key that was probably meant.
 };
 
 struct ParsedSpec {

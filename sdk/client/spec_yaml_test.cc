@@ -62,6 +62,27 @@ TEST(SpecYamlTest, ReportsEveryProblemAtOnceWithItsPlace) {
             "job.yaml:9:3: actor.lr: is given twice\n");
 }
 
+TEST(SpecYamlTest, ASettingInTheWrongSectionIsToldItsOwn) {
+  const ParsedSpec parsed = ParseSpecYaml(
+      "kind: rl\n"
+      "total_training_steps: 5\n"
+      "actor: {save_freq: 3, n: 8}\n"
+      "keep_bset: val/accuracy\n"
+      "frobnicate: 1\n",
+      {"trainer.temperature=1"});
+  EXPECT_EQ(parsed.problems[0].meant, "trainer.total_training_steps");
+  const std::string text = FormatProblems("f", parsed.problems);
+  EXPECT_THAT(text, HasSubstr("f:2:1: total_training_steps: unknown key; did you mean "
+                              "'trainer.total_training_steps'?\n"));
+  EXPECT_THAT(text, HasSubstr("actor.save_freq: unknown key; did you mean 'trainer.save_freq'?\n"));
+  EXPECT_THAT(text,
+              HasSubstr("actor.n: unknown key; did you mean 'rollout.n' or 'rollout.val.n'?\n"));
+  EXPECT_THAT(text, HasSubstr("keep_bset: unknown key; did you mean 'trainer.keep_best'?\n"));
+  EXPECT_THAT(text, HasSubstr("frobnicate: unknown key; valid here: kind, model, "));
+  EXPECT_THAT(text, HasSubstr("--set trainer.temperature=1: unknown key; did you mean "
+                              "'rollout.temperature"));
+}
+
 TEST(SpecYamlTest, SetsOverrideAndAdd) {
   const ParsedSpec parsed =
       ParseSpecYaml(kGood, {"trainer.total_training_steps=7", "reward.rules[0].type=regex",

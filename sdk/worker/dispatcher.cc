@@ -386,6 +386,10 @@ void Dispatcher::OnProgress(TaskContext& context, absl::Span<const int32_t> toke
   ledger_->AddProgress(context, tokens, log_probs, sampling_log_probs);
 }
 
+void Dispatcher::OnWorkDone(TaskContext& context, uint32_t done, uint32_t total) {
+  ledger_->NoteDone(context, done, total);
+}
+
 GroupSequencer::Decision Dispatcher::Advance(const v1::Task& task, bool ok) {
   absl::MutexLock lock(&mu_);
   if (task.method() != kRelease || !ok) return sequencer_.Done(task);

@@ -63,6 +63,7 @@ class Dispatcher : public TaskSink, public std::enable_shared_from_this<Dispatch
   void OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
                   absl::Span<const float> log_probs,
                   absl::Span<const float> sampling_log_probs) override;
+  void OnWorkDone(TaskContext& context, uint32_t done, uint32_t total) override;
   void OnFinished(TaskContext& context, absl::StatusOr<v1::TaskResult> result) override;
   void OnPolicyVersion(TaskContext& context, uint64_t policy_version) override;
 

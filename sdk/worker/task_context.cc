@@ -34,6 +34,10 @@ void TaskContext::SendProgress(absl::Span<const int32_t> tokens, absl::Span<cons
   if (auto sink = sink_.lock()) sink->OnProgress(*this, tokens, log_probs, sampling_log_probs);
 }
 
+void TaskContext::ReportDone(uint32_t done, uint32_t total) {
+  if (auto sink = sink_.lock()) sink->OnWorkDone(*this, done, total);
+}
+
 void TaskContext::ReportPolicyVersion(uint64_t policy_version) {
   if (auto sink = sink_.lock()) sink->OnPolicyVersion(*this, policy_version);
 }

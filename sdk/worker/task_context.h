@@ -25,6 +25,7 @@ class TaskSink {
   virtual void OnProgress(TaskContext& context, absl::Span<const int32_t> tokens,
                           absl::Span<const float> log_probs,
                           absl::Span<const float> sampling_log_probs) = 0;
+  virtual void OnWorkDone(TaskContext& context, uint32_t done, uint32_t total) = 0;
   virtual void OnFinished(TaskContext& context, absl::StatusOr<v1::TaskResult> result) = 0;
   virtual void OnPolicyVersion(TaskContext& context, uint64_t policy_version) = 0;
 };
@@ -52,6 +53,10 @@ class TaskContext {
   /// Generate.resume_tokens. Output is collected and sent every 100 ms or 64 tokens.
   void SendProgress(absl::Span<const int32_t> tokens, absl::Span<const float> log_probs,
                     absl::Span<const float> sampling_log_probs = {});
+
+  /// Method update: how many of its micro-batches are done, for people who watch the job. The
+  /// newest call counts, and is sent every 100 ms. Ignored: a `total` of 0, and a larger `done`.
+  void ReportDone(uint32_t done, uint32_t total);
 
   /// The policy version that the task's role holds from now on. The controller learns it when the
   /// worker reconnects.

@@ -1,6 +1,7 @@
 #include "sdk/worker/task_ledger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sdk/common/messages/bounded_texts.h"
 
@@ -45,15 +46,12 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
   if (tokens.empty() || tokens.size() != log_probs.size()) return;
   if (!sampling_log_probs.empty() && sampling_log_probs.size() != tokens.size()) return;
   absl::MutexLock lock(&mu_);
-  const auto it = running_.find(context.task().task_token());
-  if (it == running_.end() || it->second.context.get() != &context) return;
-  Running& task = it->second;
+  Running* const found = RunningOf(context);
+  if (found == nullptr) return;
+  Running& task = *found;
+  const std::string& token = context.task().task_token();
   const size_t cut = task.cuts.empty() ? 0 : task.cuts.back();
-  if (task.tokens.size() == cut) {
-    timers_.emplace_back(SteadyClock::now() + absl::ToChronoNanoseconds(options_.progress_interval),
-                         it->first);
-    if (timers_.size() == 1) work_.Signal();
-  }
+  if (task.tokens.size() == cut) StartTimer(token);
   if (task.sampling_log_probs.empty() && !sampling_log_probs.empty()) {
     task.sampling_log_probs = task.log_probs;  // of the tokens before
   } else if (!task.sampling_log_probs.empty() && sampling_log_probs.empty()) {
@@ -64,8 +62,30 @@ void TaskLedger::AddProgress(const TaskContext& context, absl::Span<const int32_
   task.tokens.insert(task.tokens.end(), tokens.begin(), tokens.end());
   task.log_probs.insert(task.log_probs.end(), log_probs.begin(), log_probs.end());
   if (task.tokens.size() - cut >= options_.progress_tokens) {
-    CutChunk(it->first, task);
+    CutChunk(token, task);
   }
+}
+
+void TaskLedger::NoteDone(const TaskContext& context, uint32_t done, uint32_t total) {
+  if (total == 0 || done > total) return;
+  absl::MutexLock lock(&mu_);
+  Running* const task = RunningOf(context);
+  if (task == nullptr) return;
+  task->done = done;
+  task->total = total;
+  if (!std::exchange(task->done_waits, true)) StartTimer(context.task().task_token());
+}
+
+TaskLedger::Running* TaskLedger::RunningOf(const TaskContext& context) {
+  const auto it = running_.find(context.task().task_token());
+  const bool runs = it != running_.end() && it->second.context.get() == &context;
+  return runs ? &it->second : nullptr;
+}
+
+void TaskLedger::StartTimer(const std::string& token) {
+  timers_.emplace_back(SteadyClock::now() + absl::ToChronoNanoseconds(options_.progress_interval),
+                       token);
+  if (timers_.size() == 1) work_.Signal();
 }
 
 void TaskLedger::CutChunk(const std::string& token, Running& task) {
@@ -132,7 +152,8 @@ void TaskLedger::SendAgain() {
   for (auto& [token, task] : running_) {
     task.next_chunk = 0;
     task.listed = false;
-    if (!task.cuts.empty()) List(token, task);
+    task.done_due = task.total > 0;
+    if (!task.cuts.empty() || task.done_due) List(token, task);
   }
   work_.Signal();
 }
@@ -140,7 +161,13 @@ void TaskLedger::SendAgain() {
 void TaskLedger::CutDue(SteadyClock::time_point now) {
   while (!timers_.empty() && timers_.front().first <= now) {
     const auto it = running_.find(timers_.front().second);
-    if (it != running_.end()) CutChunk(it->first, it->second);
+    if (it != running_.end()) {
+      CutChunk(it->first, it->second);
+      if (std::exchange(it->second.done_waits, false)) {
+        it->second.done_due = true;
+        List(it->first, it->second);
+      }
+    }
     timers_.pop_front();
   }
 }
@@ -148,6 +175,12 @@ void TaskLedger::CutDue(SteadyClock::time_point now) {
 bool TaskLedger::NextChunk(v1::Progress& progress) {
   while (!due_.empty()) {
     const auto it = running_.find(due_.front());
+    if (it != running_.end() && std::exchange(it->second.done_due, false)) {
+      progress.set_task_token(it->first);
+      progress.set_done(it->second.done);
+      progress.set_total(it->second.total);
+      return true;
+    }
     if (it == running_.end() || it->second.next_chunk == it->second.cuts.size()) {
       if (it != running_.end()) it->second.listed = false;
       due_.pop_front();

@@ -49,6 +49,10 @@ class TaskLedger {
                    absl::Span<const float> log_probs,
                    absl::Span<const float> sampling_log_probs = {});
 
+  /// Method update: micro-batches that are done, and all of them. Only the newest is sent. Ignored:
+  /// an unknown task, a `total` of 0, and a larger `done`.
+  void NoteDone(const TaskContext& context, uint32_t done, uint32_t total);
+
   /// Ends a running task. Keeps the result until Acknowledge, unless the task was abandoned. Its
   /// texts are cut to their bounds (sdk/common/messages/bounded_texts.h).
   void Finish(const TaskContext& context, v1::TaskResult result);
@@ -88,9 +92,15 @@ class TaskLedger {
     std::vector<float> sampling_log_probs;  ///< One per token; empty: equal to log_probs.
     std::vector<size_t> cuts;               ///< Ends of the chunks, ascending.
     size_t next_chunk = 0;                  ///< The first chunk that was not sent yet.
+    uint32_t done = 0, total = 0;           ///< Micro-batches; a total of 0: none are known.
+    bool done_waits = false;                ///< They wait for their timer.
+    bool done_due = false;                  ///< They are to be sent.
     bool listed = false;                    ///< The task is in due_.
   };
 
+  /// The running task of that context; null: it does not run, or was abandoned.
+  Running* RunningOf(const TaskContext& context) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void StartTimer(const std::string& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CutChunk(const std::string& token, Running& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void List(const std::string& token, Running& task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CutDue(SteadyClock::time_point now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -104,8 +114,8 @@ class TaskLedger {
   std::map<std::string, Running> running_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, v1::TaskResult> results_ ABSL_GUARDED_BY(mu_);
   std::deque<std::string> results_due_ ABSL_GUARDED_BY(mu_);
-  std::deque<std::string> due_ ABSL_GUARDED_BY(mu_);  ///< Tasks with unsent chunks.
-  /// The times at which waiting tokens must be cut into a chunk, ascending.
+  std::deque<std::string> due_ ABSL_GUARDED_BY(mu_);  ///< Tasks with unsent chunks or counts.
+  /// The times at which waiting tokens must be cut into a chunk, or counts be sent, ascending.
   std::deque<std::pair<SteadyClock::time_point, std::string>> timers_ ABSL_GUARDED_BY(mu_);
 };
 

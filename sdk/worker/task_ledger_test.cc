@@ -92,6 +92,32 @@ TEST(TaskLedger, AfterAReconnectTheSameChunksComeAgain) {
   EXPECT_EQ(hello.running(0).offset(), 5u);
 }
 
+TEST(TaskLedger, OnlyTheNewestCountOfMicroBatchesIsSent) {
+  TaskLedger ledger(Options(2));
+  const auto task = Context("t");
+  ASSERT_TRUE(ledger.Begin(task));
+  ledger.NoteDone(*task, 1, 8);
+  ledger.NoteDone(*task, 3, 8);
+  ledger.NoteDone(*task, 9, 8);  // more than there are: ignored
+  ledger.NoteDone(*task, 0, 0);
+  EXPECT_TRUE(Drain(ledger, kNow).empty());  // it waits for its time
+  auto sent = Drain(ledger, kLater);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].task_token(), "t");
+  EXPECT_EQ(sent[0].done(), 3u);
+  EXPECT_EQ(sent[0].total(), 8u);
+  EXPECT_EQ(sent[0].tokens_size(), 0);
+  EXPECT_TRUE(Drain(ledger, kLater).empty());
+
+  ledger.NoteDone(*task, 4, 8);
+  EXPECT_EQ(Drain(ledger, kLater).at(0).done(), 4u);
+  ledger.SendAgain();  // a controller that started again knows nothing
+  EXPECT_EQ(Drain(ledger, kLater).at(0).done(), 4u);
+  ledger.NoteDone(*task, 5, 8);
+  ledger.Finish(*task, v1::TaskResult());
+  EXPECT_TRUE(Drain(ledger, kLater).empty());
+}
+
 TEST(TaskLedger, AResultHasItsBounds) {
   TaskLedger ledger(Options(3));
   const auto task = Context("t");

@@ -74,6 +74,45 @@ TEST(RanksTest, StopsTheOtherRanksUpdatesWhenARankIsLost) {
   EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
 }
 
+// What workers tell of an update is shown, and changes nothing.
+TEST(RanksTest, AnUpdateIsAsFarAsTheRankThatIsFurthestBehind) {
+  SimulatedJob world = OnRanks(3, 4, 2);
+  while (world.core().step() < 1 || world.UnderWay(TaskKind::kUpdate).size() < 2) {
+    ASSERT_TRUE(world.Step());
+  }
+  const std::vector<TaskDone> updates = world.UnderWay(TaskKind::kUpdate);
+  ASSERT_EQ(world.core().Brief().phase(), "training");
+  EXPECT_EQ(world.core().Brief().phase_total(), 0) << "no worker has told";
+  const auto tell = [&](size_t i, uint32_t done, uint32_t total) {
+    world.Send(UpdateProgressed{updates[i].worker, updates[i].ref, done, total});
+  };
+  tell(0, 5, 8);
+  EXPECT_EQ(world.core().Brief().phase_done(), 5);
+  EXPECT_EQ(world.core().Brief().phase_total(), 8);
+  tell(1, 1, 2);  // a rank may have fewer micro-batches: 4 of 8
+  tell(1, 3, 2);  // not taken
+  tell(1, 0, 0);
+  UpdateProgressed old{updates[0].worker, updates[0].ref, 8, 8};
+  ++old.ref.attempt;
+  world.Send(old);
+  const Job job = world.core().Brief();
+  EXPECT_EQ(job.phase_done(), 1);
+  EXPECT_EQ(job.phase_total(), 2);
+  const v1::ExplainJobResponse why = world.core().Explain(world.now());
+  const auto node = std::find_if(why.nodes().begin(), why.nodes().end(),
+                                 [](const auto& of) { return of.node() == "update actor"; });
+  ASSERT_NE(node, why.nodes().end());
+  EXPECT_EQ(node->state(), "running");
+  EXPECT_EQ(node->done(), 1);
+  EXPECT_EQ(node->total(), 2);
+  world.RunToEnd();
+  EXPECT_EQ(world.core().state(), Job::STATE_SUCCEEDED);
+  EXPECT_EQ(world.core().Brief().phase_total(), 0);
+  SimulatedJob untold = OnRanks(3, 4, 2);
+  untold.RunToEnd();
+  EXPECT_EQ(world.FinalWeights(), untold.FinalWeights());
+}
+
 // A rank may have other work to end before it comes.
 TEST(RanksTest, RanksMayTakeTheTimeOfASetUpToMeet) {
   SimulatedJob world = OnRanks(1, 2, 2);

@@ -42,6 +42,7 @@ v1::Job MakeSimulatedJob(const SimulatedJob::Options& options) {
     spec.mutable_trainer()->set_val_before_train(true);
     spec.mutable_trainer()->set_val_after_train(true);
     spec.mutable_trainer()->set_test_freq(2);
+    spec.mutable_trainer()->set_keep_best("");  // tests of it set it
     spec.mutable_rollout()->set_n(2);
     spec.mutable_rollout()->set_tensor_model_parallel_size(options.generation_tp);
     spec.mutable_reward()->add_rules()->set_type("numeric");

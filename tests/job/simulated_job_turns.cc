@@ -106,6 +106,11 @@ void SimulatedJob::Send(const Event& event) {
     progress.mutable_tokens()->Resize(static_cast<int>(progressed->tokens), 1);
     progress.mutable_log_probs()->Resize(static_cast<int>(progressed->tokens), -1);
     job_->OnProgress(progressed->worker, progressed->ref, progress);
+  } else if (const auto* update = std::get_if<UpdateProgressed>(&event)) {
+    v1::Progress progress;
+    progress.set_done(update->done);
+    progress.set_total(update->total);
+    job_->OnProgress(update->worker, update->ref, progress);
   } else if (std::holds_alternative<Tick>(event)) {
     job_->Tick();
   } else {

@@ -79,7 +79,7 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_trainer()->set_max_checkpoints(plan.max_checkpoints);
   if (plan.sft) return spec;
   if (plan.keep_all) spec.mutable_trainer()->set_keep_experience("all");
-  if (plan.keep_best) spec.mutable_trainer()->set_keep_best(kMeanScore);
+  spec.mutable_trainer()->set_keep_best(plan.keep_best ? kMeanScore : "");  // not the default
   if (plan.stops) {
     spec.mutable_trainer()->mutable_early_stop()->set_metric(kMeanScore);
     spec.mutable_trainer()->mutable_early_stop()->set_patience(1);

@@ -175,13 +175,17 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
                    "Memory for the keys and values of these responses")
       ->needs(prompts)
       ->capture_default_str();
-  command->add_option("--max-new-tokens", options.max_new_tokens)->capture_default_str();
+  command->add_option("--max-new-tokens", options.max_new_tokens, "Where a response is cut")
+      ->capture_default_str();
   command->add_option("--temperature", options.temperature,
                       "0: greedy; default: as the model's generation_config.json says, else 1; "
                       "never greedy with several --samples");
-  command->add_option("--top-p", options.top_p);
-  command->add_option("--top-k", options.top_k);
-  command->add_option("--seed", options.seed)->capture_default_str();
+  command->add_option("--top-p", options.top_p,
+                      "Sample from the likeliest tokens that have this probability together");
+  command->add_option("--top-k", options.top_k,
+                      "Sample from so many of the likeliest tokens; 0: from all");
+  command->add_option("--seed", options.seed, "Another seed gives other samples")
+      ->capture_default_str();
   command->add_flag("--tokens", options.tokens,
                     "Show each token's id, log-prob and text; with --prompts, lines also have "
                     "`response_tokens` and `response_log_probs`");
@@ -204,7 +208,10 @@ CLI::App* DeclareGenerate(CLI::App& app, baton::GenerateOptions& options, Common
           "Variables for the model's chat template, as model.chat_template_kwargs of a job: "
           "'{\"enable_thinking\": false}'")
       ->excludes(raw);
-  command->add_option("--dtype", options.dtype)->capture_default_str();
+  command
+      ->add_option("--dtype", options.dtype,
+                   "Type of the weights while it computes: float32, bfloat16 or float16")
+      ->capture_default_str();
   command->add_option("--device", options.device, "What it computes on: cpu")
       ->check(OwnDevice())
       ->capture_default_str();
@@ -309,12 +316,21 @@ int RunGenerateFile(const baton::GenerateOptions& options) {
   return status.ok() ? 0 : Fail(status);
 }
 
+/// Wrong arguments, as `baton` words them.
+std::string UsageProblem(const CLI::App* app, const CLI::Error& error) {
+  std::string command = program_name;
+  for (const CLI::App* inner : app->get_subcommands()) command += " " + inner->get_name();
+  return std::string(program_name) + ": " + error.what() + "\n`" + command +
+         " --help` tells more\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc > 0 && std::string(argv[0]) == "baton") program_name = "baton";
   CLI::App app("A Baton worker: trains, samples and scores for a controller");
   app.set_version_flag("--version", baton::VersionLine("baton-worker"));
+  app.failure_message(UsageProblem);
   baton::ServeOptions serve;
   baton::GenerateOptions generate;
   CommonFlags common;

@@ -214,7 +214,7 @@ absl::StatusOr<ActorRole::PolicyUpdate> ActorRole::PrepareUpdate(
       made.judged,
       policy::MakeTrainBatch(all.subspan(trained), assigned.spec.data(), *assigned.source));
   made.options = MakeUpdateOptions(assigned.spec, made.batch, assigned.model->device().is_cpu());
-  made.options.cancelled = [&context] { return context.cancelled(); };
+  FollowTask(context, &made.options);
   made.options.step = std::max<int64_t>(0, update.step() - 1 - FirstStepOfActor(assigned.spec));
   if (made.loss.ptx_coef > 0) {
     made.batch = engine::SpreadPretraining(std::move(made.batch),
@@ -269,10 +269,9 @@ ActorRole::Result ActorRole::Update(const v1::Task& task, TaskContext& context) 
   const double fetch_seconds = fetching.Seconds();
   BATON_RETURN_IF_ERROR(StopGeneration());
   const Stopwatch training;
-  BATON_ASSIGN_OR_RETURN(
-      auto metrics, policy ? TrainPolicy(prepared)
-                           : assigned.reward_model->Update(
-                                 trajectories, update, [&context] { return context.cancelled(); }));
+  BATON_ASSIGN_OR_RETURN(auto metrics, policy
+                                           ? TrainPolicy(prepared)
+                                           : assigned.reward_model->Update(trajectories, context));
   LogSkippedSteps(task);
   metrics["timing_s/update_actor"] = training.Seconds();
   metrics["timing_s/fetch_batch"] = fetch_seconds;

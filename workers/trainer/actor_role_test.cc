@@ -96,6 +96,27 @@ TEST_F(ActorRoleTest, HeldOutExamplesAreJudgedAfterTheUpdateAndNotTrainedWith) {
   EXPECT_EQ(last.metrics().at("val/token_accuracy"), 1);
 }
 
+TEST_F(ActorRoleTest, TellsTheControllerHowFarAnUpdateIs) {
+  controller_.SetBatch("long", [] {
+    std::vector<v1::Trajectory> batch;  // many times the interval between two messages
+    for (int i = 0; i < 4000; ++i) batch.push_back(Demonstrations()[i % 4]);
+    return batch;
+  }());
+  spec_.mutable_actor()->set_ppo_mini_batch_size(1);
+  Assign();
+  ASSERT_EQ(Update(1, "sft", "long").status().code(), 0);
+  uint32_t last = 0;
+  for (const v1::WorkerMessage& message : controller_.messages()) {
+    if (!message.has_progress()) continue;
+    EXPECT_EQ(message.progress().total(), 4000u);
+    EXPECT_GT(message.progress().done(), last);
+    EXPECT_EQ(message.progress().tokens_size(), 0);
+    last = message.progress().done();
+  }
+  EXPECT_GT(last, 0u);
+  EXPECT_LE(last, 4000u);
+}
+
 TEST_F(ActorRoleTest, AnUpdateIsAppliedOnce) {
   Assign();
   const v1::TaskResult once = Update(1);

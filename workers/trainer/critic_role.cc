@@ -142,7 +142,7 @@ CriticRole::Result CriticRole::Update(const v1::Task& task, TaskContext& context
   BATON_ASSIGN_OR_RETURN(auto batch, policy::MakeTrainBatch(trajectories, assigned.spec.data(),
                                                             *assigned.source, columns_));
   auto options = MakeUpdateOptions(assigned.spec, batch, assigned.model->device().is_cpu());
-  options.cancelled = [&context] { return context.cancelled(); };
+  FollowTask(context, &options);
   options.step = std::max<int64_t>(0, update.step() - 1);
   if (shared) {
     BATON_ASSIGN_OR_RETURN(const auto share, assigned.trainer->Share(batch, loss, options));

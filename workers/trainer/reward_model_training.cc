@@ -8,6 +8,7 @@
 #include "sdk/common/messages/columns.h"
 #include "workers/policy/sequences.h"
 #include "workers/trainer/train_options.h"
+#include "workers/trainer/update_batch.h"
 
 namespace baton::trainer {
 
@@ -72,8 +73,8 @@ absl::StatusOr<std::vector<engine::PreferencePair>> RewardModelTraining::Pairs(
 }
 
 absl::StatusOr<RewardModelTraining::Metrics> RewardModelTraining::Update(
-    absl::Span<const v1::Trajectory> batch, const v1::Update& update,
-    std::function<bool()> cancelled) {
+    absl::Span<const v1::Trajectory> batch, TaskContext& context) {
+  const v1::Update& update = context.task().update();
   if (update.loss() != "bradley_terry") {
     return absl::InvalidArgumentError(absl::StrCat(
         "unknown loss \"", update.loss(), "\": a job of kind reward_model knows bradley_terry"));
@@ -96,7 +97,7 @@ absl::StatusOr<RewardModelTraining::Metrics> RewardModelTraining::Update(
                               1);
   }
   engine::UpdateOptions options = MakeUpdateOptions(spec_, rows, model_->device().is_cpu());
-  options.cancelled = std::move(cancelled);
+  FollowTask(context, &options);
   options.step = std::max<int64_t>(0, update.step() - 1);
   BATON_ASSIGN_OR_RETURN(Metrics metrics, trainer_->UpdatePreferences(pairs, options));
   metrics["data/cut_responses"] = static_cast<double>(std::count_if(

@@ -2,7 +2,6 @@
 #ifndef BATON_WORKERS_TRAINER_REWARD_MODEL_TRAINING_H_
 #define BATON_WORKERS_TRAINER_REWARD_MODEL_TRAINING_H_
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "baton/v1/experience.pb.h"
 #include "baton/v1/job_spec.pb.h"
 #include "baton/v1/worker_service.pb.h"
+#include "sdk/worker/task_context.h"
 #include "workers/engine/scalar/scalar_trainer.h"
 #include "workers/policy/policy_source.h"
 #include "workers/trainer/checkpoint.h"
@@ -39,11 +39,10 @@ class RewardModelTraining {
       const v1::AssignRole& assign, const policy::PolicySource* source, const std::string& device,
       const ranks::Ranks& ranks);
 
-  /// Update.loss "bradley_terry", without options. Trajectories of PURPOSE_EVAL are held out: the
-  /// updated model is judged on them and not trained. Metrics: those of
-  /// ScalarTrainer::UpdatePreferences and Evaluate.
-  absl::StatusOr<Metrics> Update(absl::Span<const v1::Trajectory> batch, const v1::Update& update,
-                                 std::function<bool()> cancelled);
+  /// The update of the task. Its loss is "bradley_terry", without options. Trajectories of
+  /// PURPOSE_EVAL are held out: the updated model is judged on them and not trained. Metrics: those
+  /// of ScalarTrainer::UpdatePreferences and Evaluate.
+  absl::StatusOr<Metrics> Update(absl::Span<const v1::Trajectory> batch, TaskContext& context);
 
   /// val/accuracy, val/loss and val/margin (PreferenceReport) of all pairs of the batch.
   absl::StatusOr<Metrics> Evaluate(absl::Span<const v1::Trajectory> batch);

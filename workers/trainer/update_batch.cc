@@ -60,4 +60,11 @@ absl::Status FetchShare(const ExperienceClient& experience, TaskContext& context
   return absl::OkStatus();
 }
 
+void FollowTask(TaskContext& context, engine::UpdateOptions* options) {
+  options->cancelled = [&context] { return context.cancelled(); };
+  options->progress = [&context](int64_t done, int64_t total) {
+    context.ReportDone(static_cast<uint32_t>(done), static_cast<uint32_t>(total));
+  };
+}
+
 }  // namespace baton::trainer

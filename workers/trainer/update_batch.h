@@ -15,6 +15,7 @@
 #include "sdk/worker/experience_client.h"
 #include "sdk/worker/task_context.h"
 #include "workers/engine/loss/micro_batch.h"
+#include "workers/engine/training/update_loop.h"
 #include "workers/policy/sequences.h"
 
 namespace baton::trainer {
@@ -37,6 +38,10 @@ absl::Status FetchShare(const ExperienceClient& experience, TaskContext& context
                         absl::Span<const v1::Trajectory> fetched, absl::Span<const int64_t> share,
                         const policy::ValueColumns& columns,
                         std::vector<engine::TrainSequence>* batch);
+
+/// Ends the update when its task is cancelled, and tells the task of its progress. `context` must
+/// outlive `options`.
+void FollowTask(TaskContext& context, engine::UpdateOptions* options);
 
 }  // namespace baton::trainer
 

@@ -59,6 +59,12 @@ struct TaskProgressed {
   TaskRef ref;
   uint32_t tokens = 0;  ///< Known so far.
 };
+/// An update got further. Only what people see of the job depends on it.
+struct UpdateProgressed {
+  std::string worker;
+  TaskRef ref;
+  uint32_t done = 0, total = 0;  ///< Micro-batches of the worker's rank; 0 < total, done <= total.
+};
 /// Metrics of a generation (TaskOutput.metrics, TaskResult.metrics): draft tokens that it drew as
 /// well; and the averages, over the engine steps that advanced it, of their seconds and of the
 /// responses that they advanced.
@@ -140,10 +146,11 @@ struct TimeLost {
   absl::Duration duration;
 };
 
-using Event = std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed,
-                           TaskDone, BatchBuilt, CheckpointCommitted, CancelRequested,
-                           PauseRequested, ResumeRequested, YieldRequested, Tick, TimeLost,
-                           PayloadLost, RoleTroubled, PayloadsWait, RowsRefused, DataWaits>;
+using Event =
+    std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed, TaskDone,
+                 BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
+                 YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait,
+                 RowsRefused, DataWaits, UpdateProgressed>;
 
 // ---- Effects ------------------------------------------------------------------------------
 

@@ -92,6 +92,13 @@ struct EventRouter {
     job.scheduler.generations().Progressed(event, job.scheduler.Work(), job.out.now());
   }
 
+  void operator()(const UpdateProgressed& event) {
+    if (event.ref.kind != TaskKind::kUpdate || !job.Wants(event.worker, event.ref)) return;
+    const Group& group = job.groups.all()[event.ref.target];
+    const uint32_t rank = job.roster().Find(event.worker, group.role)->rank;
+    job.commands.NoteProgress(group, rank, {event.done, event.total});
+  }
+
   void operator()(const TaskDone& event) { RouteResult(event, job); }
 
   // ---- What the runtime did ---------------------------------------------------------------------
@@ -240,7 +247,10 @@ Effects JobCore::Handle(const Event& event, absl::Time now) {
   job_.idle.Advance(now);
   std::visit(EventRouter{job_, progress_}, event);
   // Progress comes often, and neither begins nor ends anything.
-  if (std::holds_alternative<TaskProgressed>(event)) return job_.out.Take();
+  if (std::holds_alternative<TaskProgressed>(event) ||
+      std::holds_alternative<UpdateProgressed>(event)) {
+    return job_.out.Take();
+  }
   return EndTurn();
 }
 

@@ -84,6 +84,11 @@ void ExplainUpdate(const NodesView& view, const v1::UpdateNode& node, bool rl,
   // There is no command any more once its ranks have done it; a command that waits for its pool is
   // not sent yet.
   update->set_state(command == nullptr ? "done" : command->sent.empty() ? "waiting" : "running");
+  if (command == nullptr) return;
+  if (const auto progress = view.commands.ProgressOf(*group)) {
+    update->set_done(progress->done);
+    update->set_total(progress->total);
+  }
 }
 
 }  // namespace

@@ -82,8 +82,21 @@ std::string StatusSummary(const JobParts& job) {
   return summary;
 }
 
-// Responses that the trainer waits for: how many are READY, and how many it needs.
+// Micro-batches of the update that is furthest behind: of all roles that train, the step waits for
+// the last one. None is known where the workers do not tell.
+std::pair<int64_t, int64_t> UpdateProgressOf(const JobParts& job) {
+  UpdateProgress least;
+  for (const Group& group : job.groups.all()) {
+    const auto progress = job.commands.ProgressOf(group);
+    if (progress.has_value() && (least.total == 0 || progress->IsBehind(least))) least = *progress;
+  }
+  return {least.done, least.total};
+}
+
+// Of an update: its micro-batches. Else the responses that the trainer waits for: how many are
+// READY, and how many it needs.
 std::pair<int64_t, int64_t> PhaseProgress(const JobParts& job) {
+  if (job.doing.Is(Activity::kUpdate)) return UpdateProgressOf(job);
   const auto& all = job.scheduler.table().all();
   if (job.doing.Is(Activity::kEvaluate)) {
     const auto first = all.lower_bound(TrajectoryId(v1::PURPOSE_EVAL, 0, 0, 1));
@@ -129,7 +142,7 @@ v1::Job ProgressOf(const JobParts& job) {
   }
   if (!IsActive(job.life.state())) return progress;
   progress.set_phase(PhaseOf(job));
-  if (!job.doing.OnResponses()) return progress;
+  if (!job.doing.OnResponses() && !job.doing.Is(Activity::kUpdate)) return progress;
   const auto [done, total] = PhaseProgress(job);
   progress.set_phase_done(done);
   progress.set_phase_total(total);

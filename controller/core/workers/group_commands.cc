@@ -101,6 +101,7 @@ void GroupCommands::Returned(const Group& group, uint32_t rank, bool has_command
                              const EffectSink& out) {
   Command& command = *lines_[group.index].command;
   if (!has_command && command.answers.count(rank) == 0) {
+    command.progress.erase(rank);
     command.sent.erase(rank);  // it was lost on the way, and is sent again
     return;
   }
@@ -143,6 +144,23 @@ void GroupCommands::Drop(Line& line, EffectSink& out) {
     out.Do(AckResult{answer.worker, answer.ref});
   }
   line.command.reset();
+}
+
+// ---- Progress of an update ----------------------------------------------------------------------
+
+void GroupCommands::NoteProgress(const Group& group, uint32_t rank,
+                                 const UpdateProgress& progress) {
+  lines_[group.index].command->progress[rank] = progress;
+}
+
+std::optional<UpdateProgress> GroupCommands::ProgressOf(const Group& group) const {
+  const Command* const command = Of(group);
+  if (command == nullptr) return std::nullopt;
+  std::optional<UpdateProgress> least;
+  for (const auto& [rank, progress] : command->progress) {
+    if (!least.has_value() || progress.IsBehind(*least)) least = progress;
+  }
+  return least;
 }
 
 // ---- Commands that are given up -----------------------------------------------------------------

@@ -30,6 +30,16 @@
 
 namespace baton::controller {
 
+/// How far a rank is with an update, in micro-batches. For people alone: nothing is decided by it.
+struct UpdateProgress {
+  uint32_t done = 0;
+  uint32_t total = 0;  ///< Above 0.
+  /// True if a smaller part of this is done than of `other`.
+  bool IsBehind(const UpdateProgress& other) const {
+    return uint64_t{done} * other.total < uint64_t{other.done} * total;
+  }
+};
+
 /// A command that the ranks of a group execute in order.
 struct Command {
   TaskKind kind = TaskKind::kUpdate;
@@ -40,6 +50,7 @@ struct Command {
   absl::Time since;                      ///< When it was sent last.
   std::set<uint32_t> sent;               ///< Ranks that have it, as far as is known.
   std::map<uint32_t, TaskDone> answers;  ///< By rank; acknowledged once all ranks have answered.
+  std::map<uint32_t, UpdateProgress> progress;  ///< By rank; of those whose workers tell it.
 };
 
 /// A job's wait for room: a command found a disk or shared memory full.
@@ -109,6 +120,12 @@ class GroupCommands {
   /// All ranks have answered: acknowledges the answers, and returns the metrics that rank 0
   /// reported.
   std::map<std::string, double> Complete(const Group& group, EffectSink& out);
+
+  // ---- Progress of an update.
+  /// The group has a command.
+  void NoteProgress(const Group& group, uint32_t rank, const UpdateProgress& progress);
+  /// Of the rank that is furthest behind; nullopt: no rank tells it, or no command is under way.
+  std::optional<UpdateProgress> ProgressOf(const Group& group) const;
 
   // ---- Commands that are given up.
   /// Nothing was written and nothing is lost: the commands are dropped, and issued again under

@@ -221,7 +221,12 @@ void WorkerReports::StoreThenRun(TaskDone done, PayloadCache::Payload payload,
 void WorkerReports::TakeProgress(const std::string& worker, const TaskRef& ref,
                                  const v1::Progress& progress) {
   const JobCore& core = scope_->core;
-  if (ref.kind != TaskKind::kGenerate || !core.Wants(worker, ref)) return;
+  if (!core.Wants(worker, ref)) return;
+  if (ref.kind == TaskKind::kUpdate && progress.total() > 0 &&
+      progress.done() <= progress.total()) {
+    return scope_->run(UpdateProgressed{worker, ref, progress.done(), progress.total()});
+  }
+  if (ref.kind != TaskKind::kGenerate) return;
   const bool early = !core.knows_trajectories();
   if (!early && core.Find(ref.subject) == nullptr) return;
   PartialResponse* const partial =

@@ -98,6 +98,25 @@ TEST(ChangeSpecTest, AnotherMetricIsComparedAsItsOwnNameSays) {
   EXPECT_EQ(changed.effective_spec.trainer().early_stop().target(), 0.9);
 }
 
+TEST(ChangeSpecTest, TheBestCheckpointIsKeptByDefaultWhereTheChangedJobEvaluates) {
+  v1::JobSpec before = Submitted();
+  before.mutable_data()->add_val_files("v");
+  const v1::Job saved = Saved(before, 50);
+  ASSERT_EQ(saved.effective_spec().trainer().keep_best(), "");
+  v1::JobSpec changes;
+  changes.mutable_trainer()->set_test_freq(5);
+  const ChangedJob evaluates = ChangeSpec(saved, changes);
+  ASSERT_THAT(Texts(evaluates), IsEmpty());
+  EXPECT_EQ(evaluates.effective_spec.trainer().keep_best(), "val/accuracy");
+
+  before.mutable_trainer()->set_test_freq(5);
+  changes.mutable_trainer()->set_test_freq(0);
+  const ChangedJob blind = ChangeSpec(Saved(before, 50), changes);
+  ASSERT_THAT(Texts(blind), IsEmpty());
+  EXPECT_EQ(blind.effective_spec.trainer().keep_best(), "");
+  EXPECT_FALSE(blind.effective_spec.trainer().has_keep_best_mode());
+}
+
 TEST(ChangeSpecTest, DefaultsFollowTheSettingThatTheyAreTakenFrom) {
   v1::JobSpec before = Submitted();
   before.mutable_algorithm()->set_preset("ppo");

@@ -70,11 +70,23 @@ void CheckEarlyStop(const v1::JobSpec& spec, v1::EarlyStopSpec* early, Violation
   if (!early->has_mode()) early->set_mode(DefaultMode(early->metric()));
 }
 
+// Where evaluations between the steps say which weights are the best, and checkpoints are wanted,
+// the best one is kept unless the user says otherwise. Not in mode async: there the trainer would
+// have to wait for each evaluation.
+void FillKeepBest(v1::JobSpec* spec) {
+  v1::TrainerSpec* trainer = spec->mutable_trainer();
+  const bool compares = !spec->data().val_files().empty() && trainer->test_freq() > 0;
+  if (trainer->has_keep_best() || !compares || trainer->save_freq() == 0) return;
+  if (trainer->val_only() || spec->algorithm().mode() == "async") return;
+  trainer->set_keep_best(spec->kind() == v1::JOB_KIND_SFT ? "val/loss" : "val/accuracy");
+}
+
 }  // namespace
 
 void CheckEnding(v1::JobSpec* spec, Violations* out) {
   v1::TrainerSpec* trainer = spec->mutable_trainer();
   if (trainer->has_early_stop()) CheckEarlyStop(*spec, trainer->mutable_early_stop(), out);
+  FillKeepBest(spec);
   if (trainer->keep_best().empty()) {
     if (trainer->has_keep_best_mode()) {
       out->Add("trainer.keep_best_mode", "needs trainer.keep_best");

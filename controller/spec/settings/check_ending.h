@@ -8,8 +8,8 @@
 
 namespace baton::controller {
 
-/// Fills in the modes of trainer.early_stop and keep_best, and adds the problems of their metrics.
-/// The other settings of trainer, and data.val_files, are filled in already.
+/// Fills in trainer.keep_best, its mode and that of trainer.early_stop, and adds the problems of
+/// their metrics. The other settings of trainer, and data.val_files, are filled in already.
 void CheckEnding(v1::JobSpec* spec, Violations* out);
 
 }  // namespace baton::controller

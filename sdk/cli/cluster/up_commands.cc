@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <thread>
 #include <utility>
@@ -22,6 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "sdk/cli/cluster/commands.h"
 #include "sdk/cli/cluster/supervisor.h"
+#include "sdk/cli/cluster/up_children.h"
 #include "sdk/cli/cluster/up_counts.h"
 #include "sdk/cli/shared/controller_seen.h"
 #include "sdk/cli/shared/options.h"
@@ -29,7 +28,6 @@
 #include "sdk/cli/shared/table.h"
 #include "sdk/common/base/clock.h"
 #include "sdk/common/contracts/shared_key.h"
-#include "sdk/common/contracts/up_workers.h"
 
 namespace baton::cli {
 namespace {
@@ -38,16 +36,6 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kReady = absl::Seconds(60);
 constexpr absl::Duration kGrace = absl::Seconds(10);
-
-struct UpFlags {
-  int cores = UsableCores();
-  UpCounts counts = DefaultUpCounts(cores);
-  std::map<std::string, int> threads = {{"trainers", 1}, {"rollouts", 1}};  // of each worker
-  int port = 7077, http_port = 7078, relay_port = 7079;
-  bool detach = false;
-  bool fake = false;
-  std::string command_sandbox = "auto";
-};
 
 volatile sig_atomic_t g_stop = 0;
 void OnSignal(int) { g_stop = 1; }
@@ -69,73 +57,6 @@ absl::StatusOr<int> FreePort(int port, const char* flag) {
   return absl::FailedPreconditionError(
       absl::StrCat("port ", port, " is in use; stop what listens there, or give another ", flag,
                    " (0: any free one)"));
-}
-
-// A prefix that is the same at every start in this folder: the relay removes the files that a
-// killed relay left.
-std::string ShmPrefix(const std::string& state_dir) {
-  struct stat info = {};
-  ::stat(state_dir.c_str(), &info);
-  return absl::StrCat("baton-", info.st_dev, "-", info.st_ino);
-}
-
-// Shared by relay and controller: no other program on the machine publishes for a job.
-std::string RelayKey(const std::string& state_dir) { return state_dir + "/data/relay.key"; }
-
-std::vector<ChildSpec> Children(const UpFlags& flags, const std::string& state_dir,
-                                const ClusterState& state) {
-  auto log = [&](const std::string& name) {
-    return absl::StrCat(state_dir, "/logs/", name, ".log");
-  };
-  const std::string key = RelayKey(state_dir);
-  std::vector<ChildSpec> children;
-  children.push_back(
-      {"relay",
-       {SiblingPath("baton-relay"), "--listen", state.relay, "--shm-prefix", ShmPrefix(state_dir),
-        "--capability-key-file", key},
-       {},
-       log("relay"),
-       {SiblingPath("baton-relay"), "--remove-orphans", "--shm-prefix", ShmPrefix(state_dir)}});
-  children.push_back(
-      {"controller",
-       {SiblingPath("baton-controller"), "--listen", state.controller, "--http", state.http,
-        "--data-root", state_dir + "/data", "--relay-capability-key-file", key, "--up-workers",
-        UpCountsFlag(flags.counts)},
-       {},
-       log("controller"),
-       {}});
-  // Fake workers take any model, so nothing is wrong with one.
-  if (flags.fake)
-    children.back().command.insert(children.back().command.end(), {"--checker", "none"});
-  const std::string program = SiblingPath(flags.fake ? "baton-fake-worker" : "baton-worker");
-  for (const UpWorkers& kind : kUpWorkers) {
-    for (int i = 0; i < flags.counts.at(std::string(kind.option)); ++i) {
-      const std::string id = absl::StrCat(kind.id, "-", i);
-      ChildSpec child{id,
-                      {program, "--controller", state.controller, "--roles",
-                       std::string(kind.roles), "--relay", state.relay, "--id", id},
-                      {},
-                      log(id),
-                      {}};
-      if (flags.fake) {
-        child.command.insert(child.command.end(), {"--weights-dir", state_dir + "/fake-weights"});
-      } else {
-        // All of it is on loopback, where a user who submits jobs can run commands anyway.
-        child.command.insert(child.command.end(),
-                             {"--allow-commands", "--command-sandbox", flags.command_sandbox});
-        const auto threads = flags.threads.find(std::string(kind.option));
-        if (threads != flags.threads.end()) {
-          child.command.insert(child.command.end(), {"--threads", absl::StrCat(threads->second)});
-        }
-      }
-      children.push_back(std::move(child));
-    }
-  }
-  // The programs rotate what they log themselves; what else they print goes to the same file.
-  for (ChildSpec& child : children) {
-    child.command.insert(child.command.end(), {"--log-file", child.log});
-  }
-  return children;
 }
 
 // OK once every worker is attached; an error when something keeps dying.
@@ -191,7 +112,7 @@ int Supervise(const GlobalOptions& options, const UpFlags& flags, ClusterState s
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);
   state.supervisor = ::getpid();
-  Supervisor supervisor(Children(flags, state_dir, state));
+  Supervisor supervisor(UpChildren(flags, state_dir, state));
   absl::Status status = supervisor.Start();
   if (status.ok()) {
     state.processes = supervisor.States();

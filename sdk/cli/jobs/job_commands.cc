@@ -126,8 +126,8 @@ int Show(const GlobalOptions& options, const std::string& name, const ShowFlags&
   }
   std::printf("job       %s\nstate     %s%s%s\nstep      %ld of %ld\nversion   %lu\n",
               job->name().c_str(), StateText(*job).c_str(), job->phase().empty() ? "" : ", ",
-              OneLine(job->phase()).c_str(), static_cast<long>(job->step()),
-              static_cast<long>(job->total_steps()),
+              OneLine(PhaseText(job->phase(), job->phase_done(), job->phase_total())).c_str(),
+              static_cast<long>(job->step()), static_cast<long>(job->total_steps()),
               static_cast<unsigned long>(job->policy_version()));
   if (const auto& resources = job->effective_spec().resources(); resources.pools_size() > 0) {
     std::printf("pools     %s\n", PoolsText(resources).c_str());
@@ -184,13 +184,20 @@ int Checkpoints(const GlobalOptions& options, const std::string& name) {
   auto list = client->ListCheckpoints(name);
   if (!list.ok()) return Fail(options, list.status());
   Table table({"STEP", "SIZE", "AGE", "PATH"});
+  double bytes = 0;
   for (const v1::Checkpoint& c : list->checkpoints()) {
+    bytes += static_cast<double>(c.size_bytes());
     table.Add({absl::StrCat(c.step(), c.best() ? " (best)" : ""),
                ShortNumber(static_cast<double>(c.size_bytes())) + "B", Age(c.create_time()),
                c.path()});
   }
-  PrintList(options, *list,
-            list->checkpoints().empty() ? "no complete checkpoint yet\n" : table.Format());
+  const std::string job = ShortJobName(name);
+  const std::string text = absl::StrCat(table.Format(), "\n", ShortNumber(bytes),
+                                        "B in all; trainer.max_checkpoints says how many are "
+                                        "kept\n`baton submit --from ",
+                                        job, "@STEP` goes on from one, `baton export ", job,
+                                        " DIR --step STEP` writes one as a model\n");
+  PrintList(options, *list, list->checkpoints().empty() ? "no complete checkpoint yet\n" : text);
   return kOk;
 }
 

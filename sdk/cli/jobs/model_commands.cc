@@ -99,7 +99,8 @@ void AddModelCommands(CLI::App& app, GlobalOptions* options, int* code) {
   auto step = std::make_shared<int64_t>(0);
   auto best = std::make_shared<bool>(false);
   exporting->add_option("job", *job, "The job's name")->required();
-  exporting->add_option("dir", *directory, "A folder that does not exist yet")->required();
+  exporting->add_option("dir", *directory, "A folder that does not exist yet, or is empty")
+      ->required();
   auto* of_step =
       exporting->add_option("--step", *step, "The checkpoint's step; default: the newest");
   exporting->add_flag("--best", *best, "The best checkpoint, by the job's trainer.keep_best")

@@ -154,7 +154,7 @@ int BadSpec(const GlobalOptions& options, Client& client, const std::string& fil
     const auto checked = client.ValidateJob(parsed->spec);
     if (!checked.ok()) {
       std::fprintf(stderr, "baton: the controller cannot be asked for more problems: %s\n",
-                   std::string(checked.status().message()).c_str());
+                   ForTerminal(ErrorText(options, checked.status())).c_str());
     } else {
       for (const SpecProblem& problem : WithLocalNames(
                LocateViolations(*parsed,
@@ -372,6 +372,12 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
     std::fprintf(stderr, "baton: --best goes with --from\n");
     return kUsage;
   }
+  std::error_code ignored;
+  if (fs::is_directory(flags.file, ignored)) {
+    std::fprintf(stderr, "baton: %s is a folder; give the spec itself, e.g. %s\n",
+                 flags.file.c_str(), (fs::path(flags.file) / "job.yaml").c_str());
+    return kNotFound;
+  }
   std::ifstream in(flags.file);
   if (!in) {
     std::fprintf(stderr, "baton: %s cannot be opened; check the path and its permissions\n",
@@ -381,6 +387,11 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   std::stringstream text;
   text << in.rdbuf();
   ParsedSpec parsed = ParseSpecYaml(text.str(), flags.sets);
+  if (!parsed.read && parsed.problems.empty()) {
+    std::fprintf(stderr, "baton: %s has no settings; `baton presets show grpo` prints a spec\n",
+                 flags.file.c_str());
+    return kUsage;
+  }
   auto client = MakeClient(options);
   const fs::path folder = fs::absolute(flags.file).parent_path();
   LocalNames names;

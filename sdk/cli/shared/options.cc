@@ -18,6 +18,15 @@
 #include "sdk/common/rpc/error.h"
 
 namespace baton::cli {
+namespace {
+
+// No answer came; an error with a reason is one.
+bool GotNoAnswer(const absl::Status& status) {
+  return (absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) &&
+         ErrorReason(status).empty();
+}
+
+}  // namespace
 
 std::string GlobalOptions::StateDir() const {
   if (!state_dir.empty()) return state_dir;
@@ -59,19 +68,25 @@ std::unique_ptr<Client> MakeClient(const GlobalOptions& options) {
   return *std::move(connected);
 }
 
+std::string ErrorText(const GlobalOptions& options, const absl::Status& status) {
+  const std::string message(status.message());
+  if (!GotNoAnswer(status)) return message;
+  const std::string address = options.Address();
+  const ServerSeen seen = LookAtController(address, options.tls);
+  // What gRPC says of it is the same in other words.
+  if (seen.what == ServerSeen::What::kNothingListens) return SeenText(address, seen);
+  const std::string text =
+      seen.what == ServerSeen::What::kReady
+          ? absl::StrCat("the controller at ", address,
+                         " gave no answer to this call; it answers now, so try again")
+          : SeenText(address, seen);
+  return absl::StrCat(text, " (", message, ")");
+}
+
 int Fail(const GlobalOptions& options, const absl::Status& status) {
-  std::string message(status.message());
+  const std::string message = ErrorText(options, status);
   int code = kFailed;
-  const bool no_answer = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status);
-  if (no_answer && ErrorReason(status).empty()) {
-    const std::string address = options.Address();
-    const ServerSeen seen = LookAtController(address, options.tls);
-    message = absl::StrCat(
-        seen.what == ServerSeen::What::kReady
-            ? absl::StrCat("the controller at ", address,
-                           " gave no answer to this call; it answers now, so try again")
-            : SeenText(address, seen),
-        " (", message, ")");
+  if (GotNoAnswer(status)) {
     code = kUnreachable;
   } else if (absl::IsNotFound(status)) {
     code = kNotFound;

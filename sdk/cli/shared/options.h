@@ -38,6 +38,10 @@ struct GlobalOptions {
 /// A client for the chosen controller; exits with kUsage when the token file cannot be read.
 std::unique_ptr<Client> MakeClient(const GlobalOptions& options);
 
+/// The error as the user should read it. Where no answer came, it says what there is at the
+/// controller's address.
+std::string ErrorText(const GlobalOptions& options, const absl::Status& status);
+
 /// Prints the error as the user should read it; the exit code for it.
 int Fail(const GlobalOptions& options, const absl::Status& status);
 

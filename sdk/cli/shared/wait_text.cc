@@ -5,6 +5,10 @@
 
 namespace baton::cli {
 
+std::string PhaseText(const std::string& phase, int64_t done, int64_t total) {
+  return total > 0 ? absl::StrCat(phase, " ", done, "/", total) : phase;
+}
+
 std::string WaitText(const v1::Wait& wait) {
   std::string text = absl::StrCat(wait.subject(), " has waited ",
                                   ShortDuration(static_cast<double>(wait.since().seconds())),

@@ -19,6 +19,7 @@
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/descriptor.pb.h"
 #include "sdk/cli/spec/job_spec_descriptors.h"
+#include "sdk/client/setting_paths.h"
 #include "sdk/common/base/nearest.h"
 #include "sdk/common/messages/settings.h"
 
@@ -183,6 +184,24 @@ std::vector<std::string> PathParts(absl::string_view path) {
   return parts;
 }
 
+// `section`: where `name` was looked for, and what it has; "": the whole spec.
+absl::Status NoSuchField(const std::string& name, const std::string& section,
+                         const std::vector<std::string>& known) {
+  const std::string what =
+      absl::StrCat(section.empty() ? "a spec" : section, " has no field '", name, "'");
+  if (known.empty())
+    return absl::NotFoundError(absl::StrCat(what, "; ", section, " has no fields"));
+  const std::string* nearest = Nearest(name, known);
+  std::vector<std::string> meant = PathsOfSetting(name);
+  if (meant.empty() && nearest != nullptr) {
+    meant = {absl::StrCat(section, section.empty() ? "" : ".", *nearest)};
+  }
+  if (meant.empty()) meant = PathsOfNearSetting(name);
+  const std::string hint =
+      !meant.empty() ? SuggestionOf(meant) : absl::StrCat("; it has ", absl::StrJoin(known, ", "));
+  return absl::NotFoundError(what + hint);
+}
+
 std::string Anchor(const std::string& message) { return absl::AsciiStrToLower(message); }
 
 // A cell of a table.
@@ -221,16 +240,7 @@ absl::StatusOr<SpecEntry> FindSpecEntry(absl::string_view path) {
       const auto at = std::find(names.begin(), names.end(), part);
       if (at != names.end()) field = &section->fields[static_cast<size_t>(at - names.begin())];
     }
-    if (field == nullptr) {
-      const std::string* nearest = Nearest(part, names);
-      const std::string where = walked.empty() ? "a spec" : walked;
-      return absl::NotFoundError(absl::StrCat(
-          where, " has no field '", part, "'",
-          nearest != nullptr
-              ? absl::StrCat("; did you mean '", walked.empty() ? "" : walked + ".", *nearest, "'?")
-          : names.empty() ? absl::StrCat("; ", walked, " has no fields")
-                          : absl::StrCat("; it has ", absl::StrJoin(names, ", "))));
-    }
+    if (field == nullptr) return NoSuchField(part, walked, names);
     absl::StrAppend(&walked, walked.empty() ? "" : ".", part);
     map_key = absl::StartsWith(field->type, "map to");
     section = SectionOf(field->section);

@@ -52,6 +52,12 @@ TEST(SpecReferenceTest, NamesTheNearestField) {
               HasSubstr("a spec has no field 'rolout'; did you mean 'rollout'?"));
   EXPECT_THAT(std::string(FindSpecEntry("rollout.n.x").status().message()),
               HasSubstr("rollout.n has no fields"));
+  EXPECT_THAT(std::string(FindSpecEntry("keep_best").status().message()),
+              HasSubstr("a spec has no field 'keep_best'; did you mean 'trainer.keep_best'?"));
+  EXPECT_THAT(std::string(FindSpecEntry("keepbest").status().message()),
+              HasSubstr("did you mean 'trainer.keep_best'?"));
+  EXPECT_THAT(std::string(FindSpecEntry("actor.save_freq").status().message()),
+              HasSubstr("actor has no field 'save_freq'; did you mean 'trainer.save_freq'?"));
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ constexpr absl::Duration kLineEvery = absl::Seconds(5);      // where there is n
 constexpr absl::Duration kSilence = absl::Seconds(5);        // then the reason is asked for
 constexpr absl::Duration kLongestPause = absl::Seconds(60);  // between equal reasons
 constexpr absl::Duration kBriefWait = absl::Seconds(2);      // waits of every start are shorter
+constexpr absl::Duration kQuickWork = absl::Seconds(30);     // never takes long
 constexpr size_t kTimedSteps = 20;
 
 std::string StateWord(v1::Job::State state) { return v1::Job::State_Name(state).substr(6); }
@@ -60,12 +61,12 @@ WatchView::WatchView(const v1::Job& job, WatchViewOptions options)
       reason_pause_(kLineEvery) {}
 
 void WatchView::Header(const v1::Job& job) {
-  Say(absl::StrCat(ShortJobName(job.name()), " is ", StateWord(job.state()),
-                   job.phase().empty() ? "" : ", ", job.phase(),
-                   // A job that only evaluates has no steps.
-                   job.total_steps() == 0
-                       ? ""
-                       : absl::StrCat(", step ", job.step(), " of ", job.total_steps())));
+  Say(absl::StrCat(
+      ShortJobName(job.name()), " is ", StateWord(job.state()), job.phase().empty() ? "" : ", ",
+      PhaseText(job.phase(), job.phase_done(), job.phase_total()),
+      // A job that only evaluates has no steps.
+      job.total_steps() == 0 ? ""
+                             : absl::StrCat(", step ", job.step(), " of ", job.total_steps())));
 }
 
 void WatchView::OnPast(const v1::JobEvent& event) {
@@ -79,9 +80,8 @@ void WatchView::OnEvent(const v1::JobEvent& event) {
   heard_ = now;
   if (state_ == v1::Job::STATE_RUNNING) reason_.clear();
   if (event.type() == "progress") {
-    phase_ = event.phase_total() > 0
-                 ? absl::StrCat(event.phase(), " ", event.phase_done(), "/", event.phase_total())
-                 : event.phase();
+    phase_ = PhaseText(event.phase(), event.phase_done(), event.phase_total());
+    phase_is_counted_ = event.phase_total() > 0;
     Draw();
   } else if (event.type() == "step") {
     TakeStep(event);
@@ -114,12 +114,14 @@ void WatchView::TakeStep(const v1::JobEvent& event) {
   step_ = event.step();
   for (const auto& [name, value] : event.metrics()) metrics_[name] = value;
   phase_.clear();
+  phase_is_counted_ = false;
 }
 
 void WatchView::OnState(const v1::JobEvent& event) {
   state_ = event.state();
   error_ = event.message();
   phase_.clear();
+  phase_is_counted_ = false;
   reason_.clear();
   reason_key_.clear();
   timed_step_ = -1;  // what passes until the next step is not a step's time
@@ -145,9 +147,14 @@ bool WatchView::WantsReason() const {
   return state_ != v1::Job::STATE_RUNNING || options_.now() - heard_ >= kSilence;
 }
 
-// Work takes long if it needs twice the time of a step, or half of the time that it may take.
+// Work takes long if it needs twice the time of a step, or half of the time that it may take. An
+// update whose progress is told takes long only if it has come no further for that time.
 bool WatchView::TakesLong(const v1::Wait& work) const {
-  const double seconds = static_cast<double>(work.since().seconds());
+  double seconds = static_cast<double>(work.since().seconds());
+  if (work.kind() == "update" && phase_is_counted_) {
+    seconds = std::min(seconds, absl::ToDoubleSeconds(options_.now() - heard_));
+  }
+  if (seconds < absl::ToDoubleSeconds(kQuickWork)) return false;
   if (seconds >= static_cast<double>(work.deadline_in().seconds())) return true;
   return !step_seconds_.empty() &&
          seconds > 2 * *std::max_element(step_seconds_.begin(), step_seconds_.end());

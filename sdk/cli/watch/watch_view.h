@@ -76,6 +76,7 @@ class WatchView {
   int64_t step_;
   std::map<std::string, double> metrics_;  // of the newest step
   std::string phase_;                      // "generating 3/8"
+  bool phase_is_counted_ = false;          // it says how much of it is done
   bool drawn_ = false;                     // the line that is redrawn stands on the terminal
   bool held_ = false;                      // a step has happened that is not printed yet
   bool a_step_happened_ = false;           // and not in the past alone

@@ -230,6 +230,60 @@ TEST_F(WatchViewTest, WorkThatTakesLongSaysWhatItWaitsForAndUntilWhen) {
   EXPECT_THAT(Out(), HasSubstr("step 3 has waited 41s for worker actor-0 to finish update"));
 }
 
+// Steps of 20 s, then an update of five minutes that gets on: a micro-batch every 15 s.
+TEST_F(WatchViewTest, ALongUpdateThatGetsOnIsNoAlarm) {
+  WatchView view = View();
+  for (int step = 1; step <= 3; ++step) {
+    view.OnPast(Event("step", step));
+    Pass(20);
+  }
+  Out();
+  std::string out;
+  for (int seconds = 1; seconds <= 300; ++seconds) {
+    Pass(1);
+    if (seconds % 15 == 1) view.OnEvent(Progress("training", 1 + seconds / 15, 20));
+    view.OnTick();
+    if (view.WantsReason()) view.OnExplained(Updates(4, seconds));
+    out += Out();
+  }
+  EXPECT_THAT(out, Not(HasSubstr("has waited")));
+  EXPECT_THAT(out, HasSubstr("step 3/100  left 32m20s  training 2/20, 21s\n"));
+  EXPECT_THAT(out, HasSubstr("training 20/20"));
+  Pass(41);  // not a word for longer than two steps
+  view.OnExplained(Updates(4, 341));
+  EXPECT_THAT(Out(), HasSubstr("step 4 has waited 5m41s for worker actor-0 to finish update"));
+}
+
+// Steps of 2 s, and a checkpoint that takes half a minute to save.
+TEST_F(WatchViewTest, AFewSecondsOfWorkAreNoAlarmHoweverFastTheStepsAre) {
+  WatchView view = View();
+  for (int step = 1; step <= 3; ++step) {
+    view.OnPast(Event("step", step));
+    Pass(2);
+  }
+  view.OnEvent(Progress("saving a checkpoint", 0, 0));
+  Out();
+  v1::ExplainJobResponse answer = Updates(3, 29);
+  answer.mutable_waits(0)->set_kind("save_checkpoint");
+  Pass(29);
+  view.OnExplained(answer);
+  EXPECT_THAT(Out(), HasSubstr("saving a checkpoint, 29s"));
+  Pass(1);
+  answer.mutable_waits(0)->mutable_since()->set_seconds(30);
+  view.OnExplained(answer);
+  EXPECT_THAT(Out(), HasSubstr("has waited 30s"));
+}
+
+TEST_F(WatchViewTest, TheHeaderSaysHowMuchOfThePhaseIsDone) {
+  job_.set_step(41);
+  job_.set_phase("training");
+  job_.set_phase_done(3);
+  job_.set_phase_total(8);
+  WatchView view = View();
+  view.Header(job_);
+  EXPECT_EQ(Out(), "add is RUNNING, training 3/8, step 41 of 100\n");
+}
+
 TEST_F(WatchViewTest, ATerminalShowsHowLongTheWorkOfAStepTakes) {
   WatchView view = View(/*terminal=*/true);
   view.OnEvent(Progress("training", 0, 0));

@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/engine/trainer.h"
@@ -29,6 +30,8 @@ using testing::TinyConfig;
 using testing::Weights;
 
 using Metrics = std::map<std::string, double>;
+/// What an update told of its progress: micro-batches done, and all of them.
+using Done = std::vector<std::pair<int64_t, int64_t>>;
 
 LossSpec Ppo() {
   LossSpec spec;
@@ -385,7 +388,11 @@ TEST(TrainerTest, AMaskedMiniBatchMakesNoStep) {
   for (size_t i : {2, 3}) batch[i].loss_mask.assign(batch[i].response_length(), 0);
   auto model = MakeModel(TinyConfig(), torch::kFloat32);
   auto trainer = MakeTrainer(*model, Learning());
-  const Metrics metrics = Update(*trainer, batch, Ppo(), {1, 2, 0});
+  UpdateOptions options = {1, 2, 0};
+  Done told;
+  options.progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
+  const Metrics metrics = Update(*trainer, batch, Ppo(), options);
+  EXPECT_EQ(told, (Done{{1, 3}, {2, 3}, {3, 3}}));
   EXPECT_EQ(metrics.at("actor/optimizer_steps"), 3);
   EXPECT_EQ(metrics.at("actor/skipped_steps"), 0);
   EXPECT_EQ(trainer->optimizer_steps(), 3);
@@ -400,7 +407,11 @@ TEST(TrainerTest, ABadMiniBatchIsSkippedAndTheOthersApplied) {
   loss.use_kl_loss = false;
   auto model = MakeModel(TinyConfig(), torch::kFloat32);
   auto trainer = MakeTrainer(*model, Learning());
-  const Metrics metrics = Update(*trainer, batch, loss, {1, 4, 0});
+  UpdateOptions options = {1, 4, 0};
+  Done told;
+  options.progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
+  const Metrics metrics = Update(*trainer, batch, loss, options);
+  EXPECT_EQ(told, (Done{{1, 3}, {3, 3}}));  // the skipped one counts
   EXPECT_EQ(metrics.at("actor/skipped_steps"), 1);
   EXPECT_EQ(metrics.at("actor/optimizer_steps"), 2);
   ASSERT_EQ(trainer->skip_reasons().size(), 1);
@@ -460,6 +471,30 @@ TEST(TrainerTest, RefusesUpdatesAfterAFailureBetweenSteps) {
     EXPECT_EQ(SameBytes(weights, Weights(*model)), failing == 1);
     const auto again = trainer->Update(batch, loss, {1, 4, 0, {}});
     EXPECT_EQ(again.ok(), failing == 1) << again.status();
+  }
+}
+
+TEST(TrainerTest, TellsHowManyOfItsMicroBatchesAreDone) {
+  std::vector<TrainSequence> batch = RandomBatch(8, 12, 11);
+  auto model = MakeModel(TinyConfig(), torch::kFloat32);
+  auto trainer = MakeTrainer(*model, Learning());
+  UpdateOptions options;
+  options.ppo_epochs = 2;
+  options.ppo_mini_batch_size = 4;
+  Done told;
+  options.progress = [&](int64_t done, int64_t total) { told.emplace_back(done, total); };
+  Update(*trainer, batch, LossSpec(), options);
+  // Three mini-batches, twice; each fits into one micro-batch.
+  EXPECT_EQ(told, (Done{{1, 6}, {2, 6}, {3, 6}, {4, 6}, {5, 6}, {6, 6}}));
+
+  told.clear();
+  options.ppo_epochs = 1;
+  for (TrainSequence& s : batch) s = batch[0];
+  options.max_token_len = InputLength(batch[0]);  // one sequence at a time
+  Update(*trainer, batch, LossSpec(), options);
+  ASSERT_EQ(told.size(), 12u);
+  for (size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i], std::pair(static_cast<int64_t>(i) + 1, int64_t{12}));
   }
 }
 

@@ -23,6 +23,25 @@ uint64_t DigestOfOptions(const UpdateOptions& options, int64_t optimizer_steps) 
 
 }  // namespace
 
+MicroBatchCount::MicroBatchCount(absl::Span<const MiniBatchPlan* const> plan,
+                                 const UpdateOptions& options)
+    : tell_(options.progress) {
+  for (const MiniBatchPlan* mini_batch : plan) {
+    if (!mini_batch->masked) total_ += static_cast<int64_t>(mini_batch->micro_batches.size());
+  }
+  total_ *= options.ppo_epochs;
+}
+
+void MicroBatchCount::BeginStep(const MiniBatchPlan& mini_batch) {
+  done_ = after_step_;
+  after_step_ += static_cast<int64_t>(mini_batch.micro_batches.size());
+}
+
+void MicroBatchCount::DoneOne() {
+  ++done_;
+  if (tell_) tell_(done_, total_);
+}
+
 absl::Status ValidateOptions(const UpdateOptions& options) {
   if (options.ppo_epochs >= 1 && options.ppo_mini_batch_size >= 0 && options.max_token_len >= 0) {
     return absl::OkStatus();
@@ -83,6 +102,7 @@ absl::StatusOr<std::map<std::string, double>> UpdateLoop::Run(
     const std::string& prefix, const UpdateWork& work) {
   std::map<std::string, double> metrics;
   double steps = 0;
+  count_ = MicroBatchCount(plan, options);
   const auto parts = static_cast<int64_t>(plan.size()) * options.ppo_epochs;
   int64_t part = 0;
   absl::Status first_failure;
@@ -125,11 +145,13 @@ absl::Status UpdateLoop::Step(size_t index, const MiniBatchPlan& mini_batch,
       return absl::CancelledError("update was cancelled");
     }
     optimizer_->ZeroGradients();
+    count_.BeginStep(mini_batch);
     const absl::Span<double> sums = work.clear_sums();
     absl::Status status;
     for (size_t i = 0; status.ok() && i < mini_batch.micro_batches.size(); ++i) {
       const bool last = i + 1 == mini_batch.micro_batches.size();
       status = work.accumulate(index, mini_batch.micro_batches[i], last);
+      if (status.ok()) count_.DoneOne();
     }
     // A rank that failed takes part, too: the others must not wait for it.
     optimizer_->ReduceGradients();

@@ -34,6 +34,9 @@ struct UpdateOptions {
   /// The reason if this rank lacks tokens of its share. All ranks answer the error, so none of them
   /// waits for this one.
   absl::Status fetched;
+  /// Told after each micro-batch of this rank: how many are done, and how many the update has over
+  /// all its mini-batches and epochs; may be empty. Those of a skipped step count as done.
+  std::function<void(int64_t done, int64_t total)> progress;
 };
 
 /// InvalidArgument names the numbers that make no sense.
@@ -48,6 +51,23 @@ struct MiniBatchPlan {
   bool masked = false;  ///< No token of the policy is in its loss: no step is made.
   std::vector<std::vector<int64_t>> micro_batches;  ///< Indices into the part; this rank's.
   double imbalance = 1;                             ///< Among the data ranks.
+};
+
+/// How far an update is, in this rank's micro-batches.
+class MicroBatchCount {
+ public:
+  MicroBatchCount() = default;
+  MicroBatchCount(absl::Span<const MiniBatchPlan* const> plan, const UpdateOptions& options);
+
+  /// A step begins: all micro-batches of the steps before it are done, or were skipped.
+  void BeginStep(const MiniBatchPlan& mini_batch);
+  void DoneOne();
+
+ private:
+  std::function<void(int64_t done, int64_t total)> tell_;  ///< May be empty.
+  int64_t done_ = 0;
+  int64_t after_step_ = 0;  ///< Done when the step ends.
+  int64_t total_ = 0;
 };
 
 /// The plans of a trainer's own mini-batches.
@@ -125,6 +145,7 @@ class UpdateLoop {
   RankAgreement ranks_;
   const std::unique_ptr<Optimizer> optimizer_;
   double last_learning_rate_ = 0;
+  MicroBatchCount count_;   ///< Of the update in progress.
   bool half_done_ = false;  ///< An update has applied a step and has not ended well.
   std::vector<std::string> skip_reasons_;
 };
