@@ -72,6 +72,24 @@ TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
   EXPECT_GT(met, 60 / static_cast<int>(kStride) / 4);
 }
 
+// The restarted controller saw only the end of the first update, which says nothing about how long
+// an update takes: during the second one the third batch begins, and no more.
+TEST(AsyncDataTest, AnUpdateThatARestartInterruptedIsNoMeasureOfThePace) {
+  for (uint64_t seed = 0; seed < 20; seed += kStride) {
+    SimulatedJob job(Async(seed, 4));
+    const auto updates = [&] { return !job.UnderWay(TaskKind::kUpdate).empty(); };
+    ASSERT_TRUE(StepUntil(job, updates));
+    job.Restart(0);
+    ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == 1 && updates(); }));
+    job.Swallow(TaskKind::kUpdate);
+    while (job.Step()) {
+    }
+    EXPECT_EQ(OpenPrompts(job).size(), 2 * kBatch) << "seed " << seed;
+    EXPECT_THAT(Waits(job), testing::Contains("pace")) << "seed " << seed;
+    if (HasFailure()) return;
+  }
+}
+
 // The evaluation ended while later steps were under way. The trainer dies, and those steps are
 // undone; the step that was evaluated is not.
 TEST(AsyncDataTest, AnEvaluationThatCountsKeepsItsRows) {

@@ -78,6 +78,29 @@ TEST_F(RewardRoleTest, AResponseIsJudgedWithWhatThePromptBeganOfItIfAsked) {
   }
 }
 
+// A rule that has no say in a response gives it no accuracy.
+TEST_F(RewardRoleTest, RulesKnowTheSourceOfALineAndWhetherItHasAnAnswer) {
+  v1::RewardSpec reward;
+  *reward.add_rules() = Numeric(1);
+  reward.mutable_rules(0)->mutable_when()->add_source("math");
+  ASSERT_EQ(Assign(reward).status().code(), 0);
+  v1::Task task = MakeTask("", "reward", "compute_reward");
+  v1::Trajectory* trajectory = task.mutable_score()->mutable_trajectory();
+  trajectory->set_response_text("#132");
+  trajectory->set_answer("132");
+  const auto judged = [&](const std::string& source, bool unanswered) {
+    trajectory->set_source(source);
+    trajectory->set_unanswered(unanswered);
+    task.set_task_token(std::to_string(++tokens_));
+    const v1::TaskResult result = controller_.RunTask(task).value_or(v1::TaskResult());
+    EXPECT_EQ(result.error(), "");
+    return result.metrics().count("accuracy") > 0;
+  };
+  EXPECT_TRUE(judged("math", false));
+  EXPECT_FALSE(judged("text", false));
+  EXPECT_FALSE(judged("math", true));
+}
+
 TEST_F(RewardRoleTest, NamesTheRewardAfterTheNodesOutput) {
   v1::RewardSpec reward;
   *reward.add_rules() = Numeric(1);

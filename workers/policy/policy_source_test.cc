@@ -1,14 +1,13 @@
 #include "workers/policy/policy_source.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/common/base/test_folder.h"
+#include "tests/support/workers/model_folder.h"
 #include "tests/support/workers/policy.h"
 #include "workers/engine/model/hf_directory.h"
 
@@ -76,23 +75,7 @@ TEST(PolicySource, ReadsWhatItWrote) {
   EXPECT_EQ(PolicySource::Open(TinySpec().model(), folder.path()).value()->directory(), actor);
 }
 
-std::string TokenizerTestdata() {
-  return std::string(std::getenv("BATON_SOURCE_DIR")) + "/workers/tokenizer/testdata/";
-}
-
-/// A tiny model with the tokenizer of the tests; without weights.
-void WriteModel(const std::string& folder, const std::string& tokenizer = "qwen2") {
-  std::filesystem::copy_file(TokenizerTestdata() + "tokenizer_" + tokenizer + ".json",
-                             folder + "/tokenizer.json");
-  ModelConfig config;
-  config.vocab_size = tokenizer::Tokenizer::Load(folder).value()->vocab_size();
-  config.hidden_size = config.intermediate_size = 8;
-  config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
-  config.head_dim = 8;
-  std::ofstream(folder + "/config.json") << config.ToJson();
-}
-
-/// The same with a chat template of the tests; the spec that names it.
+/// A tiny model with a chat template of the tests; the spec that names it.
 v1::ModelSpec WriteChatModel(const std::string& folder, const std::string& tokenizer,
                              const std::string& chat_template) {
   WriteModel(folder, tokenizer);

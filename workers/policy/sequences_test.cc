@@ -1,8 +1,14 @@
 #include "workers/policy/sequences.h"
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/common/base/test_folder.h"
 #include "sdk/common/messages/columns.h"
+#include "tests/support/workers/model_folder.h"
 #include "tests/support/workers/policy.h"
 #include "workers/policy/trajectory_columns.h"
 
@@ -119,6 +125,78 @@ TEST(TrainBatch, TokenizesDemonstrations) {
   EXPECT_TRUE(batch[0].pretraining);
   EXPECT_FALSE(batch[1].pretraining);
   EXPECT_THAT(batch[1].tokens, ElementsAre(3, 12, 5, 6, 1));
+}
+
+// data.loss_on: all_assistant. Of the others' turns, and of those of weight 0, nothing is learned.
+TEST(TrainBatch, LearnsEachTurnOfTheAssistantThatCounts) {
+  const TestFolder folder;
+  WriteModel(folder.path());
+  v1::ModelSpec model;
+  model.set_path(folder.path());
+  model.set_chat_template("chatml");
+  const auto source = PolicySource::Open(model, "").value();
+  v1::Trajectory trajectory;
+  const auto say = [](auto* turns, const char* role, const char* text, bool untrained = false) {
+    v1::ChatMessage* turn = turns->Add();
+    turn->set_role(role);
+    turn->set_content(text);
+    turn->set_untrained(untrained);
+  };
+  say(trajectory.mutable_messages(), "user", "a");
+  say(trajectory.mutable_response_messages(), "assistant", "b");
+  say(trajectory.mutable_response_messages(), "user", "c");
+  say(trajectory.mutable_response_messages(), "assistant", "d", /*untrained=*/true);
+  say(trajectory.mutable_response_messages(), "user", "e");
+  say(trajectory.mutable_response_messages(), "assistant", "f");
+  const auto batch = MakeTrainBatch({trajectory}, v1::DataSpec(), *source).value();
+  std::vector<int32_t> tokens;
+  std::vector<uint8_t> mask;
+  const auto add = [&](const std::string& text, uint8_t learned) {
+    const auto ids = source->tokenizer().Encode(text).value();
+    tokens.insert(tokens.end(), ids.begin(), ids.end());
+    mask.resize(tokens.size(), learned);
+  };
+  add("<|im_start|>user\na<|im_end|>\n<|im_start|>assistant\n", 0);
+  const size_t prompt = tokens.size();
+  add("b<|im_end|>", 1);
+  add("\n<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\nd<|im_end|>\n"
+      "<|im_start|>user\ne<|im_end|>\n<|im_start|>assistant\n",
+      0);
+  add("f<|im_end|>", 1);
+  ASSERT_EQ(batch.size(), 1u);
+  EXPECT_EQ(batch[0].tokens, tokens);
+  EXPECT_EQ(batch[0].prompt_length, static_cast<int64_t>(prompt));
+  EXPECT_EQ(batch[0].loss_mask, std::vector<uint8_t>(mask.begin() + prompt, mask.end()));
+}
+
+// As rollouts render a prompt (rollout_role_test.cc).
+TEST(TrainBatch, ADemonstrationIsRenderedWithTheToolsAndSettingsOfItsLine) {
+  const TestFolder folder;
+  WriteModel(folder.path());
+  folder.Write("chat_template.jinja",
+               "{{ mood }}{{ tools[0].name if tools }}"
+               "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}"
+               "{% if add_generation_prompt %}<|im_start|>{% endif %}");
+  v1::ModelSpec model;
+  model.set_path(folder.path());
+  const auto source = PolicySource::Open(model, "").value();
+  v1::Trajectory trajectory;
+  v1::ChatMessage* turn = trajectory.add_messages();
+  turn->set_role("user");
+  turn->set_content("a");
+  trajectory.set_response_text("b");
+  const auto tokens = [&] {
+    return MakeTrainBatch({trajectory}, v1::DataSpec(), *source).value()[0].tokens;
+  };
+  const auto encode = [&](const std::string& text) {
+    return source->tokenizer().Encode(text).value();
+  };
+  const std::string said = "<|im_start|>a<|im_end|><|im_start|>b<|im_end|>";
+  EXPECT_EQ(tokens(), encode(said));
+  trajectory.set_tools_json(R"([{"name": "relay"}])");
+  EXPECT_EQ(tokens(), encode("relay" + said));
+  trajectory.set_chat_template_kwargs_json(R"({"mood": "the "})");
+  EXPECT_EQ(tokens(), encode("the relay" + said));
 }
 
 TEST(TrainBatch, NamesTheTrajectoryThatIsWrong) {

@@ -113,6 +113,14 @@ TEST(RuleTest, NumericReadsSignsRangesAndFractions) {
   EXPECT_EQ(Accuracy(options, "\\boxed{\\frac{1}{2}}", "1/2"), 1);
 }
 
+TEST(RuleTest, ARangeEqualsOneWithBothItsEnds) {
+  RuleOptions options = Options("numeric");
+  EXPECT_EQ(Accuracy(options, "between 10-12", "10\u201313"), 0);
+  EXPECT_EQ(Accuracy(options, "between 10-12", "9\u201312"), 0);
+  options.tolerance = 1;
+  EXPECT_EQ(Accuracy(options, "between 10-12", "9\u201313"), 1);
+}
+
 TEST(RuleTest, NumericSaysWhyATextPaysNothing) {
   const RuleOptions options = Options("numeric");
   const RewardResult comma = Score(options, "It is 3,14", "3.14");

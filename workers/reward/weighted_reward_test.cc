@@ -62,6 +62,24 @@ TEST(WeightedRewardTest, ErrorsNameThePart) {
   EXPECT_EQ(status.message(), "d: gone");
 }
 
+// A rule that is limited to other sources, or lacks an answer.
+TEST(WeightedRewardTest, APartThatSkipsAResponseHasNoScore) {
+  RewardResult skipped{1, {{"accuracy", 0}}, ""};
+  skipped.skipped = true;
+  skipped.note = "the line has no answer to compare with";
+  auto reward = Make(Part("a", 1, skipped), Part("b", 1, RewardResult{0.5, {{"accuracy", 1}}, ""}));
+  const auto judged = *(*reward)->Score({});
+  EXPECT_FALSE(judged.skipped);
+  EXPECT_EQ(judged.reward, 0.5);
+  EXPECT_THAT(judged.scores,
+              ElementsAre(Pair("accuracy", 1), Pair("b", 0.5), Pair("b/accuracy", 1)));
+  EXPECT_EQ(judged.note, "a: the line has no answer to compare with");
+  auto alone = Make(Part("a", 1, skipped));
+  EXPECT_TRUE((*alone)->Score({})->skipped) << "no part judges it";
+  EXPECT_EQ((*alone)->Score({})->reward, 0);
+  EXPECT_TRUE((*alone)->Score({})->scores.empty());
+}
+
 TEST(WeightedRewardTest, BatchKeepsOrder) {
   auto reward = Make(Part("a", 3, RewardResult{1, {}, ""}));
   const std::vector<RewardInput> inputs(4);

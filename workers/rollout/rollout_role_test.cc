@@ -2,8 +2,10 @@
 #include "workers/rollout/rollout_role.h"
 
 #include "gmock/gmock.h"
+#include "sdk/common/base/test_folder.h"
 #include "sdk/common/rpc/error.h"
 #include "tests/support/workers/rollout_role.h"
+#include "workers/engine/model/hf_directory.h"
 
 namespace baton::rollout {
 namespace {
@@ -153,6 +155,39 @@ TEST_F(RolloutRoleTest, ANewVersionChangesWhatItSays) {
   EXPECT_NE(before, after);
   EXPECT_NE(Load(7).status().code(), 0);  // Never published; the held version stays usable.
   EXPECT_EQ(Run(MakeGenerate(1)).status().code(), 0);
+}
+
+// Rules, commands and judges see what a template opened of a response ("<think>").
+TEST_F(RolloutRoleTest, ResultsSayWhatTheChatTemplateBeganOfTheResponse) {
+  const TestFolder folder;
+  engine::SaveOptions save;
+  save.companions = source_->companions();
+  save.companions["chat_template.jinja"] =
+      "{% for m in messages %}{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}{{ opening | default('==') }}{% endif %}";
+  const auto model = source_->LoadModel(torch::kFloat32, torch::kCPU, 1).value();
+  ASSERT_TRUE(engine::SaveModel(*model, folder.path("model"), save).ok());
+  v1::JobSpec spec = policy::TinySpec();
+  spec.mutable_model()->Clear();
+  spec.mutable_model()->set_path(folder.path("model"));
+  Assign(spec);
+  Publish(0, 1);
+  Load(0);
+  v1::Task task = MakeGenerate(0);
+  task.mutable_generate()->clear_prompt();
+  v1::ChatMessage* message = task.mutable_generate()->add_messages();
+  message->set_role("user");
+  message->set_content("1+2");
+  const v1::TaskResult result = Run(task);
+  ASSERT_EQ(result.status().code(), 0) << result.status().message();
+  EXPECT_EQ(result.prompt_text(), "1+2==");
+  EXPECT_EQ(result.prompt_suffix(), "==");
+  task.set_task_token("another");
+  task.mutable_generate()->set_chat_template_kwargs_json(R"({"opening": "="})");
+  const v1::TaskResult other = Run(task);
+  EXPECT_EQ(other.prompt_text(), "1+2=") << "the line's own settings";
+  EXPECT_EQ(other.prompt_suffix(), "=");
+  EXPECT_EQ(Run(MakeGenerate(0)).prompt_suffix(), "") << "a text has no template";
 }
 
 TEST_F(RolloutRoleTest, RefusesWhatItCannotDo) {

@@ -2,13 +2,13 @@
 #include "workers/scoring/judge_role.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sdk/common/base/test_folder.h"
+#include "tests/support/workers/model_folder.h"
 #include "tests/support/workers/role.h"
 
 namespace baton::scoring {
@@ -124,19 +124,27 @@ TEST_F(JudgeRoleTest, GivesResponsesItCannotReadTheNeutralReward) {
   EXPECT_EQ(result.metrics().at("unreadable"), 1);
 }
 
+TEST_F(JudgeRoleTest, AResponseIsJudgedWithWhatThePromptBeganOfItIfAsked) {
+  reward::VerdictOptions options;
+  options.question = "{prompt_suffix}:{response}";
+  options.pattern = "yes|no";
+  const auto verdict = reward::Verdict::Create(options).value();
+  const auto source = policy::PolicySource::Open(spec_.model(), "").value();
+  v1::Trajectory trajectory;
+  trajectory.set_prompt_suffix("1+");
+  trajectory.set_response_text("2");
+  const auto question = [&](bool asked) {
+    return JudgeRole::Question(*source, *verdict, trajectory, asked).value().text.text();
+  };
+  EXPECT_EQ(question(false), "1+:2");
+  EXPECT_EQ(question(true), "1+:1+2");
+}
+
 // A response cannot end the question, nor speak for the system: what it spells out stays text.
 TEST_F(JudgeRoleTest, AResponseWritesNoControlTokens) {
-  const std::string testdata =
-      std::string(std::getenv("BATON_SOURCE_DIR")) + "/workers/tokenizer/testdata/";
   std::filesystem::create_directories(folder_.path());
-  std::filesystem::copy_file(testdata + "tokenizer_qwen2.json", folder_.path("tokenizer.json"));
+  policy::WriteModel(folder_.path());
   const auto tokenizer = tokenizer::Tokenizer::Load(folder_.path()).value();
-  ModelConfig config;
-  config.vocab_size = tokenizer->vocab_size();
-  config.hidden_size = config.intermediate_size = 8;
-  config.num_hidden_layers = config.num_attention_heads = config.num_key_value_heads = 1;
-  config.head_dim = 8;
-  folder_.Write("config.json", config.ToJson());
   reward::VerdictOptions options;
   options.question = "Q: {prompt}\nA: {response}\nRight: {answer}\nGood?";
   options.pattern = "yes|no";

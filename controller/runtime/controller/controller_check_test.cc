@@ -195,6 +195,19 @@ TEST_F(ControllerCheckTest, TheProgramIsAskedWithTheEffectiveSpecAndWholePaths) 
   EXPECT_EQ(Asked().data().max_prompt_length(), 1024);
 }
 
+// So that a replay, and a job that goes on, renders the same prompts on another day.
+TEST_F(ControllerCheckTest, TheDayThatTheProgramWritesDownIsTheJobs) {
+  v1::ValidateJobResponse answer;
+  answer.mutable_effective_spec()->mutable_model()->set_chat_template_date("2026-02-03");
+  CheckerSays(answer);
+  const v1::JobSpec checked = Validate(Spec()).effective_spec();
+  EXPECT_EQ(checked.model().chat_template_date(), "2026-02-03");
+  const auto job = Create(Spec(), "job");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->effective_spec().model().chat_template_date(), "2026-02-03");
+  EXPECT_FALSE(job->spec().model().has_chat_template_date()) << "as it was given";
+}
+
 TEST_F(ControllerCheckTest, ReportsOtherMistakesBesideTheCheckers) {
   CheckerSays(Violating());
   v1::JobSpec spec = Spec();

@@ -72,6 +72,7 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   AddColumn<float>(result, "rollout_log_prob", v1::DATA_TYPE_FLOAT32, {-1});
   result.set_response_text("4");
   result.set_prompt_text("<s>Add.</s><u>1+2=</u>");
+  result.set_prompt_suffix("<think>");
   job->OnResult("rollout-0", ref, result);
   absl::Notification taken;
   job->Describe([&](const absl::StatusOr<v1::Job>&) { taken.Notify(); });
@@ -89,6 +90,7 @@ TEST(JobRuntimeTest, AResultThatComesBeforeTheDataIsPlacedOnceItIsThere) {
   EXPECT_EQ(scored.messages(0).role(), "system");
   EXPECT_EQ(scored.messages(1).content(), "1+2=");
   EXPECT_EQ(scored.rendered_prompt(), "<s>Add.</s><u>1+2=</u>");  // as the model saw it
+  EXPECT_EQ(scored.prompt_suffix(), "<think>");
   EXPECT_EQ(scored.answer(), "3");
 }
 

@@ -212,6 +212,9 @@ TEST(ConversationsTest, TheChatTemplateGetsTheLinesSettings) {
   v1::Generate task;
   SetPrompt(Parse(R"({"prompt": "p", "chat_template_kwargs": {"a": 1}})", Rl()), &task);
   EXPECT_EQ(task.chat_template_kwargs_json(), R"({"a":1})");
+  v1::Trajectory trajectory;
+  SetPrompt(Parse(R"({"prompt": "p", "chat_template_kwargs": {"a": 1}})", Rl()), &trajectory);
+  EXPECT_EQ(trajectory.chat_template_kwargs_json(), R"({"a":1})");
 }
 
 TEST(ConversationsTest, ATurnKeepsTheKeysThatATemplateMayRead) {

@@ -102,6 +102,14 @@ TEST_F(LineCountsTest, LinesOfOtherSourcesNeedNoAnswer) {
               ElementsAre(HasSubstr("none of 1 line of source 'math' has `answer`")));
 }
 
+// rule_sources.h refuses such a rule for its source.
+TEST_F(LineCountsTest, ARuleOfASourceThatNoLineHasLacksNoAnswers) {
+  Use(AnswerUse::Kind::kCompares, {"math"});
+  const DataSet data = Read("{\"prompt\": \"Hi\", \"source\": \"text\"}\n");
+  EXPECT_THAT(data.problems, IsEmpty());
+  EXPECT_EQ(data.unanswered.lines, 0u);
+}
+
 TEST_F(LineCountsTest, AJudgeThatQuotesTheAnswerNeedsItInEachLine) {
   Use(AnswerUse::Kind::kQuotes);
   const DataSet data = Read("{\"prompt\": \"a\", \"answer\": 1}\n{\"prompt\": \"b\"}\n");

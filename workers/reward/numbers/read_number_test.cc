@@ -121,6 +121,8 @@ TEST(ReadNumberTest, ReadsTheLastBoxWithNestedBraces) {
   const Said cases[] = {
       {"\\boxed{5}. That is step 2.", 5},
       {"\\boxed{4} no, \\boxed{5}", 5},
+      {"\\fbox{4} no, \\boxed{5}", 5},
+      {"\\boxed{4} no, \\fbox{5}", 5},
       {"\\boxed{\\frac{1}{2}}", 1, 2},
       {"$\\boxed{-\\frac{3}{4}}$", -3, 4},
       {"\\boxed{x = -\\dfrac{3}{4}}", -3, 4},
