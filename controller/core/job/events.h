@@ -125,23 +125,20 @@ struct RoleTroubled {
   std::string role;
   std::string message;
 };
-/// The store will never take a row of the job's last turn; none of that turn's other effects were
-/// carried out.
+/// The store will never take a row of the job's last turn; that turn had no other effect either.
 struct RowsRefused {
   absl::Status status;
 };
 struct CancelRequested {};
 struct PauseRequested {};
 struct ResumeRequested {};
-/// The queue takes all of the job's workers back: the job asks for workers anew, and goes on from
-/// its checkpoint.
+/// The queue takes all workers back: the job asks anew, and goes on from its checkpoint.
 struct YieldRequested {
   std::string reason;
 };
 /// Time has passed; the core checks its deadlines.
 struct Tick {};
-/// For `duration` nothing could be written, so nothing was sent; that time counts towards no
-/// deadline.
+/// For `duration` nothing could be written or sent; that time counts towards no deadline.
 struct TimeLost {
   absl::Duration duration;
 };
@@ -158,9 +155,8 @@ using Event =
 struct TaskArgs {
   std::string role;
   std::string method;
-  uint64_t group_epoch = 0;  ///< Group commands.
-  uint64_t sequence = 0;
-  uint32_t rank = 0;  ///< In the group of a role that trains.
+  uint64_t group_epoch = 0, sequence = 0;  ///< Group commands.
+  uint32_t rank = 0;                       ///< In the group of a role that trains.
   absl::Duration deadline = absl::InfiniteDuration();
   uint64_t policy_version = 0;
   // assign_role: the worker of rank 0, where ranks meet, and where to start from.
@@ -181,8 +177,7 @@ struct StartTask {
   TaskRef ref;
   TaskArgs args;
 };
-/// A response to an upcoming prompt. It is not a trajectory, and nothing of it is kept
-/// (run_ahead.h).
+/// A response to an upcoming prompt; not a trajectory, and nothing of it is kept (run_ahead.h).
 struct AheadResponse {
   uint64_t prompt_index = 0;
   uint32_t sample = 0;
@@ -250,11 +245,9 @@ struct LoadData {
 /// The relation of a batch to the BatchRow of its step in the store.
 enum class Recorded {
   kNot,  ///< There is no row yet: it will be made from the batch.
-  /// The ranks may have the batch already, and the row names its columns. No row, or a batch with
-  /// other columns: DATA_LOSS.
+  /// The ranks may have the batch already. No row, or a batch with other columns: DATA_LOSS.
   kCompare,
-  /// The batch is built from the row's responses and baselines. No row, or other columns:
-  /// DATA_LOSS.
+  /// It is built from the row's responses and baselines. No row, or other columns: DATA_LOSS.
   kReplay,
 };
 /// Put a batch together, compute its advantages; answer with BatchBuilt, or with PayloadLost.
