@@ -103,8 +103,7 @@ absl::StatusOr<jinja::Value> DateFunction(const std::string& date) {
     if (format == nullptr) {
       throw jinja::Error{jinja::Error::Kind::kType, "strftime_now needs a format"};
     }
-    return jinja::Value::Text(
-        RenderedText(FormatTime(format->text("strftime_now").text(), time)));
+    return jinja::Value::Text(RenderedText(FormatTime(format->text("strftime_now").text(), time)));
   });
 }
 

@@ -16,9 +16,9 @@ inline constexpr int64_t kMaxFormatPrecision = 1000;
 
 /// [[fill]align][sign][z][#][0][width][grouping][.precision][type], as format() reads it.
 struct FormatSpec {
-  std::string fill;   ///< One character; empty: the default.
-  char align = '\0';  ///< < > ^ =; none given: 0.
-  char sign = '\0';   ///< + - or a space; none given: 0.
+  std::string fill;               ///< One character; empty: the default.
+  char align = '\0';              ///< < > ^ =; none given: 0.
+  char sign = '\0';               ///< + - or a space; none given: 0.
   bool no_negative_zero = false;  ///< z: what is rounded to -0 loses its sign.
   bool alternate = false;
   bool zero = false;       ///< '0' stands before the width.

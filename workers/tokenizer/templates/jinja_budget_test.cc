@@ -253,9 +253,9 @@ TEST(JinjaBudget, NamesAndParametersSpend) {
               HasSubstr(kSteps));
   // The name of what is undefined is kept for messages, not all of it.
   EXPECT_EQ(RefusalOf("{% set y = 'y' * 1000000 %}{% set z = [{}[y]] * 200000 %}"), "");
-  EXPECT_THAT(std::string(
-                  Template::Parse("{{ {}['y' * 1000000].z }}")->Render({}).status().message()),
-              HasSubstr("'" + std::string(64, 'y') + "…' is undefined"));
+  EXPECT_THAT(
+      std::string(Template::Parse("{{ {}['y' * 1000000].z }}")->Render({}).status().message()),
+      HasSubstr("'" + std::string(64, 'y') + "…' is undefined"));
 }
 
 // Scopes copy the names of their variables: 100,000 macros of a name of 500 kB would take 50 GB.
@@ -284,7 +284,8 @@ std::string Nested(int depth, absl::string_view begin, absl::string_view inside,
   return absl::StrCat(Numbered(depth, begin), inside, Numbered(depth, end));
 }
 
-// In some tenths of a second each. What costs the square of the size, or of the depth, takes minutes.
+// In some tenths of a second each. What costs the square of the size, or of the depth, takes
+// minutes.
 TEST(JinjaBudget, ReadsTemplatesOfAMebibyteInNoLongTime) {
 #ifdef BATON_SANITIZED
   constexpr int kPart = 10;
@@ -312,10 +313,10 @@ TEST(JinjaBudget, ReadsTemplatesOfAMebibyteInNoLongTime) {
 
 TEST(JinjaBudget, EmptyIndentsCostNothing) {
   // An indent for each of the 190 levels around 200,000 items, a hundred times.
-  EXPECT_THAT(RefusalOf("{% set n = namespace(v=[1] * 200000) %}" +
-                        Times(190, "{% set n.v = [n.v] %}") +
-                        Times(100, "{% set z = n.v | tojson(indent=0) %}")),
-              HasSubstr(kSteps));
+  EXPECT_THAT(
+      RefusalOf("{% set n = namespace(v=[1] * 200000) %}" + Times(190, "{% set n.v = [n.v] %}") +
+                Times(100, "{% set z = n.v | tojson(indent=0) %}")),
+      HasSubstr(kSteps));
 }
 
 TEST(JinjaBudget, BoundsTheMemoryOfATemplate) {

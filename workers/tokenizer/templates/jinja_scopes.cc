@@ -16,7 +16,7 @@ struct NameState {
   /// Of a name that is here: undefined at first, instead of coming from outside.
   bool is_own = false;
   bool is_set = false;  ///< An assignment was read.
-  int branch = 0;       ///< How many branches of `if` are around the statement that changed it last.
+  int branch = 0;  ///< How many branches of `if` are around the statement that changed it last.
 };
 
 /// A name by its number, and what it is to a scope.
