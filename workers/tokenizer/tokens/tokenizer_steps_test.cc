@@ -129,6 +129,27 @@ TEST(TokenizerStepsTest, DoesNotPrependIfANormalizerRemovedTheStart) {
   }
 }
 
+// Ids of tokenizers 0.23.3: of several matches in a row the first alone joins what is before it.
+TEST(TokenizerStepsTest, OneMatchIsMergedWithThePreviousWord) {
+  const json source = json::parse(R"({
+    "pre_tokenizer": {"type": "Punctuation", "behavior": "MergedWithPrevious"},
+    "model": {"type": "WordLevel", "unk_token": "?",
+              "vocab": {"?": 0, "a!": 1, "!": 2, "a!!": 3, "b": 4}}})");
+  const auto tokenizer = *Tokenizer::FromJson(source.dump());
+  EXPECT_THAT(*tokenizer->Encode("a!!b"), ElementsAre(1, 2, 4));
+  EXPECT_THAT(*tokenizer->Encode("!!"), ElementsAre(2, 2));
+}
+
+// Ids of tokenizers 0.23.3.
+TEST(TokenizerStepsTest, AWordAboveTheLimitOfWordPieceIsUnknown) {
+  const json source = json::parse(R"({
+    "model": {"type": "WordPiece", "unk_token": "?", "continuing_subword_prefix": "##",
+              "max_input_chars_per_word": 3, "vocab": {"?": 0, "a": 1, "##a": 2}}})");
+  const auto tokenizer = *Tokenizer::FromJson(source.dump());
+  EXPECT_THAT(*tokenizer->Encode("aaa"), ElementsAre(1, 2, 2));
+  EXPECT_THAT(*tokenizer->Encode("aaaa"), ElementsAre(0));
+}
+
 // A range that a match reaches into loses the match's part: a template's mark does not begin in
 // text that was not the template's.
 TEST(TokenizerStepsTest, AReplacementAcrossTheBorderOfATemplateIsNotTheTemplates) {
