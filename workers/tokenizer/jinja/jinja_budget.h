@@ -32,6 +32,8 @@ class Budget {
   static constexpr size_t kMaxTextBytes = size_t{16} << 20;
   /// Longest list.
   static constexpr size_t kMaxItems = kMaxTextBytes / 64;
+  /// Longest name, and most named arguments of a call; these are not counted as held.
+  static constexpr size_t kMaxNameBytes = 1000, kMaxNamedArguments = 1000;
 
   Budget();
   ~Budget();

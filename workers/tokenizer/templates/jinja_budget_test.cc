@@ -270,6 +270,18 @@ TEST(JinjaBudget, NamesAreBounded) {
   }
 }
 
+TEST(JinjaBudget, NamedArgumentsAreBounded) {
+  const std::string macro = "{% macro f() %}{{ kwargs | length }}{% endmacro %}";
+  EXPECT_EQ(RefusalOf(macro + "{{ f(**{'x' * 1000: 1}) }}"), "");
+  EXPECT_THAT(RefusalOf(macro + "{{ f(**{'x' * 1001: 1}) }}"), HasSubstr("named arguments"));
+  const std::string many =
+      "{% set n = namespace(d={}) %}{% for i in range($) %}"
+      "{% set _ = n.d.update({'x' ~ i: i}) %}{% endfor %}{{ f(**n.d) }}";
+  EXPECT_EQ(RefusalOf(macro + absl::StrReplaceAll(many, {{"$", "1000"}})), "");
+  EXPECT_THAT(RefusalOf(macro + absl::StrReplaceAll(many, {{"$", "1001"}})),
+              HasSubstr("named arguments"));
+}
+
 /// `count` times `part`, each $ in it the number of the time.
 std::string Numbered(int count, absl::string_view part) {
   std::string out;

@@ -453,6 +453,10 @@ Arguments Evaluator::EvaluateArguments(const CallArguments& arguments, Scope* sc
   if (!spread.is(Kind::kDict)) throw Error{Error::Kind::kType, "** needs a dict"};
   for (const auto& [key, value] : spread.entries("**")) {
     const std::string& name = key.text("**").text();
+    if (name.size() > Budget::kMaxNameBytes || out.named.size() >= Budget::kMaxNamedArguments) {
+      throw Error{Error::Kind::kLimit,
+                  "a call has more than 1000 named arguments, or one whose name has more bytes"};
+    }
     if (out.Find(SIZE_MAX, name) != nullptr) {
       throw Error{Error::Kind::kType, absl::StrCat("the argument '", name, "' is given twice")};
     }

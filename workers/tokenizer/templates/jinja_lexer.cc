@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "sdk/common/base/utf8.h"
+#include "workers/tokenizer/jinja/jinja_budget.h"
 #include "workers/tokenizer/jinja/jinja_case.h"
 #include "workers/tokenizer/jinja/jinja_text.h"
 #include "workers/tokenizer/templates/jinja_syntax.h"
@@ -18,7 +19,6 @@ constexpr absl::string_view kOperators[] = {"//", "**", "==", "!=", ">=", "<=", 
                                             ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
 
 /// A rendering copies the names of its variables, and does not count them as it counts texts.
-constexpr size_t kMaxNameBytes = 1000;
 
 bool IsAsciiDigit(char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); }
 
@@ -212,7 +212,7 @@ class Lexer {
   int One() {
     const char c = source_[at_];
     if (const size_t end = EndOfName(); end > at_) {
-      if (end - at_ > kMaxNameBytes) {
+      if (end - at_ > Budget::kMaxNameBytes) {
         throw Error{Error::Kind::kLimit, "a name has more than 1000 bytes", line_};
       }
       Add(Token::Kind::kName, rest().substr(0, end - at_));
