@@ -88,7 +88,8 @@ class Walker {
       }
       const FieldDescriptor* field = type->FindFieldByName(key);
       if (field == nullptr) {
-        if (!NameOthers(entry.first, entry.second, inner)) {
+        if (IsMisspelled(key, entry.second, type) ||
+            !NameOthers(entry.first, entry.second, inner)) {
           UnknownKey(entry.first, path, FieldNames(type));
         }
         continue;
@@ -103,6 +104,19 @@ class Walker {
     std::vector<std::string> names;
     for (int i = 0; i < type->field_count(); ++i) names.push_back(type->field(i)->name());
     return names;
+  }
+
+  // True if `key` is nearly the name of a section that has all keys of `value`.
+  static bool IsMisspelled(const std::string& key, const YAML::Node& value,
+                           const Descriptor* type) {
+    const std::vector<std::string> names = FieldNames(type);
+    const std::string* nearest = Nearest(key, names);
+    if (nearest == nullptr || !value.IsMap()) return false;
+    const Descriptor* section = type->FindFieldByName(*nearest)->message_type();
+    return section != nullptr && std::all_of(value.begin(), value.end(), [&](const auto& entry) {
+             return entry.first.IsScalar() &&
+                    section->FindFieldByName(entry.first.Scalar()) != nullptr;
+           });
   }
 
   SpecProblem& Problem(const YAML::Node& node, const std::string& path,

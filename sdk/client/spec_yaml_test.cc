@@ -79,8 +79,8 @@ TEST(SpecYamlTest, ASettingInTheWrongSectionIsToldItsOwn) {
               HasSubstr("actor.n: unknown key; did you mean 'rollout.n' or 'rollout.val.n'?\n"));
   EXPECT_THAT(text, HasSubstr("keep_bset: unknown key; did you mean 'trainer.keep_best'?\n"));
   EXPECT_THAT(text, HasSubstr("frobnicate: unknown key; valid here: kind, model, "));
-  EXPECT_THAT(text, HasSubstr("--set trainer.temperature=1: unknown key; did you mean "
-                              "'rollout.temperature"));
+  EXPECT_THAT(text, HasSubstr("--set trainer.temperature=1: unknown key; here it is "
+                              "rollout.temperature"));
 }
 
 TEST(SpecYamlTest, SetsOverrideAndAdd) {

@@ -44,9 +44,9 @@ TEST(AsyncJobTest, MakesTheBatchesOfSyncIfTheOrderIsFixed) {
   }
 }
 
-// Until a step is measured, nothing of the second batch begins before the first update, and nothing
-// of the third one during it; `baton why` says what rollouts wait for.
-TEST(AsyncJobTest, OneBatchIsAheadOfTheTrainerUntilAStepIsMeasured) {
+// Until a step is measured, nothing of the second batch begins before the first update ends; `baton
+// why` says what rollouts wait for.
+TEST(AsyncJobTest, NothingIsBegunAheadOfTheTrainerUntilAStepIsMeasured) {
   int held_back = 0;  // worlds in which a rollout has a free place during the first batch
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
     SimulatedJob job(Async(seed, 4));
@@ -72,7 +72,7 @@ TEST(AsyncJobTest, OneBatchIsAheadOfTheTrainerUntilAStepIsMeasured) {
     while (job.Step()) {
     }
     EXPECT_EQ(job.core().step(), 0);
-    EXPECT_EQ(OpenPrompts(job).size(), 2 * kBatch) << "seed " << seed;
+    EXPECT_EQ(OpenPrompts(job).size(), kBatch) << "seed " << seed;
     EXPECT_THAT(Waits(job), Contains("pace")) << "seed " << seed;
     EXPECT_THAT(Waits(job), Not(Contains("staleness"))) << "seed " << seed;
     if (HasFailure()) return;

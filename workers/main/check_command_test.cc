@@ -80,8 +80,10 @@ class CheckCommandTest : public ::testing::Test {
     return out;
   }
   // A folder with a model that can be loaded.
-  std::string SaveModel(const std::string& name) {
-    const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
+  std::string SaveModel(const std::string& name, bool tied = true) {
+    v1::JobSpec spec = policy::TinySpec();
+    spec.mutable_model()->mutable_init()->set_tie_word_embeddings(tied);
+    const auto source = policy::PolicySource::Open(spec.model(), "").value();
     const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
     engine::SaveOptions save;
     save.companions = source->companions();
@@ -318,10 +320,9 @@ TEST_F(CheckCommandTest, ATokenizerThatTransformersRebuildsIsWarnedOf) {
 // The file of a model that config.json calls tied has a head of its own.
 TEST_F(CheckCommandTest, AFolderThatSaysTwoThingsIsWarnedOfOnce) {
   spec_.mutable_model()->clear_init();
-  spec_.mutable_model()->set_path(SaveModel("two"));
+  spec_.mutable_model()->set_path(SaveModel("two", /*tied=*/false));
   auto config = nlohmann::json::parse(folder_.Read("two/config.json"));
-  config["tie_word_embeddings"] = !config["tie_word_embeddings"].get<bool>();
-  ASSERT_TRUE(config["tie_word_embeddings"]);
+  config["tie_word_embeddings"] = true;
   config["dtype"] = "bfloat16";
   config["torch_dtype"] = "float32";
   folder_.Write("two/config.json", config.dump());
@@ -335,7 +336,7 @@ TEST_F(CheckCommandTest, AFolderThatSaysTwoThingsIsWarnedOfOnce) {
               ElementsAre(HasSubstr("model.path: config.json says dtype: \"bfloat16\""),
                           AllOf(StartsWith("model.path: "), HasSubstr("another lm_head.weight"))));
   // Another folder has warnings of its own, after the setting that names it.
-  SaveModel("critic");
+  SaveModel("critic", /*tied=*/false);
   folder_.Write("critic/config.json", config.dump());
   spec_.mutable_critic()->mutable_model()->set_path(Path("critic"));
   EXPECT_THAT(Check().data_files(0).model_warnings(),

@@ -298,8 +298,8 @@ TEST_F(GenerateFileTest, AddsTheResponsesToEachLineInOrder) {
       << "{% for message in messages %}{{ message.content }}{% endfor %}";
   WritePrompts(
       "{\"id\": 7, \"prompt\": \"1+2=\", \"extra\": {\"b\": [1], \"a\": null}}\r\n\n"
-      "{\"prompt\": [{\"role\": \"user\", \"content\": \"3+\"}, "
-      "{\"role\": \"assistant\", \"content\": \"4=\"}], \"responses\": \"old\"}");
+      "{\"prompt\": [{\"role\": \"system\", \"content\": \"3+\"}, "
+      "{\"role\": \"user\", \"content\": \"4=\"}], \"responses\": \"old\"}");
   options_.samples = 3;
   const std::vector<Json> lines = RunLines();
   ASSERT_THAT(lines, SizeIs(2));
@@ -378,7 +378,10 @@ TEST_F(GenerateFileTest, ReportsAFailedResponseAndWritesTheOthers) {
   {
     const torch::NoGradGuard no_grad;
     for (auto& [name, weight] : model->parameters()) {
-      if (name == "model.embed_tokens.weight") torch::Tensor(weight)[bad].fill_(std::nan(""));
+      // Behind this token the state is along the first axis, and its logits are infinite.
+      torch::Tensor values = weight;
+      if (name == "model.embed_tokens.weight") values[bad][0] = 1e6;
+      if (name == "lm_head.weight") values.select(1, 0).fill_(1.2e38);
     }
   }
   engine::SaveOptions save;
@@ -387,7 +390,7 @@ TEST_F(GenerateFileTest, ReportsAFailedResponseAndWritesTheOthers) {
   ASSERT_TRUE(engine::SaveModel(*model, options_.model, save).ok());
   options_.max_new_tokens = 1;
   options_.samples = 2;
-  WritePrompts("{\"prompt\": \"1+2=\"}\n{\"prompt\": \"9+2=\"}\n{\"prompt\": \"3+2=\"}\n");
+  WritePrompts("{\"prompt\": \"1+2=\"}\n{\"prompt\": \"2+9\"}\n{\"prompt\": \"3+2=\"}\n");
   EXPECT_THAT(ErrorOf(), HasSubstr("2 responses ended with an error, the first at " +
                                    options_.prompts + ":2: response token 0"));
   std::istringstream text(Written());

@@ -42,7 +42,12 @@ class RewardTestCommandTest : public ::testing::Test {
   }
   /// A tiny model with random weights, and with a chat template where one is given.
   std::string SaveModel(const std::string& chat_template = "") {
-    const auto source = policy::PolicySource::Open(policy::TinySpec().model(), "").value();
+    v1::JobSpec spec = policy::TinySpec();
+    if (!chat_template.empty()) {
+      spec.mutable_model()->mutable_init()->set_characters(
+          "0123456789+=: \n<>/abcdefghijklmnopqrstuvwxyz");
+    }
+    const auto source = policy::PolicySource::Open(spec.model(), "").value();
     const auto model = source->LoadModel(torch::kFloat32, torch::kCPU, 3).value();
     engine::SaveOptions save;
     save.companions = source->companions();

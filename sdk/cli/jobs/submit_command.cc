@@ -387,7 +387,7 @@ int Submit(const GlobalOptions& options, const SubmitFlags& flags) {
   std::stringstream text;
   text << in.rdbuf();
   ParsedSpec parsed = ParseSpecYaml(text.str(), flags.sets);
-  if (!parsed.read && parsed.problems.empty()) {
+  if (parsed.problems.empty() && parsed.spec.ByteSizeLong() == 0) {
     std::fprintf(stderr, "baton: %s has no settings; `baton presets show grpo` prints a spec\n",
                  flags.file.c_str());
     return kUsage;

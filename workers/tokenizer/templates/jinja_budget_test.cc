@@ -275,8 +275,8 @@ TEST(JinjaBudget, NamedArgumentsAreBounded) {
   EXPECT_EQ(RefusalOf(macro + "{{ f(**{'x' * 1000: 1}) }}"), "");
   EXPECT_THAT(RefusalOf(macro + "{{ f(**{'x' * 1001: 1}) }}"), HasSubstr("named arguments"));
   const std::string many =
-      "{% set n = namespace(d={}) %}{% for i in range($) %}"
-      "{% set _ = n.d.update({'x' ~ i: i}) %}{% endfor %}{{ f(**n.d) }}";
+      "{% set n = namespace(pairs=[]) %}{% for i in range($) %}"
+      "{% set n.pairs = n.pairs + [['x' ~ i, i]] %}{% endfor %}{{ f(**dict(n.pairs)) }}";
   EXPECT_EQ(RefusalOf(macro + absl::StrReplaceAll(many, {{"$", "1000"}})), "");
   EXPECT_THAT(RefusalOf(macro + absl::StrReplaceAll(many, {{"$", "1001"}})),
               HasSubstr("named arguments"));
