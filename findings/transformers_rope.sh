@@ -14,10 +14,10 @@ set -euo pipefail
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir"
-for version in 5.24.0 4.57.1; do
-  python3 -m venv "$version"
-  "$version/bin/pip" install --quiet "transformers==$version"
-done
+python3 -m venv 5.24.0
+5.24.0/bin/pip install --quiet transformers==5.24.0
+python3 -m venv 4.57.1
+4.57.1/bin/pip install --quiet transformers==4.57.1
 
 cat >save.py <<'END'
 from transformers import LlamaConfig

@@ -97,7 +97,7 @@ class AdmissionPace {
   double groups_ = 0, seconds_ = 0, squares_ = 0;
   std::deque<double> newest_;  // G by these sums at the end of each of the newest steps
   double update_ = 0;          // U
-  uint64_t steps_ = 0;         // of which U is the mean
+  uint64_t steps_ = 0;         // measured; U is their mean, the newer ones count more
   double margin_ = 0;          // in updates
   Waits waits_;
   int early_steps_ = 0;   // the newest steps at whose batch a further one was complete
