@@ -55,7 +55,7 @@ class PagesAndHistory(unittest.TestCase):
         for path in sorted(history.HISTORY.glob("*.json")):
             kept = history.read_history(path)
             self.assertEqual(kept["bench"], path.stem)
-            benches = [*(history.ROOT / "bench").glob(f"{path.stem}_bench.*")]
+            benches = [*(history.ROOT / "bench").glob(f"*/{path.stem}_bench.*")]
             self.assertEqual(len(benches), 1, f"{path}: there is no such bench")
             for run in kept["runs"]:
                 self.assertEqual(problems_of_run(run), [], f"{path}, the run of {run.get('date')}")
