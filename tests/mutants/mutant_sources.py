@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The sources with their mutants. The patches of this folder (one for each folder of sources) plant
-the mutants in a copy of the tree; the shipped sources have none.
+"""The sources with their mutants. The patches (patches/FOLDER.patch for each folder of sources that
+has some) plant the mutants in a copy of the tree; the shipped sources have none.
 
   mutant_sources.py check             names the mutants whose lines no longer apply to the tree
   mutant_sources.py copy              makes or updates the copy, build/mutants/source
@@ -42,11 +42,11 @@ class MutantsError(Exception):
 def sections(folder=table.FOLDER):
     """[Section] of the patches in the folder."""
     found = []
-    for patch in sorted(folder.glob("*.patch")):
+    for patch in sorted(folder.rglob("*.patch")):
         for text in re.split(r"^(?=diff --git )", patch.read_text(encoding="utf-8"), flags=re.M):
             path = re.search(r"^\+\+\+ b/(.+)$", text, re.M)
             if path:
-                found.append(Section(patch.name, path.group(1), text))
+                found.append(Section(patch.relative_to(folder).as_posix(), path.group(1), text))
     return found
 
 
@@ -97,7 +97,7 @@ def sentences(rejects, root):
     for reject in rejects:
         what = f"mutant {', '.join(reject.names)}" if reject.names else "a hunk without a name"
         why = "" if (root / reject.path).is_file() else "; there is no such file: was it moved?"
-        found.append(f"tests/mutants/{reject.patch}: {what} no longer applies to "
+        found.append(f"tests/mutants/patches/{reject.patch}: {what} no longer applies to "
                      f"{reject.path}:{reject.line}{why}")
     return found
 
@@ -223,7 +223,7 @@ def changed_sources(root, where):
 
 
 def make_patches(root, where, paths):
-    """File name -> text of the patches that lead from the tree to the folder `where`."""
+    """Path below patches/ -> text of the patches that lead from the tree to the folder `where`."""
     with tempfile.TemporaryDirectory() as name:
         scratch = pathlib.Path(name)
         for side, source in (("a", root), ("b", where)):
@@ -243,14 +243,15 @@ def make_patches(root, where, paths):
         path = re.search(r"^\+\+\+ b/(.+)$", text, re.M)
         if path:
             text = re.sub(r"^(index|old mode|new mode) .*\n", "", text, flags=re.M)
-            patches[os.path.dirname(path.group(1)).replace("/", "-") + ".patch"] += text
+            patches[os.path.dirname(path.group(1)) + ".patch"] += text
     return patches
 
 
 def save(root, where, folder=table.FOLDER):
     """Rewrites the patches. Returns the names of the patch files that are new, others or gone."""
     patches = make_patches(root, where, changed_sources(root, where))
-    before = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.patch")}
+    before = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+              for path in folder.rglob("*.patch")}
     for name, text in patches.items():
         write(folder / name, text.encode())
     for name in before.keys() - patches.keys():

@@ -19,7 +19,7 @@ class OnASmallTree(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name) / "tree"
-        self.patches = self.root / "tests/mutants"
+        self.patches = self.root / "tests/mutants/patches"
         self.patches.mkdir(parents=True)
         self.put("sdk/a/x.cc", SOURCE)
         self.put("sdk/a/other.cc", "int other;\n")
@@ -62,13 +62,13 @@ class OnASmallTree(unittest.TestCase):
         return {path: content.decode() for path, content in contents.items()}, rejects
 
     def test_what_is_saved_applies(self):
-        self.assertEqual(self.save(), ["sdk-a.patch"])
+        self.assertEqual(self.save(), ["sdk/a.patch"])
         self.assertEqual(self.apply(), ({"sdk/a/x.cc": PLANTED}, []))
         self.assertEqual(self.check(), [])
         self.assertEqual(table.planted(self.patches),
                          {"does-nothing": {"sdk/a/x.cc"}, "does-more": {"sdk/a/x.cc"}})
         self.assertEqual(self.save(), [])  # nothing to rewrite
-        self.assertNotIn("index", (self.patches / "sdk-a.patch").read_text())
+        self.assertNotIn("index", (self.patches / "sdk/a.patch").read_text())
 
     def test_changes_around_a_mutant_are_tolerated(self):
         self.save()
@@ -86,7 +86,7 @@ class OnASmallTree(unittest.TestCase):
         self.save()
         self.put("sdk/a/x.cc", SOURCE.replace("Do(8)", "Do(88)"))
         found = self.check()
-        self.assertIn("sdk-a.patch: mutant does-more no longer applies to sdk/a/x.cc:", found[0])
+        self.assertIn("tests/mutants/patches/sdk/a.patch: mutant does-more no longer applies to sdk/a/x.cc:", found[0])
         self.assertIn("./dev mutants --edit", found[1])
         self.assertEqual(len(found), 2)
 
@@ -94,7 +94,7 @@ class OnASmallTree(unittest.TestCase):
         self.save()
         (self.root / "sdk/a/x.cc").rename(self.root / "sdk/a/y.cc")
         self.assertIn("was it moved?", self.check()[0])
-        patch = self.patches / "sdk-a.patch"
+        patch = self.patches / "sdk/a.patch"
         patch.write_text(patch.read_text().replace("x.cc", "y.cc"))
         self.assertEqual(self.check(), [])
 
@@ -143,13 +143,13 @@ class OnASmallTree(unittest.TestCase):
         with self.assertRaisesRegex(mutant_sources.MutantsError, "x.cc.rej"):
             self.save()
         self.copy_of("sdk/a/x.cc.rej").unlink()
-        self.assertEqual(self.save(), ["sdk-a.patch"])
+        self.assertEqual(self.save(), ["sdk/a.patch"])
         self.assertEqual(self.apply(), ({"sdk/a/x.cc": mended}, []))
 
     def test_a_patch_without_mutants_goes(self):
         self.save()
         self.copy_of("sdk/a/x.cc").write_text(SOURCE)
-        self.assertEqual(self.save(), ["sdk-a.patch"])
+        self.assertEqual(self.save(), ["sdk/a.patch"])
         self.assertEqual(self.sections(), [])
 
     def test_without_a_copy_nothing_is_saved(self):

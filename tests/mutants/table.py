@@ -6,8 +6,8 @@ import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = pathlib.Path(__file__).resolve().parent  # the patches lie here
-TABLE = FOLDER / "mutants.txt"
+FOLDER = ROOT / "tests/mutants/patches"
+TABLE = ROOT / "tests/mutants/mutants.txt"
 TOPS = ("sdk", "relay", "controller", "workers", "tests/simulation")
 HEADING = re.compile(r"# [a-z_/0-9]+\.(cc|h)$")
 TESTED = re.compile(r"\b(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)")
@@ -40,7 +40,7 @@ def read_table(text):
 def planted(folder=FOLDER):
     """Name -> set of the sources in which the patches plant it."""
     places = collections.defaultdict(set)
-    for patch in sorted(folder.glob("*.patch")):
+    for patch in sorted(folder.rglob("*.patch")):
         path = ""
         for line in patch.read_text(encoding="utf-8").splitlines():
             if line.startswith("+++ b/"):
