@@ -2,9 +2,9 @@
 #include "controller/spec/job_spec/spec.h"
 #include "controller/spec/settings/train_mix.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/model.h"
+#include "tests/simulation/parts/model.h"
 #include "tests/simulation/runner.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/world/world.h"
 
 namespace baton::simulation {
 namespace {

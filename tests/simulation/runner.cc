@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "sdk/common/base/log.h"
-#include "tests/simulation/random.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/parts/random.h"
+#include "tests/simulation/world/world.h"
 
 namespace baton::simulation {
 namespace {

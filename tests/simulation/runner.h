@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/simulation/coverage.h"
-#include "tests/simulation/faults.h"
+#include "tests/simulation/parts/coverage.h"
+#include "tests/simulation/parts/faults.h"
 
 namespace baton::simulation {
 

@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "controller/runtime/rows/tables.h"
 #include "gtest/gtest.h"
-#include "tests/simulation/commit_rules.h"
-#include "tests/simulation/disk.h"
-#include "tests/simulation/invariants.h"
+#include "tests/simulation/parts/disk.h"
+#include "tests/simulation/parts/scheduler.h"
+#include "tests/simulation/parts/wire.h"
+#include "tests/simulation/rules/invariants.h"
 #include "tests/simulation/runner.h"
-#include "tests/simulation/scheduler.h"
-#include "tests/simulation/wire.h"
-#include "tests/simulation/world.h"
+#include "tests/simulation/world/commit_rules.h"
+#include "tests/simulation/world/world.h"
 
 namespace baton::simulation {
 namespace {
