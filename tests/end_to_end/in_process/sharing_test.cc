@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "sdk/common/contracts/worker_features.h"
 #include "sdk/common/data_set/data_set.h"
-#include "tests/end_to_end/undisturbed.h"
+#include "tests/end_to_end/in_process/undisturbed.h"
 
 namespace baton::testing {
 namespace {

@@ -1,6 +1,6 @@
 // A whole service as processes of their own: controller, fake workers and the command line.
-#ifndef BATON_TESTS_END_TO_END_PROCESS_CLUSTER_TESTING_H_
-#define BATON_TESTS_END_TO_END_PROCESS_CLUSTER_TESTING_H_
+#ifndef BATON_TESTS_END_TO_END_PROGRAMS_PROCESS_CLUSTER_TESTING_H_
+#define BATON_TESTS_END_TO_END_PROGRAMS_PROCESS_CLUSTER_TESTING_H_
 
 #include <cstdlib>
 #include <map>
@@ -12,8 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/process_testing.h"
-#include "tests/end_to_end/undisturbed.h"
+#include "tests/end_to_end/in_process/undisturbed.h"
+#include "tests/end_to_end/programs/process_testing.h"
 
 namespace baton::testing {
 
@@ -85,4 +85,4 @@ class ProcessTest : public ::testing::Test {
 
 }  // namespace baton::testing
 
-#endif  // BATON_TESTS_END_TO_END_PROCESS_CLUSTER_TESTING_H_
+#endif  // BATON_TESTS_END_TO_END_PROGRAMS_PROCESS_CLUSTER_TESTING_H_

@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/cluster_testing.h"
+#include "tests/end_to_end/in_process/cluster_testing.h"
 
 namespace baton::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include "sdk/client/spec_yaml.h"
 #include "sdk/common/process/test_process.h"
 #include "sdk/worker/fake_controller.h"
-#include "tests/end_to_end/cluster_testing.h"
+#include "tests/end_to_end/in_process/cluster_testing.h"
 #include "tests/support/sdk/worker.h"
 
 namespace baton {

@@ -1,6 +1,6 @@
 // Child processes of a test: Baton's own programs, as a user starts them.
-#ifndef BATON_TESTS_END_TO_END_PROCESS_TESTING_H_
-#define BATON_TESTS_END_TO_END_PROCESS_TESTING_H_
+#ifndef BATON_TESTS_END_TO_END_PROGRAMS_PROCESS_TESTING_H_
+#define BATON_TESTS_END_TO_END_PROGRAMS_PROCESS_TESTING_H_
 
 #include <sys/resource.h>
 
@@ -30,4 +30,4 @@ std::string HttpGet(int port, const std::string& path);
 
 }  // namespace baton::testing
 
-#endif  // BATON_TESTS_END_TO_END_PROCESS_TESTING_H_
+#endif  // BATON_TESTS_END_TO_END_PROGRAMS_PROCESS_TESTING_H_

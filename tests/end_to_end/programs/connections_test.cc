@@ -12,7 +12,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/process_cluster_testing.h"
+#include "tests/end_to_end/programs/process_cluster_testing.h"
 
 namespace baton::testing {
 namespace {

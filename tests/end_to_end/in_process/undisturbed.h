@@ -1,11 +1,11 @@
 // The weights of a job when nothing goes wrong, with which every disturbed run must end.
-#ifndef BATON_TESTS_END_TO_END_UNDISTURBED_H_
-#define BATON_TESTS_END_TO_END_UNDISTURBED_H_
+#ifndef BATON_TESTS_END_TO_END_IN_PROCESS_UNDISTURBED_H_
+#define BATON_TESTS_END_TO_END_IN_PROCESS_UNDISTURBED_H_
 
 #include <string>
 
 #include "gtest/gtest.h"
-#include "tests/end_to_end/cluster_testing.h"
+#include "tests/end_to_end/in_process/cluster_testing.h"
 
 namespace baton::testing {
 
@@ -35,4 +35,4 @@ inline const std::string& UndisturbedHash() {
 
 }  // namespace baton::testing
 
-#endif  // BATON_TESTS_END_TO_END_UNDISTURBED_H_
+#endif  // BATON_TESTS_END_TO_END_IN_PROCESS_UNDISTURBED_H_

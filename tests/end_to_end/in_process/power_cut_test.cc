@@ -11,7 +11,7 @@
 
 #include "controller/store/power_cut_disk.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/undisturbed.h"
+#include "tests/end_to_end/in_process/undisturbed.h"
 
 namespace baton::testing {
 namespace {

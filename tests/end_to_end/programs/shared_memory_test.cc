@@ -11,8 +11,8 @@
 #include "relay/client/relay_client.h"
 #include "relay/weights/safetensors_writer.h"
 #include "sdk/common/contracts/shared_key.h"
-#include "tests/end_to_end/client_testing.h"
-#include "tests/end_to_end/process_testing.h"
+#include "tests/end_to_end/in_process/client_testing.h"
+#include "tests/end_to_end/programs/process_testing.h"
 
 namespace baton::testing {
 namespace {

@@ -1,6 +1,6 @@
 // A user of the service, with a folder for its files. For end-to-end tests.
-#ifndef BATON_TESTS_END_TO_END_CLIENT_TESTING_H_
-#define BATON_TESTS_END_TO_END_CLIENT_TESTING_H_
+#ifndef BATON_TESTS_END_TO_END_IN_PROCESS_CLIENT_TESTING_H_
+#define BATON_TESTS_END_TO_END_IN_PROCESS_CLIENT_TESTING_H_
 
 #include <sys/stat.h>
 
@@ -190,4 +190,4 @@ class TestClient {
 
 }  // namespace baton::testing
 
-#endif  // BATON_TESTS_END_TO_END_CLIENT_TESTING_H_
+#endif  // BATON_TESTS_END_TO_END_IN_PROCESS_CLIENT_TESTING_H_

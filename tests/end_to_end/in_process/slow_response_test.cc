@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/cluster_testing.h"
+#include "tests/end_to_end/in_process/cluster_testing.h"
 #include "tests/fake_worker/fake_generator.h"
 
 namespace baton::testing {

@@ -1,4 +1,4 @@
-#include "tests/end_to_end/process_testing.h"
+#include "tests/end_to_end/programs/process_testing.h"
 
 #include <arpa/inet.h>
 #include <sys/resource.h>

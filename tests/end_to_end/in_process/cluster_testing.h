@@ -1,6 +1,6 @@
 // A whole service in one process: controller, gRPC server, fake workers. For end-to-end tests.
-#ifndef BATON_TESTS_END_TO_END_CLUSTER_TESTING_H_
-#define BATON_TESTS_END_TO_END_CLUSTER_TESTING_H_
+#ifndef BATON_TESTS_END_TO_END_IN_PROCESS_CLUSTER_TESTING_H_
+#define BATON_TESTS_END_TO_END_IN_PROCESS_CLUSTER_TESTING_H_
 
 #include <functional>
 #include <map>
@@ -13,7 +13,7 @@
 #include "controller/api/api_server.h"
 #include "controller/runtime/controller/controller.h"
 #include "controller/store/sqlite_store.h"
-#include "tests/end_to_end/client_testing.h"
+#include "tests/end_to_end/in_process/client_testing.h"
 #include "tests/fake_worker/fake_worker.h"
 
 namespace baton::testing {
@@ -102,4 +102,4 @@ class TestCluster : public TestClient {
 
 }  // namespace baton::testing
 
-#endif  // BATON_TESTS_END_TO_END_CLUSTER_TESTING_H_
+#endif  // BATON_TESTS_END_TO_END_IN_PROCESS_CLUSTER_TESTING_H_

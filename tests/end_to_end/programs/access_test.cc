@@ -13,8 +13,8 @@
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
 #include "gtest/gtest.h"
-#include "tests/end_to_end/process_testing.h"
-#include "tests/end_to_end/undisturbed.h"
+#include "tests/end_to_end/in_process/undisturbed.h"
+#include "tests/end_to_end/programs/process_testing.h"
 
 namespace baton::testing {
 namespace {

@@ -16,7 +16,7 @@
 #include "sdk/common/messages/columns.h"
 #include "sdk/common/rpc/error.h"
 #include "sdk/worker/worker.h"
-#include "tests/end_to_end/undisturbed.h"
+#include "tests/end_to_end/in_process/undisturbed.h"
 
 namespace baton::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "sdk/cli/cluster/backup_archive.h"
 #include "sdk/client/client.h"
-#include "tests/end_to_end/undisturbed.h"
+#include "tests/end_to_end/in_process/undisturbed.h"
 
 namespace baton::testing {
 namespace {
