@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -43,16 +44,33 @@ bool Until(const std::function<bool()>& condition) {
   return true;
 }
 
+/// Set once or more by another thread.
+class Signal {
+ public:
+  void Set() {
+    absl::MutexLock lock(&mu_);
+    set_ = true;
+  }
+  bool Wait() {
+    absl::MutexLock lock(&mu_);
+    return mu_.AwaitWithTimeout(absl::Condition(&set_), absl::Seconds(30));
+  }
+
+ private:
+  absl::Mutex mu_;
+  bool set_ ABSL_GUARDED_BY(mu_) = false;
+};
+
 template <typename Request, typename Response>
 absl::StatusOr<Response> Ask(Relay& relay, void (Relay::*method)(Request, Relay::Done<Response>),
                              const Request& request) {
-  absl::Notification done;
+  Signal done;
   absl::StatusOr<Response> result;
   (relay.*method)(request, [&](absl::StatusOr<Response> answer) {
     result = std::move(answer);
-    done.Notify();
+    done.Set();
   });
-  done.WaitForNotification();
+  EXPECT_TRUE(done.Wait());
   return result;
 }
 
@@ -163,33 +181,33 @@ class Host {
     member_->Follow({kName, "", capability(), generation, relays, next}, std::move(done));
   }
   absl::Status Follow(uint64_t generation, const std::string& next, int relays = 3) {
-    absl::Notification done;
+    Signal done;
     absl::Status result;
     TellToFollow(generation, next, relays, [&](absl::Status status) {
       result = std::move(status);
-      done.Notify();
+      done.Set();
     });
-    done.WaitForNotification();
+    EXPECT_TRUE(done.Wait());
     return result;
   }
   ChainReport Report() {
-    absl::Notification done;
+    Signal done;
     ChainReport result;
     member_->Report(kName, "", [&](ChainReport report) {
       result = std::move(report);
-      done.Notify();
+      done.Set();
     });
-    done.WaitForNotification();
+    EXPECT_TRUE(done.Wait());
     return result;
   }
   uint64_t ReceivedBytes() {
-    absl::Notification done;
+    Signal done;
     uint64_t result = 0;
     member_->ReceivedBytes([&](uint64_t bytes) {
       result = bytes;
-      done.Notify();
+      done.Set();
     });
-    done.WaitForNotification();
+    EXPECT_TRUE(done.Wait());
     return result;
   }
 
@@ -402,10 +420,8 @@ TEST_F(ChainMemberTest, ABridgedChainGoesOnWhereItStopped) {
 
 TEST_F(ChainMemberTest, AKilledRelayIsNoticedAndBridged) {
   HostOptions options;
-  absl::Notification broken;
-  options.member.on_broken = [&](const ChainOrder&, const absl::Status&) {
-    if (!broken.HasBeenNotified()) broken.Notify();
-  };
+  Signal broken;
+  options.member.on_broken = [&](const ChainOrder&, const absl::Status&) { broken.Set(); };
   auto a = MakeHost(options), b = MakeHost(), c = MakeHost();
   ASSERT_TRUE(b->Follow(1, c->address()).ok());
   ASSERT_TRUE(a->Follow(1, b->address()).ok());
@@ -413,7 +429,7 @@ TEST_F(ChainMemberTest, AKilledRelayIsNoticedAndBridged) {
   a->Publish(7, large);
   ASSERT_TRUE(Until([&] { return c->ReceivedBytes() > 0; }));
   b->Kill();
-  ASSERT_TRUE(broken.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  ASSERT_TRUE(broken.Wait());
   ASSERT_TRUE(a->Follow(2, c->address()).ok());
   EXPECT_TRUE(Until([&] { return c->Has(7); }));
   EXPECT_TRUE(c->Read(7) == large);
@@ -461,12 +477,12 @@ TEST_F(ChainMemberTest, ARelayWithoutTheJobsCapabilityGetsAndGivesNothing) {
   HostOptions other;
   other.key = "another-key-of-32-characters-----";
   auto a = MakeHost(), b = MakeHost(other);
-  absl::Notification done;
+  Signal done;
   a->member().Follow({kName, "", b->capability(), 1, 2, b->address()}, [&](absl::Status status) {
     EXPECT_EQ(ErrorReason(status), "CAPABILITY") << status;
-    done.Notify();
+    done.Set();
   });
-  done.WaitForNotification();
+  EXPECT_TRUE(done.Wait());
   a->Publish(7, version_);
   ASSERT_TRUE(a->Follow(1, b->address(), 2).ok());
   EXPECT_TRUE(Until([&] { return ErrorReason(a->Report().last_error) == "CAPABILITY"; }));
