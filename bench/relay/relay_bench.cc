@@ -37,6 +37,7 @@
 #include "bench/relay/bench_host.h"
 #include "bench/relay/host_network.h"
 #include "bench/report.h"
+#include "sdk/common/base/clock.h"
 
 namespace baton::bench {
 namespace {
