@@ -38,6 +38,7 @@ absl::StatusOr<SegmentTable::Begun> SegmentTable::Begin(const std::string& job, 
   record.segment.job = job;
   record.segment.version = version;
   record.segment.size_bytes = size_bytes;
+  record.segment.fork = fork;
   record.world_size = world_size;
   return begun;
 }

@@ -39,6 +39,7 @@ struct SealedSegment {
   uint64_t size_bytes = 0;
   std::vector<TensorDigest> tensors;  ///< By name; the boxes of one by rank.
   int leases = 0;
+  bool fork = false;  ///< As Begin got it.
 };
 
 /// A segment that the table has removed; the caller recycles or removes its file.

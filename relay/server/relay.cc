@@ -257,6 +257,7 @@ void Relay::Verified(const std::string& segment_id, const absl::Status& verified
       {{"job", response.segment().job()},
        {"version", response.segment().policy_version()},
        {"bytes", response.segment().size_bytes()}});
+  if (sealed && sealed_) sealed_(response.segment(), sealed->fork);
   done(std::move(response));
   ServeWaiters();
 }
@@ -338,6 +339,16 @@ void Relay::List(v1::ListRequest request, Done<v1::ListResponse> done) {
       done(std::move(response));
     });
   });
+}
+
+absl::Status Relay::CheckCapability(const std::string& job, const std::string& job_uid,
+                                    const std::string& capability) const {
+  BATON_ASSIGN_OR_RETURN(const std::string versions, VersionsOf(job, job_uid));
+  return MayPublish(versions, capability);
+}
+
+void Relay::ObserveSealed(Sealed sealed) {
+  post(strand_, [this, sealed = std::move(sealed)] { sealed_ = sealed; });
 }
 
 void Relay::Dispose(std::vector<RetiredSegment> retired) {

@@ -59,6 +59,14 @@ class Relay {
   void Drop(v1::DropRequest request, Done<v1::DropResponse> done);
   void List(v1::ListRequest request, Done<v1::ListResponse> done);
 
+  /// OK, or PERMISSION_DENIED (CAPABILITY): what Begin says of the capability.
+  absl::Status CheckCapability(const std::string& job, const std::string& job_uid,
+                               const std::string& capability) const;
+  /// Called for each version that is sealed from now on, before the answer of Seal, on a thread of
+  /// the relay. `fork`: as Begin got it. Null: nobody is called.
+  using Sealed = std::function<void(const v1::SegmentInfo& segment, bool fork)>;
+  void ObserveSealed(Sealed sealed);
+
  private:
   struct Waiter {
     v1::AcquireRequest request;
@@ -107,6 +115,7 @@ class Relay {
   // Owned by the strand.
   SegmentTable table_;
   std::map<uint64_t, Waiter> waiters_;  ///< By ticket; tickets grow, so the first comes first.
+  Sealed sealed_;                       ///< May be null.
 
   boost::asio::thread_pool file_thread_{1};
   boost::asio::thread_pool strand_{1};

@@ -41,10 +41,12 @@ ALLOWED = {
                " sdk/cli/spec sdk/cli/plan sdk/cli/cluster sdk/cli/jobs",
     "relay/weights": "sdk/common/base",
     "relay/segment": "sdk/common/base relay/weights proto",
+    "relay/transport": "sdk/common/base sdk/common/rpc",
+    "relay/chain": "sdk/common/base",
     "relay/client": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc relay/weights"
                     " relay/segment proto grpc",
     "relay/server": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/rpc"
-                    " relay/weights relay/segment proto grpc",
+                    " relay/weights relay/segment relay/transport relay/chain proto grpc",
     "controller/algorithms": "sdk/common/base sdk/common/schema",
     "controller/spec/dataflow": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/schema_spec"
                                 " controller/algorithms proto rows",
@@ -172,7 +174,7 @@ ALLOWED = {
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/cluster", "controller/spec", "controller/algorithms", "sdk/common/messages", "sdk/planner/placement", "sdk/common/schema")
+PURE = ("controller/core", "controller/cluster", "controller/spec", "controller/algorithms", "sdk/common/messages", "sdk/planner/placement", "sdk/common/schema", "relay/chain")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"

@@ -379,10 +379,46 @@ def tokenizer_seeds():
     return {"character_cut_off.txt": b"1caf\xc3", "bytes_of_no_character.txt": b"2 ab\xff\xfe a"}
 
 
+# ---- Frames of relays ----------------------------------------------------------------------------
+
+MESSAGE, PUT, KEEPALIVE = 1, 2, 3
+
+
+def frame(kind, body=b"", region=0, offset=0, size=None, magic=b"BTR1"):
+    """A frame of relay/transport/frame.h."""
+    size = len(body) if size is None else size
+    return magic + struct.pack("<IQQQQ", kind, size, region, offset, 7 if kind == PUT else 0) + body
+
+
+def relay_frames_seeds():
+    """The first byte is the size of the pieces, less one. Region 1 has 256 bytes, of which 16 are
+    protected; region 2 has 256 bytes, until the first message comes."""
+    at_once, byte_by_byte = b"\xff", b"\0"
+    good = (frame(MESSAGE, b"hello") + frame(PUT, b"x" * 100, 1, 16) + frame(KEEPALIVE) +
+            frame(PUT, b"y" * 140, 1, 116))
+    return {
+        "message_and_puts": at_once + good,
+        "byte_by_byte": byte_by_byte + good,
+        "put_of_a_whole_region": at_once + frame(PUT, b"z" * 256, 2),
+        "put_into_protected_bytes": at_once + frame(PUT, b"p" * 16, 1) + frame(MESSAGE, b"m"),
+        "put_into_bytes_protected_in_part": at_once + frame(PUT, b"p" * 20, 1),
+        "put_behind_the_end": at_once + frame(PUT, b"p" * 20, 1, 240),
+        "put_offset_that_overflows": at_once + frame(PUT, b"p" * 20, 1, (1 << 64) - 10),
+        "put_into_a_withdrawn_region": at_once + frame(MESSAGE) + frame(PUT, b"p" * 20, 2),
+        "put_into_an_unknown_region": at_once + frame(PUT, b"p" * 20, 3),
+        "withdrawal_before_a_put_ends": b"\x03" + frame(MESSAGE, b"m") + frame(PUT, b"p" * 99, 2),
+        "message_too_long": at_once + frame(MESSAGE, b"m", size=1 << 40),
+        "message_cut_off": at_once + frame(MESSAGE, b"m" * 10, size=4000),
+        "other_magic": at_once + frame(MESSAGE, b"m", magic=b"HTTP"),
+        "unknown_type": at_once + frame(9, b"m"),
+    }
+
+
 def seeds():
     """{path below corpus/: bytes}"""
     made = {"core_events_fuzz": core_events_seeds(), "data_set_fuzz": data_set_seeds(),
-            "experience_log_fuzz": experience_log_seeds(), "safetensors_fuzz": safetensors_seeds(),
+            "experience_log_fuzz": experience_log_seeds(),
+            "relay_frames_fuzz": relay_frames_seeds(), "safetensors_fuzz": safetensors_seeds(),
             "saved_job_fuzz": saved_job_seeds(), "spec_yaml_fuzz": spec_yaml_seeds(),
             "store_rows_fuzz": store_rows_seeds(), "tokenizer_fuzz": tokenizer_seeds(),
             "tree_cache_fuzz": tree_cache_seeds(), "worker_protocol_fuzz": worker_protocol_seeds()}
