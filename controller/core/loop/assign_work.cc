@@ -91,7 +91,9 @@ void AssignWork(JobParts& job) {
 }
 
 uint64_t PacedStaleness(const JobParts& job) {
-  return std::min(job.schedule.max_staleness, job.prompt_groups.pace.Updates(job.out.now()));
+  const uint64_t bound = job.schedule.max_staleness;
+  return job.schedule.paced ? std::min(bound, job.prompt_groups.pace.Updates(job.out.now()))
+                            : bound;
 }
 
 bool MayBeginGroup(JobParts& job) {
