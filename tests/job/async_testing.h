@@ -28,6 +28,7 @@ inline Options Async(uint64_t seed, int max_staleness = 2, const std::string& sa
     spec->mutable_algorithm()->set_mode("async");
     spec->mutable_schedule()->set_max_staleness(max_staleness);
     spec->mutable_schedule()->set_sampler(sampler);
+    spec->mutable_schedule()->set_pace("off");  // a few steps would not show that it pays
   };
   return options;
 }

@@ -55,13 +55,13 @@ void RecallOutdated(JobParts& job) {
   }
 }
 
-// While no update is measured, the pace lets one batch begin at a time. So that its slowest
+// Until steps are judged, the pace lets one batch begin at a time. So that its slowest
 // responses hold up no others, its last quarter may be begun twice: the batch takes what is
 // complete first.
 bool MayOvertakeSlowGroup(JobParts& job) {
   const PromptGroups& groups = job.prompt_groups;
   const uint64_t batch = job.GroupsPerBatch(), complete = groups.complete.size();
-  if (groups.pace.measured() || job.batch.begun() || complete >= batch) return false;
+  if (groups.pace.judged() || job.batch.begun() || complete >= batch) return false;
   if (4 * complete < 3 * batch || groups.prompts.open().size() + complete >= 2 * batch)
     return false;
   return MayBeginWithin(std::min<uint64_t>(1, job.schedule.max_staleness), job);
@@ -91,7 +91,9 @@ void AssignWork(JobParts& job) {
 }
 
 uint64_t PacedStaleness(const JobParts& job) {
-  return std::min(job.schedule.max_staleness, job.prompt_groups.pace.Updates(job.out.now()));
+  const uint64_t bound = job.schedule.max_staleness;
+  return job.schedule.paced ? std::min(bound, job.prompt_groups.pace.Updates(job.out.now()))
+                            : bound;
 }
 
 bool MayBeginGroup(JobParts& job) {

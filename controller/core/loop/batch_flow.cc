@@ -42,7 +42,6 @@ bool SelectBatch(JobParts& job) {
     job.prompt_groups.complete.Remove(prompt_index);
     job.scheduler.Select(job.scheduler.table().GroupMembers(prompt_index));
   }
-  job.prompt_groups.pace.NoteBatch(job.prompt_groups.complete.size() / job.GroupsPerBatch());
   job.batch.selected = std::move(chosen);
   job.batch.scored = 0;
   return true;

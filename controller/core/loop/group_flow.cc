@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -173,8 +172,7 @@ void AddStaleness(const JobParts& job, std::map<std::string, double>& metrics) {
 
 void NoteGroupReady(uint64_t prompt_index, JobParts& job) {
   if (!job.IsWhole(prompt_index)) return;
-  const std::optional<absl::Time> begun = job.prompt_groups.late.End(prompt_index);
-  if (begun.has_value()) job.prompt_groups.pace.NoteGroup(job.out.now() - *begun);
+  job.prompt_groups.late.End(prompt_index);
   JudgeGroup(prompt_index, job);
 }
 

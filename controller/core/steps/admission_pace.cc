@@ -1,98 +1,89 @@
 #include "controller/core/steps/admission_pace.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstddef>
 #include <utility>
 
 namespace baton::controller {
 namespace {
 
-constexpr double kKeepGroup = 0.99;  // half as much after about 70 groups
-constexpr double kKeepStep = 0.8;    // half as much after about 3 steps
-constexpr size_t kNewestSteps = 8;   // whose smallest G counts
-// The share of a step that the trainer may wait for its batch. What begins an update earlier would
-// save that time, and be an update older; below this share fresher responses teach more.
+constexpr double kKeepStep = 0.8;  // half as much after about 3 steps
+constexpr int kJudgedSteps = 4;    // together: in one step, all groups may have been filtered
+// The share of their time that the trainer may wait. Below it, fresher responses teach more than a
+// trainer that never waits.
 constexpr double kMayWait = 0.15;
-constexpr int kJudgedSteps = 4;  // together
-constexpr double kMarginStep = 0.5;
-constexpr double kKeepMargin = 0.98;
+constexpr double kWorthwhile = 0.1;  // the share of a step that an update of staleness must save
+constexpr int kFirstRest = 8, kLongestRest = 64;  // judgements
 // If a step takes longer than both limits, the trainer is held up.
 constexpr absl::Duration kHeldUp = absl::Seconds(2);
 constexpr double kHeldUpSteps = 3;  // of those expected
 
 }  // namespace
 
-void AdmissionPace::NoteGroup(absl::Duration took) {
-  const double seconds = std::max(0.0, absl::ToDoubleSeconds(took));
-  groups_ = kKeepGroup * groups_ + 1;
-  seconds_ = kKeepGroup * seconds_ + seconds;
-  squares_ = kKeepGroup * squares_ + seconds * seconds;
-}
-
-void AdmissionPace::NoteBatch(uint64_t more) { early_steps_ = more > 0 ? early_steps_ + 1 : 0; }
+AdmissionPace::AdmissionPace() : up_{0, kFirstRest}, down_{kFirstRest, kFirstRest} {}
 
 void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Time now) {
   step_began_ = now;
-  if (groups_ > 0) newest_.push_back(GroupSeconds());
-  if (newest_.size() > kNewestSteps) newest_.pop_front();
-  if (std::exchange(partial_, false)) return;
-  const double work = std::max(0.0, absl::ToDoubleSeconds(busy));
-  update_ = measured() ? kKeepStep * update_ + (1 - kKeepStep) * work : work;
-  ++steps_;
-  const double updates = std::ceil(Needed() + margin_);
-  // Two batches began before U was known, so their waits say nothing about the estimate.
-  if (steps_ <= 2) {
-    waits_ = {};
-  } else if (Waited(busy, idle)) {
-    margin_ += kMarginStep;
-  } else if (updates > 1 && early_steps_ > updates) {
-    // In a shorter run of such steps, a wait of the trainer may have let the batches begin
-    // together.
-    margin_ -= 1;
-    early_steps_ = 0;
+  if (std::exchange(partial_, false)) {
+    window_ = {};
+    return;
+  }
+  const double seconds = absl::ToDoubleSeconds(busy + idle);
+  step_ = measured_ ? kKeepStep * step_ + (1 - kKeepStep) * seconds : seconds;
+  measured_ = true;
+  if (unjudged_ > 0) {
+    --unjudged_;
+    window_ = {};
+    return;
+  }
+  window_.busy += absl::ToDoubleSeconds(busy);
+  window_.idle += absl::ToDoubleSeconds(idle);
+  if (++window_.steps == kJudgedSteps) Judge(std::exchange(window_, {}));
+}
+
+void AdmissionPace::Judge(const Window& window) {
+  judged_ = true;
+  if (trial_ != 0) {
+    Rest& rest = trial_ > 0 ? up_ : down_;
+    const int tried = std::exchange(trial_, 0);
+    if (!Pays(tried, window)) {
+      rest = {rest.next, std::min(2 * rest.next, kLongestRest)};
+      return Change(-tried);
+    }
+    up_ = {0, kFirstRest};
+    down_ = {kFirstRest, kFirstRest};
   } else {
-    margin_ *= kKeepMargin;
+    up_.left = std::max(0, up_.left - 1);
+    down_.left = std::max(0, down_.left - 1);
+  }
+  const bool waited = window.held_back && window.idle > kMayWait * window.seconds();
+  if (waited && up_.left == 0) {
+    Try(1, window);
+  } else if (updates_ > 0 && down_.left == 0) {
+    Try(-1, window);
   }
 }
 
-// True once in kJudgedSteps steps at most: the trainer waited for too much of these, and rollouts
-// were held back. A single step says little: the one in which all groups are filtered has no work
-// at all.
-bool AdmissionPace::Waited(absl::Duration busy, absl::Duration idle) {
-  waits_.busy += busy;
-  waits_.idle += idle;
-  if (++waits_.steps < kJudgedSteps) return false;
-  const Waits judged = std::exchange(waits_, {});
-  return judged.held_back && judged.idle > kMayWait * (judged.busy + judged.idle);
+// Of two windows, the one with more updates ahead has to be shorter by kWorthwhile to be worth it.
+bool AdmissionPace::Pays(int tried, const Window& window) const {
+  if (tried > 0) return window.seconds() <= (1 - kWorthwhile) * before_;
+  return before_ > (1 - kWorthwhile) * window.seconds();
 }
 
-// Of the groups that were measured, the newer ones with more weight: mean and two standard
-// deviations.
-double AdmissionPace::GroupSeconds() const {
-  const double mean = seconds_ / groups_;
-  return mean + 2 * std::sqrt(std::max(0.0, squares_ / groups_ - mean * mean));
+void AdmissionPace::Try(int by, const Window& window) {
+  trial_ = by;
+  before_ = window.seconds();
+  Change(by);
 }
 
-// By G and U alone, in updates.
-double AdmissionPace::Needed() const {
-  if (groups_ == 0 || !measured()) return 0;
-  if (update_ == 0) return static_cast<double>(kUnbounded);
-  double group = GroupSeconds();
-  for (const double earlier : newest_) group = std::min(group, earlier);
-  return group / update_;
+void AdmissionPace::Change(int by) {
+  updates_ += by;
+  unjudged_ = static_cast<int>(updates_) + 1;
 }
 
 uint64_t AdmissionPace::Updates(absl::Time now) const {
-  if (!measured()) return 0;
-  // A step waits for a batch, and then it works.
-  const double step = update_ + (groups_ > 0 ? GroupSeconds() : 0);
-  if (now - step_began_ > std::max(kHeldUp, absl::Seconds(kHeldUpSteps * step))) return kUnbounded;
-  if (groups_ == 0) return 1;
-  const double ahead = Needed() + margin_;
-  // A batch that begins with the newest weights lets the trainer wait for all of it.
-  if (ahead <= kMayWait * (ahead + 1)) return 0;
-  return static_cast<uint64_t>(std::min(std::ceil(ahead), static_cast<double>(kUnbounded)));
+  if (!measured_) return 0;
+  const bool held_up = now - step_began_ > std::max(kHeldUp, absl::Seconds(kHeldUpSteps * step_));
+  return held_up ? kUnbounded : updates_;
 }
 
 }  // namespace baton::controller

@@ -1,42 +1,34 @@
-// Pace of admission: the distance ahead of the trainer at which rollouts need to begin prompt
-// groups.
+// Pace of admission: how many updates ahead of its batch a prompt group begins.
 //
-// Owns two measurements: a group takes G seconds from its beginning until it is complete, and the
-// trainer takes U seconds for a step, without its wait for the batch. G is the mean of the groups
-// plus two standard deviations, and the smallest such value of the newest steps: groups take longer
-// when more of them are under way, which is no reason to begin still more. A group that is begun G
-// / U updates before its batch is complete in time. A group that is begun earlier only gets older:
-// the weights change only at the end of an update, so what counts is in which update it begins.
+// A group that begins a updates ahead may be a updates old when the trainer learns from it. That
+// pays only where the trainer would wait otherwise. So the pace begins at a = 0, where each batch
+// is made by the newest weights as in mode sync, and changes by one update at a time; a change
+// stays only if it pays, by the seconds of the steps:
 //
-//   a       = G / U + margin
-//   updates = ceil(a), or 0 if a / (a + 1) is at most 0.15
+//   - Four steps are judged together. If the trainer waited for more than 15% of their time, and
+//     rollouts had been held back, one update more is tried. It stays if the next four steps are at
+//     least 10% shorter.
+//   - Now and then one update less is tried. It stays unless the steps are as much longer.
+//   - What did not pay is tried again after 8 judgements, then after 16, 32, and 64.
 //
-// a / (a + 1) is the share of a step that the trainer waits if a batch begins only with the newest
-// weights. Where it is small, the trainer is what limits the job, and responses that are an update
-// older would cost more than that wait: the first steps of a short job teach most.
+// The first a + 1 steps after a change are not judged: their batches had begun before it.
 //
-// Before U is measured it is 0, as in mode sync: the first two batches begin with the newest
-// weights.
+//   trainer    wait      update 1   wait      update 2 …                update 7   update 8
+//   rollouts   batch 1              batch 2              … batches 7, 8 batch 9
+//   a          0                    0                                   1
 //
-//   trainer    wait      update 1   wait      update 2   update 3
-//   rollouts   batch 1              batch 2   batch 3    batch 4
-//   weights    1                    2         2          3           (G a little less than U)
+// Rollouts that make more groups at once take longer for each, so neither the seconds of a group
+// nor a wait of the trainer tell whether an update more would help. Only trying does.
 //
-// The margin corrects the estimate. It grows when the trainer had to wait for more than that share
-// of four steps although rollouts had been held back. It shrinks slowly, and by one when a whole
-// further batch was complete each time that a batch was taken, for more steps than a batch is under
-// way: all of them could have begun an update later. So a G that is long only because too many
-// groups are under way at once does not keep them there. Nothing is held back while the trainer
-// takes much longer than it should: it may be gone, and rollouts go on meanwhile, as far as
-// max_staleness allows.
+// Nothing is held back while the trainer takes much longer than it should: it may be gone, and
+// rollouts go on meanwhile, as far as max_staleness allows.
 //
-// Derived state: a restarted controller measures G and U again, and begins with the rules above. A
-// step whose update began under the earlier controller is not measured.
+// Derived state: a restarted controller begins at 0 again. A step whose update began under the
+// earlier controller is not judged.
 #ifndef BATON_CONTROLLER_CORE_STEPS_ADMISSION_PACE_H_
 #define BATON_CONTROLLER_CORE_STEPS_ADMISSION_PACE_H_
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 
 #include "absl/time/time.h"
@@ -62,46 +54,51 @@ inline bool MayBegin(const AdmissionBound& bound) {
 
 class AdmissionPace {
  public:
+  AdmissionPace();
+
   /// More than any bound of staleness.
   static constexpr uint64_t kUnbounded = uint64_t{1} << 32;
 
-  /// A group was complete `took` after its beginning.
-  void NoteGroup(absl::Duration took);
-  /// A batch was taken, and `more` whole batches were complete besides.
-  void NoteBatch(uint64_t more);
-  /// The update under way began before this controller did, so its step cannot be measured.
+  /// The update under way began before this controller did, so its step cannot be judged.
   void NoteRestoredUpdate() { partial_ = true; }
   /// A step ended, in which the trainer worked for `busy` and waited for responses for `idle`.
   void NoteStep(absl::Duration busy, absl::Duration idle, absl::Time now);
   /// Rollouts had room, and only Updates held them back.
-  void NoteHeldBack() { waits_.held_back = true; }
+  void NoteHeldBack() { window_.held_back = true; }
 
-  /// True if a step was measured.
-  bool measured() const { return steps_ > 0; }
+  /// True once steps have been judged.
+  bool judged() const { return judged_; }
   /// The number of updates before its batch at which a group may begin. Pure.
   uint64_t Updates(absl::Time now) const;
 
  private:
-  // What the trainer did in the newest steps, which are judged together.
-  struct Waits {
-    absl::Duration busy, idle;
+  // Steps that are judged together.
+  struct Window {
+    double busy = 0, idle = 0;  // seconds
     bool held_back = false;
     int steps = 0;
+
+    double seconds() const { return busy + idle; }
+  };
+  // Of one direction: judgements until it is tried, and how many there will be after a failure.
+  struct Rest {
+    int left, next;
   };
 
-  bool Waited(absl::Duration busy, absl::Duration idle);
-  double GroupSeconds() const;
-  double Needed() const;
+  void Judge(const Window& window);
+  bool Pays(int tried, const Window& window) const;
+  void Try(int by, const Window& window);
+  void Change(int by);
 
-  // Sums over groups; older groups count less and less.
-  double groups_ = 0, seconds_ = 0, squares_ = 0;
-  std::deque<double> newest_;  // G by these sums at the end of each of the newest steps
-  double update_ = 0;          // U
-  uint64_t steps_ = 0;         // measured; U is their mean, the newer ones count more
-  double margin_ = 0;          // in updates
-  Waits waits_;
-  int early_steps_ = 0;   // the newest steps at whose batch a further one was complete
-  bool partial_ = false;  // this step is not measured
+  uint64_t updates_ = 0;
+  int trial_ = 0;      // the change that the steps since then will tell about: 1, -1 or none
+  double before_ = 0;  // seconds of a window before that change
+  Rest up_, down_;
+  Window window_;
+  int unjudged_ = 1;  // steps to come; the first one has the setup of the job
+  double step_ = 0;   // seconds of a step; the newer ones count more
+  bool measured_ = false, judged_ = false;
+  bool partial_ = false;  // this step is not judged
   absl::Time step_began_ = absl::InfiniteFuture();
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 namespace baton::controller {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 
 const absl::Time kNow = absl::FromUnixSeconds(1000);
@@ -27,112 +29,95 @@ TEST(AdmissionBoundTest, AGroupBeginsIfItIsConsumedWithinTheBound) {
   EXPECT_FALSE(MayBegin({32, 4, 0, std::nullopt})) << "weights of unknown origin";
 }
 
-TEST(AdmissionPaceTest, NothingBeginsAheadUntilAStepIsMeasured) {
-  AdmissionPace pace;
-  EXPECT_EQ(pace.Updates(kNow), 0u);
-  pace.NoteGroup(absl::Seconds(9));
-  EXPECT_EQ(pace.Updates(kNow + absl::Hours(1)), 0u) << "however long the update takes";
-  // Four seconds of work after a wait.
-  pace.NoteStep(absl::Seconds(4), absl::Seconds(9), kNow);
-  EXPECT_EQ(pace.Updates(kNow), 3u) << "9 / 4, rounded up";
-}
-
-TEST(AdmissionPaceTest, AStepThatBeganUnderAnEarlierControllerIsNotMeasured) {
-  AdmissionPace pace;
-  pace.NoteGroup(absl::Seconds(9));
-  pace.NoteRestoredUpdate();
-  pace.NoteStep(absl::Milliseconds(1), absl::ZeroDuration(), kNow);  // the last of many
-  EXPECT_FALSE(pace.measured());
-  EXPECT_EQ(pace.Updates(kNow), 0u);
-  pace.NoteStep(absl::Seconds(4), absl::ZeroDuration(), kNow);
-  EXPECT_TRUE(pace.measured());
-  EXPECT_EQ(pace.Updates(kNow), 3u);
-}
-
-TEST(AdmissionPaceTest, HoldsNothingBackForATrainerThatTakesNoTime) {
-  AdmissionPace pace;
-  pace.NoteStep(absl::ZeroDuration(), absl::Seconds(1), kNow);
-  EXPECT_EQ(pace.Updates(kNow), 1u) << "no group is measured";
-  pace.NoteGroup(absl::Seconds(1));
-  EXPECT_EQ(pace.Updates(kNow), AdmissionPace::kUnbounded);
-}
-
-TEST(AdmissionPaceTest, AGroupBeginsAsManyUpdatesAheadAsItTakes) {
-  for (const auto& [group, updates] :
-       {std::pair(0.17, 0), {0.2, 1}, {0.99, 1}, {1.5, 2}, {7.2, 8}}) {
-    AdmissionPace pace;
-    for (int i = 0; i < 100; ++i) pace.NoteGroup(absl::Seconds(group));
-    // Two seconds, of which the trainer waited for one.
-    for (int i = 0; i < 30; ++i) pace.NoteStep(absl::Seconds(1), absl::Seconds(1), kNow);
-    EXPECT_EQ(pace.Updates(kNow), static_cast<uint64_t>(updates)) << group;
-  }
-}
-
-TEST(AdmissionPaceTest, AdmitsEarlyEnoughForSlowGroups) {
-  AdmissionPace pace;
-  // Mean 1.2, standard deviation 0.6: two of these above it is 2.4.
-  for (int i = 0; i < 2000; ++i) pace.NoteGroup(absl::Seconds(i % 5 == 0 ? 2.4 : 0.9));
-  pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
-  EXPECT_EQ(pace.Updates(kNow), 3u);
-}
-
-TEST(AdmissionPaceTest, WidensOnlyIfHoldingBackMadeTheTrainerWait) {
-  AdmissionPace pace;
-  for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.5));
-  const auto note_step = [&](double idle) {
+// Steps of one second of work and `idle` seconds of waiting, in which rollouts were held back.
+void NoteSteps(int steps, double idle, AdmissionPace& pace) {
+  for (int i = 0; i < steps; ++i) {
+    pace.NoteHeldBack();
     pace.NoteStep(absl::Seconds(1), absl::Seconds(idle), kNow);
-  };
-  // The batches of the first two steps began before a step was measured.
-  for (int i = 0; i < 2; ++i) {
-    pace.NoteHeldBack();
-    note_step(5);
-    ASSERT_EQ(pace.Updates(kNow), 1u);
   }
-  // The trainer waits, and nothing was held back: rollouts are as fast as they can be.
-  for (int i = 0; i < 5; ++i) note_step(0.25);
+}
+
+TEST(AdmissionPaceTest, NothingBeginsAheadUntilFourStepsAreJudged) {
+  AdmissionPace pace;
+  EXPECT_EQ(pace.Updates(kNow + absl::Hours(1)), 0u) << "however long the first update takes";
+  NoteSteps(4, 1, pace);  // the first is not judged
+  EXPECT_FALSE(pace.judged());
+  EXPECT_EQ(pace.Updates(kNow), 0u);
+  NoteSteps(1, 1, pace);
+  EXPECT_TRUE(pace.judged());
   EXPECT_EQ(pace.Updates(kNow), 1u);
-  for (int i = 0; i < 7; ++i) {
-    ASSERT_EQ(pace.Updates(kNow), 1u) << i;
-    pace.NoteHeldBack();
-    note_step(0.25);
+}
+
+TEST(AdmissionPaceTest, AStepThatBeganUnderAnEarlierControllerIsNotJudged) {
+  AdmissionPace pace;
+  pace.NoteRestoredUpdate();
+  pace.NoteStep(absl::Seconds(1), absl::Hours(1), kNow);
+  EXPECT_EQ(pace.Updates(kNow + absl::Hours(1)), 0u) << "and says nothing of how long steps take";
+  NoteSteps(4, 1, pace);
+  EXPECT_FALSE(pace.judged());
+  NoteSteps(1, 1, pace);
+  EXPECT_EQ(pace.Updates(kNow), 1u);
+}
+
+TEST(AdmissionPaceTest, AnUpdateMoreStaysIfStepsAreATenthShorter) {
+  // 1.8 = 0.9 · 2. As the trainer still waits for more than 15%, the next one is tried at once.
+  for (const auto& [idle, updates] : {std::pair(0.79, 2), {0.81, 0}}) {
+    AdmissionPace pace;
+    NoteSteps(5, 1, pace);
+    NoteSteps(2, 50, pace);  // not judged: their batches had begun before
+    NoteSteps(3, idle, pace);
+    ASSERT_EQ(pace.Updates(kNow), 1u);
+    NoteSteps(1, idle, pace);
+    EXPECT_EQ(pace.Updates(kNow), static_cast<uint64_t>(updates)) << idle;
   }
-  EXPECT_EQ(pace.Updates(kNow), 2u) << "0.5 by the estimate, 0.5, and most of the 0.5 before";
-  // Held back, and the trainer never waits: less would do.
+}
+
+TEST(AdmissionPaceTest, TriesAgainWhatDidNotPayLaterEachTime) {
+  AdmissionPace pace;
+  NoteSteps(5, 1, pace);
+  std::vector<int> steps;  // at 0, between the trials
+  for (int trial = 0; trial < 5; ++trial) {
+    ASSERT_EQ(pace.Updates(kNow), 1u);
+    NoteSteps(6, 1, pace);
+    ASSERT_EQ(pace.Updates(kNow), 0u);
+    for (steps.push_back(0); pace.Updates(kNow) == 0 && steps.back() < 1000; ++steps.back()) {
+      NoteSteps(1, 1, pace);
+    }
+  }
+  // One that is not judged, and 8, 16, 32, 64 and 64 times four.
+  EXPECT_THAT(steps, ElementsAre(33, 65, 129, 257, 257));
+}
+
+TEST(AdmissionPaceTest, AShortWaitOfTheTrainerChangesNothing) {
+  AdmissionPace pace;
+  NoteSteps(100, 0.17, pace);  // 14.5%
+  EXPECT_EQ(pace.Updates(kNow), 0u);
+}
+
+TEST(AdmissionPaceTest, AWaitOfTheTrainerChangesNothingIfNothingWasHeldBack) {
+  AdmissionPace pace;
+  for (int i = 0; i < 100; ++i) pace.NoteStep(absl::Seconds(1), absl::Seconds(5), kNow);
+  EXPECT_EQ(pace.Updates(kNow), 0u) << "rollouts are as fast as they can be";
+}
+
+// All groups of a batch may be filtered; then its step is short, and nearly all of it was a wait.
+TEST(AdmissionPaceTest, AStepWithoutWorkChangesNothing) {
+  AdmissionPace pace;
   for (int i = 0; i < 100; ++i) {
     pace.NoteHeldBack();
-    note_step(0);
+    const bool filtered = i % 4 == 3;
+    pace.NoteStep(absl::Seconds(filtered ? 0 : 2), absl::Seconds(filtered ? 0.5 : 0.1), kNow);
+    ASSERT_EQ(pace.Updates(kNow), 0u) << i;
   }
-  EXPECT_EQ(pace.Updates(kNow), 1u);
-}
-
-// Groups that take 2.5 steps because too many are under way at once. A batch is under way for three
-// updates: once a further batch was complete in more steps than that, two updates ahead will do.
-TEST(AdmissionPaceTest, NarrowsWhenBatchesAreCompleteAnUpdateEarly) {
-  AdmissionPace pace;
-  pace.NoteGroup(absl::Seconds(2.5));
-  const auto note_step = [&](uint64_t more) {
-    pace.NoteBatch(more);
-    pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
-    return pace.Updates(kNow);
-  };
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(note_step(2), 3u) << i;
-  EXPECT_EQ(note_step(0), 3u) << "this one was just in time: the run is over";
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(note_step(1), 3u) << i;
-  EXPECT_EQ(note_step(1), 2u) << "ceil(2.5 - 1)";
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(note_step(1), 2u) << "the run counts anew: " << i;
-  EXPECT_EQ(note_step(1), 1u);
-  for (int i = 0; i < 9; ++i) EXPECT_EQ(note_step(1), 1u) << "and never less: " << i;
 }
 
 TEST(AdmissionPaceTest, IsUnboundedWhileTheTrainerIsHeldUp) {
   AdmissionPace pace;
-  pace.NoteGroup(absl::Seconds(1));
-  pace.NoteStep(absl::Seconds(2), absl::ZeroDuration(), kNow);
-  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(8)), 1u) << "3 · (1 + 2)";
+  pace.NoteStep(absl::Seconds(2), absl::Seconds(1), kNow);
+  EXPECT_EQ(pace.Updates(kNow + absl::Seconds(8)), 0u) << "3 · (1 + 2)";
   EXPECT_EQ(pace.Updates(kNow + absl::Seconds(10)), AdmissionPace::kUnbounded);
   // A step of one second after steps of milliseconds is not held up either.
   AdmissionPace fast;
-  fast.NoteGroup(absl::Milliseconds(1));
   fast.NoteStep(absl::Milliseconds(20), absl::ZeroDuration(), kNow);
   EXPECT_EQ(fast.Updates(kNow + absl::Seconds(1)), 0u);
   EXPECT_EQ(fast.Updates(kNow + absl::Seconds(3)), AdmissionPace::kUnbounded);
@@ -142,14 +127,16 @@ TEST(AdmissionPaceTest, IsUnboundedWhileTheTrainerIsHeldUp) {
   EXPECT_EQ(pace.Updates(kNow + absl::Seconds(190)), AdmissionPace::kUnbounded);
 }
 
-// A trainer that takes 40 s for an update, and rollouts that make any number of groups at once in
-// `group` seconds each, second by second. Weights are numbered by the updates that made them.
+// A trainer that takes 40 s for an update, and rollouts, second by second. Weights are numbered by
+// the updates that made them.
 struct Timeline {
   static constexpr uint64_t kGroups = 2;  // of a batch
   static constexpr int kUpdate = 40;
+  static constexpr uint64_t kBound = 4;  // schedule.max_staleness
 
-  Timeline(int group, int batches) : group(group), batches(batches) {
-    for (int now = 0; now < 1000 && static_cast<int>(taken.size()) < batches; ++now) Second(now);
+  /// A batch takes `seconds`, beside any others, or, if `one_by_one`, after them.
+  Timeline(int seconds, bool one_by_one, int batches) : seconds(seconds), one_by_one(one_by_one) {
+    for (int now = 0; now < 100'000 && static_cast<int>(taken.size()) < batches; ++now) Second(now);
   }
 
   void Second(int now) {
@@ -160,15 +147,7 @@ struct Timeline {
       step_began = now;
       updating = false;
     }
-    uint64_t complete = 0;  // and not taken
-    for (size_t i = taken.size(); i < began.size(); ++i) {
-      if (now == began[i] + group) {
-        for (uint64_t g = 0; g < kGroups; ++g) pace.NoteGroup(absl::Seconds(group));
-      }
-      complete += now >= began[i] + group ? kGroups : 0;
-    }
-    if (!updating && complete >= kGroups) {
-      pace.NoteBatch(complete / kGroups - 1);
+    if (!updating && complete.size() > taken.size() && now >= complete[taken.size()]) {
       staleness.push_back(weights - made_by[taken.size()]);
       taken.push_back(now);
       updating = true;
@@ -179,123 +158,102 @@ struct Timeline {
   void Begin(int now, absl::Time time) {
     const auto may_begin = [&](uint64_t bound) {
       const uint64_t spent = taken.size() - (updating ? 1 : 0);
-      return MayBegin({bound, kGroups, (began.size() - spent) * kGroups, 0});
+      return MayBegin({bound, kGroups, (complete.size() - spent) * kGroups, 0});
     };
     while (may_begin(std::min<uint64_t>(kBound, pace.Updates(time)))) {
-      began.push_back(now);
+      const int free = one_by_one && !complete.empty() ? std::max(now, complete.back()) : now;
+      complete.push_back(free + seconds);
       made_by.push_back(weights);
     }
     if (may_begin(kBound)) pace.NoteHeldBack();
   }
 
-  static constexpr uint64_t kBound = 4;  // schedule.max_staleness
-  const int group, batches;
+  // From the `first` batch on, counted from 0.
+  double SecondsOfStep(size_t first) const {
+    return static_cast<double>(taken.back() - taken[first]) /
+           static_cast<double>(taken.size() - 1 - first);
+  }
+  double StalenessFrom(size_t first) const {
+    return static_cast<double>(
+               std::accumulate(staleness.begin() + static_cast<int>(first), staleness.end(), 0)) /
+           static_cast<double>(staleness.size() - first);
+  }
+
+  const int seconds;
+  const bool one_by_one;
   AdmissionPace pace;
-  std::vector<int> began, taken;  // of each batch, in seconds
+  std::vector<int> complete, taken;  // of each batch, in seconds
   std::vector<int> made_by, staleness;
   int weights = 0, step_began = 0;
   bool updating = false;
 };
 
-// By hand, with groups of 20 s:
+// By hand, with batches of 20 s:
 //
-//   seconds    0        20           60       80           120          160
-//   trainer    wait     update 1 --- wait     update 2 --- update 3 --- update 4 --- ...
-//   rollouts   batch 1               batch 2  batch 3      batch 4
-//   weights    0                     1        1            2
+//   seconds    0        20           60         260          300        320        360        400
+//   trainer    wait     update 1 --- wait   ... update 5 --- wait       update 6   update 7   ...
+//   begins     batch 1               batch 2                 6, 7                  batch 8    batch
+//   9 weights    0                     1                       5                     6          7
 //
-// From the third on each batch is complete 20 s before the trainer takes it, and one update old.
-TEST(AdmissionPaceTest, ShortGroupsBeginWithTheUpdateBeforeTheirs) {
-  const Timeline line(20, 6);
-  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 6),
-              ElementsAre(0, 60, 60, 120, 160, 200));
-  EXPECT_THAT(line.taken, ElementsAre(20, 80, 120, 160, 200, 240));
-  EXPECT_THAT(line.staleness, ElementsAre(0, 0, 1, 1, 1, 1));
+// Step 1 is not judged, and steps 2 to 5 are. From the seventh on, batches are one update old, and
+// the trainer never waits.
+TEST(AdmissionPaceTest, BatchesBeginWithTheUpdateBeforeTheirsOnceTheTrainerHasWaited) {
+  const Timeline line(20, false, 11);
+  EXPECT_THAT(line.taken, ElementsAre(20, 80, 140, 200, 260, 320, 360, 400, 440, 480, 520));
+  EXPECT_THAT(line.staleness, ElementsAre(0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1));
 }
 
-// By hand, with groups of 5 s:
-//
-//   seconds    0        5            45       50           90       95
-//   trainer    wait     update 1 --- wait     update 2 --- wait     update 3 --- ...
-//   rollouts   batch 1               batch 2               batch 3
-//   weights    0                     1                     2
-//
 // The trainer waits for a ninth of each step, and learns from its newest weights.
-TEST(AdmissionPaceTest, GroupsThatTakeLittleTimeWaitForTheNewestWeights) {
-  const Timeline line(5, 5);
-  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 5),
-              ElementsAre(0, 45, 90, 135, 180));
-  EXPECT_THAT(line.taken, ElementsAre(5, 50, 95, 140, 185));
-  EXPECT_THAT(line.staleness, ElementsAre(0, 0, 0, 0, 0));
+TEST(AdmissionPaceTest, BatchesThatTakeLittleTimeWaitForTheNewestWeights) {
+  const Timeline line(5, false, 100);
+  EXPECT_THAT(line.staleness, Each(0));
+  EXPECT_EQ(line.SecondsOfStep(0), 45);
 }
 
-// Rollouts that are given more groups take longer for each. That is no reason for still more.
-TEST(AdmissionPaceTest, GroupsThatTakeLongerBecauseMoreAreUnderWayAreNotBegunEarlier) {
-  AdmissionPace pace;
-  pace.NoteGroup(absl::Seconds(1.5));
-  pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
-  ASSERT_EQ(pace.Updates(kNow), 2u);
-  for (int i = 0; i < 7; ++i) {
-    for (int group = 0; group < 1000; ++group) pace.NoteGroup(absl::Seconds(3.5));
-    pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
-    ASSERT_EQ(pace.Updates(kNow), 2u) << i;
-  }
-  // Groups that take longer in all of the newest steps do so by themselves.
-  pace.NoteStep(absl::Seconds(1), absl::ZeroDuration(), kNow);
-  EXPECT_EQ(pace.Updates(kNow), 4u);
+// Batches of 100 s, as many at once as are begun: with two updates ahead a step takes 140 / 3 s,
+// and with three 40 s. From 46.7 to 40 is a seventh less.
+TEST(AdmissionPaceTest, LongBatchesBeginAsFarAheadAsMakesStepsShorter) {
+  const Timeline line(100, false, 60);
+  EXPECT_LE(line.SecondsOfStep(30), 48);
+  EXPECT_GE(line.StalenessFrom(30), 1.5);
+  EXPECT_LE(line.StalenessFrom(30), 3);
 }
 
-// All groups of a batch may be filtered; then its step is short, and nearly all of it was a wait.
-TEST(AdmissionPaceTest, AStepWithoutWorkWidensNothing) {
-  AdmissionPace pace;
-  for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.5));
-  for (int i = 0; i < 40; ++i) {
-    pace.NoteHeldBack();
-    const bool filtered = i % 4 == 3;
-    pace.NoteStep(absl::Seconds(filtered ? 0 : 2), absl::Seconds(filtered ? 0.5 : 0.1), kNow);
-    ASSERT_LE(pace.Updates(kNow), 1u) << i;
-  }
+// Rollouts that make one batch after the other, each in 50 s. An update ahead makes 50 s of a step
+// that took 90; a second one would make nothing shorter, whatever the bound, and the trainer waits
+// for a fifth of each step.
+TEST(AdmissionPaceTest, NoUpdateIsAddedThatMakesNoStepShorter) {
+  const Timeline line(50, true, 400);
+  EXPECT_LE(line.SecondsOfStep(20), 53);
+  EXPECT_LE(line.StalenessFrom(20), 1.15) << "a little more than 1: it is tried again now and then";
+  EXPECT_LE(*std::max_element(line.staleness.begin(), line.staleness.end()), 2);
 }
 
-// A trainer that waits for less than that share is not kept busier by older responses.
-TEST(AdmissionPaceTest, AShortWaitOfTheTrainerWidensNothing) {
+// A batch takes 30 s at first, and 4 s later: what paid then pays no longer.
+TEST(AdmissionPaceTest, AnUpdateLessIsTriedNowAndThen) {
   AdmissionPace pace;
-  for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.5));
-  for (int i = 0; i < 20; ++i) {
-    pace.NoteHeldBack();
-    pace.NoteStep(absl::Seconds(1), absl::Seconds(0.17), kNow);
-    ASSERT_EQ(pace.Updates(kNow), 1u);
-  }
+  NoteSteps(5, 1, pace);
+  NoteSteps(6, 0, pace);  // half as long
+  ASSERT_EQ(pace.Updates(kNow), 1u);
+  int steps = 0;
+  for (; pace.Updates(kNow) == 1 && steps < 1000; ++steps) NoteSteps(1, 0, pace);
+  EXPECT_EQ(steps, 32) << "eight judgements";
+  NoteSteps(1 + 4, 0.1, pace);
+  EXPECT_EQ(pace.Updates(kNow), 0u) << "a tenth longer, and an update fresher";
+  NoteSteps(100, 0.1, pace);
+  EXPECT_EQ(pace.Updates(kNow), 0u);
 }
 
-// By the estimate the trainer would wait for 9% of a step; it waits for 20%.
-TEST(AdmissionPaceTest, BeginsAnUpdateAheadIfTheNewestWeightsCostMoreThanExpected) {
+TEST(AdmissionPaceTest, AnUpdateLessThatMakesStepsLongerIsTakenBack) {
   AdmissionPace pace;
-  for (int i = 0; i < 10; ++i) pace.NoteGroup(absl::Seconds(0.1));
-  for (int i = 0; i < 6; ++i) {
-    ASSERT_EQ(pace.Updates(kNow), 0u) << i;
-    pace.NoteHeldBack();
-    pace.NoteStep(absl::Seconds(1), absl::Seconds(0.25), kNow);
-  }
+  NoteSteps(5, 1, pace);
+  NoteSteps(6 + 32, 0, pace);
+  ASSERT_EQ(pace.Updates(kNow), 0u);
+  NoteSteps(1 + 4, 0.2, pace);
   EXPECT_EQ(pace.Updates(kNow), 1u);
-}
-
-// By hand, with groups of 100 s: 2.5 updates, so a group begins 3 updates ahead of its batch.
-//
-//   seconds    0          100        140         240        280        320        360
-//   trainer    wait       update 1   wait        update 2   update 3   update 4   update 5
-//   begins     batch 1               2, 3, 4, 5             6          7          8
-//   weights    0                     1                      2          3          4
-//   complete   1: 100                240                    380        420        460
-//
-// At 140 the pace is known: it makes up for the batches that had not begun. The trainer waits at 0
-// and 140, and never again.
-TEST(AdmissionPaceTest, LongGroupsBeginAsFarAheadAsTheyTakeOnceThatIsKnown) {
-  const Timeline line(100, 8);
-  EXPECT_THAT(std::vector<int>(line.began.begin(), line.began.begin() + 8),
-              ElementsAre(0, 140, 140, 140, 140, 280, 320, 360));
-  EXPECT_THAT(line.taken, ElementsAre(100, 240, 280, 320, 360, 400, 440, 480));
-  EXPECT_THAT(line.staleness, ElementsAre(0, 0, 1, 2, 3, 3, 3, 3));
+  int steps = 0;
+  for (; pace.Updates(kNow) == 1 && steps < 1000; ++steps) NoteSteps(1, 0, pace);
+  EXPECT_EQ(steps, 2 + 32) << "eight judgements after the first failure";
 }
 
 }  // namespace

@@ -21,7 +21,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -92,14 +91,8 @@ class LateGroups {
     const auto begun = begun_.find(prompt_index);
     return begun == begun_.end() ? restored_at_ : begun->second;
   }
-  /// The group is complete, or dropped. Returns when it began; nullopt: not known.
-  std::optional<absl::Time> End(uint64_t prompt_index) {
-    const auto found = begun_.find(prompt_index);
-    if (found == begun_.end()) return std::nullopt;
-    const absl::Time begun = found->second;
-    begun_.erase(found);
-    return begun;
-  }
+  /// The group is complete, or dropped.
+  void End(uint64_t prompt_index) { begun_.erase(prompt_index); }
   void Clear() { begun_.clear(); }
   /// Call this while responses can come. While the job has no rollouts, reads its data or is
   /// paused, or its machine is suspended, no response can come; such a gap between calls counts for

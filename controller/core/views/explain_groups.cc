@@ -55,10 +55,10 @@ void ExplainLate(const JobParts& job, WaitList& waits) {
 
 // Why the pace (admission_pace.h) holds rollouts back.
 std::string CauseOfPace(const JobParts& job) {
-  if (job.prompt_groups.pace.measured()) {
-    return "what begins later is complete in time as well, with newer weights";
+  if (job.prompt_groups.pace.judged()) {
+    return "what begins earlier is older, and as far as was measured steps become no shorter by it";
   }
-  return "no update is measured yet, so the next batch begins with newer weights";
+  return "no steps are judged yet, so the next batch begins with newer weights";
 }
 
 void ExplainBound(const JobParts& job, WaitList& waits) {

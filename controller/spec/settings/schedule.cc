@@ -90,6 +90,7 @@ Schedule ScheduleOf(const v1::JobSpec& effective) {
     schedule.group_timeout = absl::Seconds(spec.group_timeout_seconds());
   }
   schedule.min_group_size = static_cast<uint32_t>(std::max(1, spec.min_group_size()));
+  schedule.paced = spec.pace() == kAuto;
   schedule.longest_first = spec.begin_order() == kLongestFirst;
   return schedule;
 }

@@ -23,6 +23,7 @@ struct Schedule {
   /// After this a group with `min_group_size` responses goes on without the others.
   absl::Duration group_timeout = absl::InfiniteDuration();
   uint32_t min_group_size = 0;
+  bool paced = false;          ///< Groups begin no further ahead than makes steps shorter.
   bool longest_first = false;  ///< Prompts with long responses are begun first.
 };
 Schedule ScheduleOf(const v1::JobSpec& effective);

@@ -84,6 +84,18 @@ TEST(ScheduleTest, AGroupMayGoOnWithoutItsStragglers) {
                                                HasSubstr("needs schedule.group_timeout_seconds"))));
 }
 
+TEST(ScheduleTest, ChecksThePace) {
+  v1::JobSpec spec = Async();
+  EXPECT_EQ(CheckSpec(spec).effective.schedule().pace(), "auto");
+  EXPECT_TRUE(ScheduleOf(CheckSpec(spec).effective).paced);
+  spec.mutable_schedule()->set_pace("off");
+  EXPECT_THAT(Problems(spec), IsEmpty());
+  EXPECT_FALSE(ScheduleOf(CheckSpec(spec).effective).paced);
+  spec.mutable_schedule()->set_pace("slow");
+  EXPECT_THAT(Problems(spec),
+              ElementsAre(Pair("spec.schedule.pace", "'slow' is not one of: auto, off")));
+}
+
 TEST(ScheduleTest, ChecksTheBeginOrder) {
   v1::JobSpec spec = Async();
   EXPECT_EQ(CheckSpec(spec).effective.schedule().begin_order(), "data_order");

@@ -100,7 +100,9 @@ void DrawSchedules(Scenario& scenario) {
   for (JobPlan& plan : scenario.jobs) {
     const bool gives_up = random.Percent(30), longest_first = random.Percent(30);
     const double timeout = random.Between(1, 20) / 20.0;
+    const bool paced = random.Percent(50);
     if (!plan.async) continue;
+    plan.paced = paced;
     if (gives_up) plan.group_timeout = timeout;
     plan.longest_first = longest_first && !plan.in_order;
   }

@@ -108,6 +108,7 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
     spec.mutable_algorithm()->set_mode("async");
     spec.mutable_schedule()->set_max_staleness(plan.max_staleness);
     spec.mutable_schedule()->set_sampler(plan.in_order ? "in_order" : "fifo");
+    spec.mutable_schedule()->set_pace(plan.paced ? "auto" : "off");
     if (plan.group_timeout > 0) {
       spec.mutable_schedule()->set_group_timeout_seconds(plan.group_timeout);
     }

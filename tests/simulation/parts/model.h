@@ -52,6 +52,7 @@ struct JobPlan {
   int max_staleness = 0;
   bool in_order = false;       ///< Its batches take the oldest prompt groups.
   double group_timeout = 0;    ///< Seconds, after which groups go on without stragglers; 0: none.
+  bool paced = true;           ///< Groups begin no further ahead than makes steps shorter.
   bool longest_first = false;  ///< Prompts with long responses are begun first.
   bool run_ahead = false;      ///< Idle rollouts sample what is drawn next.
   std::vector<v1::FileMixSpec> mix;  ///< Mix of its files of prompts; empty: it has one file.
