@@ -12,14 +12,14 @@ constexpr int kJudgedSteps = 4;    // together: in one step, all groups may have
 // trainer that never waits.
 constexpr double kMayWait = 0.15;
 constexpr double kWorthwhile = 0.1;  // the share of a step that an update of staleness must save
-constexpr int kFirstRest = 8, kLongestRest = 64;  // judgements
+constexpr int kFirstPaceRest = 8, kLongestPaceRest = 64;  // judgements
 // If a step takes longer than both limits, the trainer is held up.
 constexpr absl::Duration kHeldUp = absl::Seconds(2);
 constexpr double kHeldUpSteps = 3;  // of those expected
 
 }  // namespace
 
-AdmissionPace::AdmissionPace() : up_{0, kFirstRest}, down_{kFirstRest, kFirstRest} {}
+AdmissionPace::AdmissionPace() : up_{0, kFirstPaceRest}, down_{kFirstPaceRest, kFirstPaceRest} {}
 
 void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Time now) {
   step_began_ = now;
@@ -46,11 +46,11 @@ void AdmissionPace::Judge(const Window& window) {
     Rest& rest = trial_ > 0 ? up_ : down_;
     const int tried = std::exchange(trial_, 0);
     if (!Pays(tried, window)) {
-      rest = {rest.next, std::min(2 * rest.next, kLongestRest)};
+      rest = {rest.next, std::min(2 * rest.next, kLongestPaceRest)};
       return Change(-tried);
     }
-    up_ = {0, kFirstRest};
-    down_ = {kFirstRest, kFirstRest};
+    up_ = {0, kFirstPaceRest};
+    down_ = {kFirstPaceRest, kFirstPaceRest};
   } else {
     up_.left = std::max(0, up_.left - 1);
     down_.left = std::max(0, down_.left - 1);
