@@ -76,7 +76,7 @@ TEST(AsyncDataTest, AnEvaluationOfALostBranchLeavesNoRow) {
 // an update takes: nothing of the third batch begins before the second one ends.
 TEST(AsyncDataTest, AnUpdateThatARestartInterruptedIsNoMeasureOfThePace) {
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
-    SimulatedJob job(Async(seed, 4));
+    SimulatedJob job(Paced(seed, 4));
     const auto updates = [&] { return !job.UnderWay(TaskKind::kUpdate).empty(); };
     ASSERT_TRUE(StepUntil(job, updates));
     job.Restart(0);

@@ -44,12 +44,12 @@ TEST(AsyncJobTest, MakesTheBatchesOfSyncIfTheOrderIsFixed) {
   }
 }
 
-// Until a step is measured, nothing of the second batch begins before the first update ends; `baton
+// Until steps are judged, nothing of the second batch begins before the first update ends; `baton
 // why` says what rollouts wait for.
-TEST(AsyncJobTest, NothingIsBegunAheadOfTheTrainerUntilAStepIsMeasured) {
+TEST(AsyncJobTest, NothingIsBegunAheadOfTheTrainerUntilStepsAreJudged) {
   int held_back = 0;  // worlds in which a rollout has a free place during the first batch
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
-    SimulatedJob job(Async(seed, 4));
+    SimulatedJob job(Paced(seed, 4));
     const auto some_made = [&] {
       const auto made = [](const auto& row) { return row.second.purpose() == v1::PURPOSE_TRAIN; };
       const auto trains = [](const TaskDone& task) {
@@ -80,9 +80,9 @@ TEST(AsyncJobTest, NothingIsBegunAheadOfTheTrainerUntilAStepIsMeasured) {
   EXPECT_GT(held_back, 0);
 }
 
-TEST(AsyncJobTest, TheSecondBatchIsOneUpdateOld) {
+TEST(AsyncJobTest, TheSecondBatchIsAtMostOneUpdateOld) {
   for (uint64_t seed = 0; seed < 20; seed += kStride) {
-    SimulatedJob job(Async(seed, 4));
+    SimulatedJob job(Paced(seed, 4));
     for (const double staleness : {0, 1}) {
       const int64_t step = job.core().step() + 1;
       ASSERT_TRUE(StepUntil(job, [&] { return job.core().step() == step; }));
@@ -95,7 +95,7 @@ TEST(AsyncJobTest, TheSecondBatchIsOneUpdateOld) {
 
 // The trainer is held up, so the pace holds back nothing.
 TEST(AsyncJobTest, RolloutsRunAheadOfAnUpdateUpToTheirBound) {
-  SimulatedJob job(Async(3, 2));
+  SimulatedJob job(Paced(3, 2));
   ASSERT_TRUE(StepUntil(
       job, [&] { return job.core().step() == 1 && !job.UnderWay(TaskKind::kUpdate).empty(); }));
   job.Swallow(TaskKind::kUpdate);

@@ -33,6 +33,16 @@ inline Options Async(uint64_t seed, int max_staleness = 2, const std::string& sa
   return options;
 }
 
+// With the pace that the controller chooses.
+inline Options Paced(uint64_t seed, int max_staleness) {
+  Options options = Async(seed, max_staleness);
+  options.edit = [async = options.edit](v1::JobSpec* spec) {
+    async(spec);
+    spec->mutable_schedule()->set_pace("auto");
+  };
+  return options;
+}
+
 inline Options Sync() {
   Options options;
   options.steps = 6;
