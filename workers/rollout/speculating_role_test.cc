@@ -102,16 +102,21 @@ TEST_F(SpeculatingRoleTest, ReportsPassesWithoutMemoryForDrafts) {
   Assign(spec);
   Publish(0, 1);
   Load(0);
-  std::vector<v1::Task> many;
-  for (uint32_t sample = 0; sample < 16; ++sample) many.push_back(MakeGenerate(0, sample));
-  for (const v1::Task& task : many) controller_.SendTask(task);
   double passes = 0;
-  for (const v1::Task& task : many) {
-    const auto result = controller_.WaitForResult(task.task_token());
-    ASSERT_TRUE(result.has_value());
-    ASSERT_EQ(result->status().code(), 0) << result->status().message();
-    const auto told = result->metrics().find("spec/memory_short_passes");
-    if (told != result->metrics().end()) passes += told->second;
+  // On a busy machine a response may be complete before the next one is asked for.
+  for (uint32_t first = 0; first < 16 * 20 && passes == 0; first += 16) {
+    std::vector<v1::Task> many;
+    for (uint32_t sample = first; sample < first + 16; ++sample) {
+      many.push_back(MakeGenerate(0, sample));
+    }
+    for (const v1::Task& task : many) controller_.SendTask(task);
+    for (const v1::Task& task : many) {
+      const auto result = controller_.WaitForResult(task.task_token());
+      ASSERT_TRUE(result.has_value());
+      ASSERT_EQ(result->status().code(), 0) << result->status().message();
+      const auto told = result->metrics().find("spec/memory_short_passes");
+      if (told != result->metrics().end()) passes += told->second;
+    }
   }
   EXPECT_GT(passes, 0);
 }
