@@ -42,19 +42,9 @@ void AdmissionPace::NoteStep(absl::Duration busy, absl::Duration idle, absl::Tim
 
 void AdmissionPace::Judge(const Window& window) {
   judged_ = true;
-  if (trial_ != 0) {
-    Rest& rest = trial_ > 0 ? up_ : down_;
-    const int tried = std::exchange(trial_, 0);
-    if (!Pays(tried, window)) {
-      rest = {rest.next, std::min(2 * rest.next, kLongestPaceRest)};
-      return Change(-tried);
-    }
-    up_ = {0, kFirstPaceRest};
-    down_ = {kFirstPaceRest, kFirstPaceRest};
-  } else {
-    up_.left = std::max(0, up_.left - 1);
-    down_.left = std::max(0, down_.left - 1);
-  }
+  if (trial_.by != 0) return JudgeTrial(window);
+  up_.left = std::max(0, up_.left - 1);
+  down_.left = std::max(0, down_.left - 1);
   const bool waited = window.held_back && window.idle > kMayWait * window.seconds();
   if (waited && up_.left == 0) {
     Try(1, window);
@@ -64,14 +54,34 @@ void AdmissionPace::Judge(const Window& window) {
 }
 
 // Of two windows, the one with more updates ahead has to be shorter by kWorthwhile to be worth it.
-bool AdmissionPace::Pays(int tried, const Window& window) const {
-  if (tried > 0) return window.seconds() <= (1 - kWorthwhile) * before_;
-  return before_ > (1 - kWorthwhile) * window.seconds();
+bool AdmissionPace::Trial::Pays(double others) const {
+  return by > 0 ? tried <= (1 - kWorthwhile) * others : others > (1 - kWorthwhile) * tried;
+}
+
+void AdmissionPace::JudgeTrial(const Window& window) {
+  if (trial_.went_back) return EndTrial(trial_.Pays((trial_.before + window.seconds()) / 2));
+  trial_.tried = window.seconds();
+  // What makes responses fresher needs no second look, nor does what does not seem to pay.
+  const bool pays = trial_.Pays(trial_.before);
+  if (pays == (trial_.by < 0)) return EndTrial(pays);
+  trial_.went_back = true;
+  Change(-trial_.by);
+}
+
+void AdmissionPace::EndTrial(bool pays) {
+  const Trial trial = std::exchange(trial_, {});
+  if (pays) {
+    up_ = {0, kFirstPaceRest};
+    down_ = {kFirstPaceRest, kFirstPaceRest};
+  } else {
+    Rest& rest = trial.by > 0 ? up_ : down_;
+    rest = {rest.next, std::min(2 * rest.next, kLongestPaceRest)};
+  }
+  if (pays == trial.went_back) Change(pays ? trial.by : -trial.by);
 }
 
 void AdmissionPace::Try(int by, const Window& window) {
-  trial_ = by;
-  before_ = window.seconds();
+  trial_ = {by, window.seconds()};
   Change(by);
 }
 

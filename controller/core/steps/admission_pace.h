@@ -6,16 +6,21 @@
 // stays only if it pays, by the seconds of the steps:
 //
 //   - Four steps are judged together. If the trainer waited for more than 15% of their time, and
-//     rollouts had been held back, one update more is tried. It stays if the next four steps are at
-//     least 10% shorter.
-//   - Now and then one update less is tried. It stays unless the steps are as much longer.
+//     rollouts had been held back, one update more is tried for four steps. If these are at least
+//     10% shorter, the pace goes back for four steps. One update more stays if the steps with it
+//     were at least 10% shorter than the mean of those before and after.
+//   - Now and then one update less is tried in the same way. It stays unless the steps with it were
+//     as much longer.
 //   - What did not pay is tried again after 8 judgements, then after 16, 32, and 64.
+//
+// A job's steps become shorter or longer by themselves, as responses do. The steps before and after
+// tell that from what a change did.
 //
 // The first a + 1 steps after a change are not judged: their batches had begun before it.
 //
-//   trainer    wait      update 1   wait      update 2 …                update 7   update 8
-//   rollouts   batch 1              batch 2              … batches 7, 8 batch 9
-//   a          0                    0                                   1
+//   steps   1    2 3 4 5   6 7   8 9 10 11   12   13 14 15 16   17 …
+//   a       0    0         1     1           0    0             1      if it pays
+//                judged          judged           judged
 //
 // Rollouts that make more groups at once take longer for each, so neither the seconds of a group
 // nor a wait of the trainer tell whether an update more would help. Only trying does.
@@ -85,14 +90,25 @@ class AdmissionPace {
     int left, next;
   };
 
+  // A change that is being tried.
+  struct Trial {
+    int by = 0;              // 1, -1; 0: none is tried
+    double before = 0;       // seconds of the window before it
+    double tried = 0;        // … of the one with it
+    bool went_back = false;  // the window after it comes next
+
+    // `others`: seconds of a window without the change.
+    bool Pays(double others) const;
+  };
+
   void Judge(const Window& window);
-  bool Pays(int tried, const Window& window) const;
+  void JudgeTrial(const Window& window);
+  void EndTrial(bool pays);
   void Try(int by, const Window& window);
   void Change(int by);
 
   uint64_t updates_ = 0;
-  int trial_ = 0;      // the change that the steps since then will tell about: 1, -1 or none
-  double before_ = 0;  // seconds of a window before that change
+  Trial trial_;
   Rest up_, down_;
   Window window_;
   int unjudged_ = 1;  // steps to come; the first one has the setup of the job

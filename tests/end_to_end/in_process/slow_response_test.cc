@@ -58,6 +58,7 @@ TEST(SlowResponseTest, ASlowResponseDelaysNoOtherBatch) {
   spec.mutable_algorithm()->set_filter_groups(false);
   spec.mutable_schedule()->set_max_staleness(kStaleness);
   spec.mutable_schedule()->set_refresh("off");
+  spec.mutable_schedule()->set_pace("off");  // which tries how far ahead pays, by the clock
   spec.mutable_trainer()->set_keep_experience("all");
   ASSERT_TRUE(cluster.Create(spec, "rl").ok());
   ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
