@@ -176,6 +176,7 @@ class SimulatedJob : private TurnObserver,
   std::string GroupStoreOf(const std::string& worker) const override { return worker; }
   void Need(const std::string&, const NeedWorkers& need) override { needs_ = need.missing; }
   void Return(const std::string&, const ReturnWorker& effect) override { Forget(effect.worker); }
+  void Publishes(const std::string&, const std::string&) override {}
   void Leave(const std::string&) override { needs_.clear(); }
   void Quarantine(const std::string&) override { needs_.clear(); }
   void OnCommitted(int64_t step, uint64_t incarnation) override;

@@ -41,6 +41,10 @@ struct WorkerReconnected {
   std::vector<TaskRef> running;  ///< Tasks that it still runs.
   std::vector<TaskRef> unacked;  ///< Results that it is about to send.
 };
+/// What the queue knows of the relays of the job's hosts has changed. Replaces what it said before.
+struct RelaysSeen {
+  RelayView relays;
+};
 /// The data files were read and the model was found (or not).
 struct DataLoaded {
   absl::Status status;
@@ -147,7 +151,7 @@ using Event =
     std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed, TaskDone,
                  BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
                  YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait,
-                 RowsRefused, DataWaits, UpdateProgressed>;
+                 RowsRefused, DataWaits, UpdateProgressed, RelaysSeen>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
