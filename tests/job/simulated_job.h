@@ -181,7 +181,6 @@ class SimulatedJob : private TurnObserver,
   void Quarantine(const std::string&) override { needs_.clear(); }
   void OnCommitted(int64_t step, uint64_t incarnation) override;
   void OnDeleted(int64_t step) override { disk_.erase(step); }
-
   void See(const StartTask& effect) { leaving_[{effect.worker, effect.ref}] = effect; }
   void See(const StartAhead& effect) { ahead_[effect.ref] = effect; }
   void See(const PutJob&) { row_changed_ = true; }
