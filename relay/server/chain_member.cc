@@ -44,6 +44,7 @@ absl::StatusOr<SourcePtr> OpenSealed(const v1::SegmentInfo& segment,
   version.set_size_bytes(segment.size_bytes());
   version.set_header(mapping->bytes().data(), static_cast<size_t>(view.data_offset()));
   *version.mutable_tensors() = segment.tensors();
+  *version.mutable_keep_versions() = segment.keep_versions();
   return source;
 }
 
