@@ -106,7 +106,7 @@ class RelayChainsTest : public ::testing::Test {
   /// A job with its actor on host a, and a rollout on each of b, c and d, all with relays.
   void StartJob() {
     for (const char* host : {"a", "b", "c", "d"}) relays_[host] = AttachRelay(host);
-    AttachWorker("a", "actor");
+    workers_["a"] = AttachWorker("a", "actor");
     for (const char* host : {"b", "c", "d"}) workers_[host] = AttachWorker(host, "rollout");
     Need({{"actor", 1}, {"rollout", 3}});
     heard_.Note(core_.OnPublisher(kJob, "actor-a"));
@@ -238,8 +238,9 @@ TEST_F(RelayChainsTest, ARelayIsToldItsOrdersAnewOnEachStream) {
 
 TEST_F(RelayChainsTest, AnotherPublisherIsAnotherHead) {
   StartJob();
-  AttachWorker("c", "actor");
+  heard_.Note(core_.OnClosed(workers_["a"], now_));
   heard_.Note(core_.OnReturn(kJob, "actor-a", now_));
+  AttachWorker("c", "actor");
   Need({{"actor", 1}});
   heard_.Note(core_.OnPublisher(kJob, "actor-c"));
   EXPECT_THAT(heard_.views[kJob].relay_of, ::testing::Contains(Pair("actor-c", "relay-c")));

@@ -203,7 +203,7 @@ TEST(PolicyVersionsTest, ARestartKnowsWhetherTheNewestVersionIsPublished) {
   again.Restore(row);
   EXPECT_EQ(again.newest(), 1u);
   EXPECT_FALSE(again.published());
-  versions.Published();
+  versions.Published(Roster(), kBegin);
   versions.Save(&row);
   again.Restore(row);
   EXPECT_TRUE(again.published());
