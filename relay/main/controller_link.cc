@@ -102,13 +102,13 @@ void ControllerLink::Forget(const v1::RelayForget& forget) {
     member_->Forget(over.job(), over.job_uid());
     v1::ListRequest request;
     request.set_job(over.job());
-    relay_->List(request, [this, drop, uid = over.job_uid()](const auto& list) mutable {
+    relay_->List(request, [relay = relay_, drop, uid = over.job_uid()](const auto& list) mutable {
       if (!list.ok()) return;
       for (const v1::SegmentInfo& segment : list->segments()) {
         if (segment.job_uid() == uid) drop.add_segment_ids(segment.segment_id());
       }
       if (drop.segment_ids().empty()) return;
-      relay_->Drop(drop, [](const absl::StatusOr<v1::DropResponse>& dropped) {
+      relay->Drop(drop, [](const absl::StatusOr<v1::DropResponse>& dropped) {
         if (dropped.ok()) return;
         Log(LogLevel::kWarn, "versions of a job that is over cannot be dropped",
             {{"error", std::string(dropped.status().message())}});
