@@ -122,6 +122,7 @@ class World : private TurnObserver, private WorkerOutbox, private WorkerQueue {
     }
   }
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
+  void Publishes(const std::string& /*job*/, const std::string& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
   void Quarantine(const std::string& /*job*/) override {}
 

@@ -25,18 +25,36 @@ ClusterEffects ClusterCore::EndTurn() {
   ClusterEffects effects;
   in_turn_ = false;
   if (std::exchange(changed_, false)) Match(effects);
+  if (std::exchange(follows_, false) || !effects.empty()) {
+    cluster_.relays.Follow(cluster_.workers, effects);
+  }
+  return effects;
+}
+
+ClusterEffects ClusterCore::Done(ClusterEffects effects) {
+  if (in_turn_) {
+    follows_ = true;
+  } else {
+    cluster_.relays.Follow(cluster_.workers, effects);
+  }
   return effects;
 }
 
 ClusterEffects ClusterCore::OnHello(uint64_t session, const v1::Hello& hello, absl::Time now,
                                     const std::string& project) {
   ClusterEffects effects;
-  if (cluster_.workers.OnHello(session, hello, now, project, effects)) Match(effects);
-  return effects;
+  if (!cluster_.workers.OnHello(session, hello, now, project, effects)) return effects;
+  if (hello.has_relay()) {
+    cluster_.relays.OnRelay(cluster_.workers.WorkerOf(session), hello, project);
+  }
+  Match(effects);
+  return Done(std::move(effects));
 }
 
-ClusterEffects ClusterCore::OnClosed(uint64_t session, absl::Time /*now*/) {
+ClusterEffects ClusterCore::OnClosed(uint64_t session, absl::Time now) {
+  const std::string worker = cluster_.workers.WorkerOf(session);
   cluster_.workers.OnClosed(session);
+  cluster_.relays.OnAway(worker, now + cluster_.options.lease);
   return {};
 }
 
@@ -47,13 +65,14 @@ void ClusterCore::OnHeartbeats(uint64_t session, absl::Time at) {
 ClusterEffects ClusterCore::OnTick(absl::Time now) {
   ClusterEffects effects;
   cluster_.workers.EndLeases(now, effects);
+  cluster_.relays.OnTick(now);
   // Also within a turn: worker slots are rearranged once free workers have theirs.
   changed_ = false;
   MarkReserving(cluster_, now);
   examined_ += MatchWorkers(cluster_, effects);
   Rearrange(cluster_, now, effects);
   Yield(cluster_, now, effects);
-  return effects;
+  return Done(std::move(effects));
 }
 
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
@@ -75,7 +94,7 @@ ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t
                        {priority, order, active, missing, needs, hints, since, queued, reserves});
   }
   Match(effects);
-  return effects;
+  return Done(std::move(effects));
 }
 
 ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& worker,
@@ -83,7 +102,7 @@ ClusterEffects ClusterCore::OnReturn(const std::string& job, const std::string& 
   ClusterEffects effects;
   cluster_.workers.OnReturn(job, worker, return_reason);
   Match(effects);
-  return effects;
+  return Done(std::move(effects));
 }
 
 ClusterEffects ClusterCore::OnReleased(const std::string& worker, const std::string& job) {
@@ -93,7 +112,21 @@ ClusterEffects ClusterCore::OnReleased(const std::string& worker, const std::str
 }
 
 // A grant that the job did not want comes back by OnReturn: the grant may still be on its way.
-void ClusterCore::OnLeave(const std::string& job) { cluster_.needs.Erase(job); }
+void ClusterCore::OnLeave(const std::string& job) {
+  cluster_.needs.Erase(job);
+  cluster_.relays.Forget(job);
+  follows_ = true;
+}
+
+ClusterEffects ClusterCore::OnPublisher(const std::string& job, const std::string& worker) {
+  cluster_.relays.OnPublisher(job, worker);
+  return Done({});
+}
+
+ClusterEffects ClusterCore::OnRelayReport(uint64_t session, const v1::RelayReport& report) {
+  cluster_.relays.OnReport(cluster_.workers.WorkerOf(session), report);
+  return Done({});
+}
 
 void ClusterCore::Expect(const std::string& job, const std::string& worker,
                          const std::string& roles, absl::Time now) {

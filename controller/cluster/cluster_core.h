@@ -16,6 +16,8 @@
 // worker that the other one holds, the later job gives its workers back and waits in the queue
 // again.
 //
+// The relays of a job's hosts form a chain (relay_chains.h).
+//
 // Among jobs of equal priority that wait alike, the job whose project holds the fewest workers for
 // its weight goes first; a project never holds more workers than its limit.
 #ifndef BATON_CONTROLLER_CLUSTER_CLUSTER_CORE_H_
@@ -74,6 +76,10 @@ class ClusterCore {
   ClusterEffects OnReleased(const std::string& worker, const std::string& job);
   /// A job asks for nothing any more.
   void OnLeave(const std::string& job);
+  /// A job's versions come from this worker from now on.
+  ClusterEffects OnPublisher(const std::string& job, const std::string& worker);
+  /// What the relay of a stream has of jobs' versions; ignored from other workers.
+  ClusterEffects OnRelayReport(uint64_t session, const v1::RelayReport& report);
   /// A restarted controller: `job` held this worker, which has one lease to come back.
   void Expect(const std::string& job, const std::string& worker, const std::string& roles,
               absl::Time now);
@@ -98,11 +104,14 @@ class ClusterCore {
 
  private:
   void Match(ClusterEffects& effects);
+  /// Ends an event: relays follow the workers of jobs, once in a turn.
+  ClusterEffects Done(ClusterEffects effects);
 
   const uint64_t epoch_;
   ClusterParts cluster_;
   bool in_turn_ = false;
   bool changed_ = false;  // since BeginTurn
+  bool follows_ = false;  // relays have to follow a change since BeginTurn
   int64_t examined_ = 0;
 };
 

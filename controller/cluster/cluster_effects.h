@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "baton/v1/worker_service.pb.h"
+#include "controller/cluster/worker_exchange.h"
 
 namespace baton::controller {
 
@@ -40,8 +41,17 @@ struct ClusterReconnected {
 struct ClusterYield {  ///< The job gives all its workers back, and asks for them anew.
   std::string job, reason;
 };
-using ClusterEffect = std::variant<ClusterWelcome, ClusterRefuse, ClusterGrant, ClusterLost,
-                                   ClusterReconnected, ClusterYield>;
+struct ClusterRelays {  ///< What the job has to know of its hosts' relays has changed.
+  std::string job;
+  RelayView relays;
+};
+struct ClusterRelayOrders {  ///< Replaces the relay's orders; without uids and capabilities.
+  std::string relay;
+  v1::RelayOrders orders;
+};
+using ClusterEffect =
+    std::variant<ClusterWelcome, ClusterRefuse, ClusterGrant, ClusterLost, ClusterReconnected,
+                 ClusterYield, ClusterRelays, ClusterRelayOrders>;
 using ClusterEffects = std::vector<ClusterEffect>;
 
 }  // namespace baton::controller

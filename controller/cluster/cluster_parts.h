@@ -10,12 +10,13 @@
 #include "controller/cluster/cluster_workers.h"
 #include "controller/cluster/need_queue.h"
 #include "controller/cluster/project_quotas.h"
+#include "controller/cluster/relay_chains.h"
 
 namespace baton::controller {
 
 struct ClusterParts {
   ClusterParts(uint64_t epoch, const ClusterOptions& given)
-      : options(given), workers(epoch, &options) {}
+      : options(given), workers(epoch, &options), relays(epoch) {}
   ClusterParts(const ClusterParts&) = delete;  // the workers refer to the options
   ClusterParts& operator=(const ClusterParts&) = delete;
 
@@ -28,6 +29,7 @@ struct ClusterParts {
   ClusterWorkers workers;
   NeedQueue needs;
   ProjectQuotas quotas;
+  RelayChains relays;
 };
 
 }  // namespace baton::controller

@@ -3,6 +3,7 @@
 #define BATON_CONTROLLER_CLUSTER_WORKER_EXCHANGE_H_
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 
@@ -20,6 +21,21 @@ enum class ReturnReason : uint8_t {
   kSilent,  ///< The worker let a deadline pass.
   kSlow,    ///< The worker was persistently slower than its peers.
   kStuck,   ///< The worker did not report in time that it had left its role.
+};
+
+/// The relays of the hosts that a job runs on.
+struct RelayView {
+  /// Worker -> the relay of its host. A worker that is missing here has a relay that the controller
+  /// does not know, or none.
+  std::map<std::string, std::string> relay_of;
+  /// Of each relay: where the workers of its host reach it (RelayPlace.address).
+  std::map<std::string, std::string> addresses;
+  /// Of each relay: the job's versions that are visible on its host.
+  std::map<std::string, std::set<uint64_t>> versions;
+
+  bool operator==(const RelayView& other) const {
+    return relay_of == other.relay_of && addresses == other.addresses && versions == other.versions;
+  }
 };
 
 }  // namespace baton::controller

@@ -16,6 +16,8 @@ class WorkerQueue {
 
   virtual void Need(const std::string& job, const NeedWorkers& need) = 0;
   virtual void Return(const std::string& job, const ReturnWorker& worker) = 0;
+  /// The job's versions come from this worker from now on.
+  virtual void Publishes(const std::string& job, const std::string& worker) = 0;
   /// The job ended or is paused. The queue forgets its need.
   virtual void Leave(const std::string& job) = 0;
   /// The job is quarantined, perhaps while it holds workers: they are taken from it without a

@@ -87,6 +87,12 @@ std::vector<RetiredSegment> SegmentTable::Keep(const std::string& job,
   return RetireSealed(job);
 }
 
+std::vector<uint64_t> SegmentTable::KeptOf(const std::string& job) const {
+  const auto kept = kept_.find(job);
+  if (kept == kept_.end()) return {};
+  return {kept->second.begin(), kept->second.end()};
+}
+
 absl::Status SegmentTable::Open(const std::string& segment_id, const std::string& path,
                                 const TensorShapes& tensors, absl::Time now) {
   BATON_ASSIGN_OR_RETURN(Record * record, Find(segment_id));

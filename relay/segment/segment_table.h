@@ -88,6 +88,8 @@ class SegmentTable {
   /// Sealed versions of the job that stay beside the newest ones until the next call for the job.
   /// Those that are not there are ignored.
   std::vector<RetiredSegment> Keep(const std::string& job, const std::vector<uint64_t>& versions);
+  /// What the job's last Keep named.
+  std::vector<uint64_t> KeptOf(const std::string& job) const;
   /// The file exists and has these tensors. NotFound: the segment was superseded.
   [[nodiscard]] absl::Status Open(const std::string& segment_id, const std::string& path,
                                   const TensorShapes& tensors, absl::Time now);

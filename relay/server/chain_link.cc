@@ -14,6 +14,9 @@ namespace {
 using chain::v1::ChainMessage;
 
 constexpr size_t kMostKnown = 64;
+// Versions that wait for the link at most, with the one that is on its way. A link that is slower
+// than the trainer leaves out versions, the oldest first.
+constexpr size_t kMostQueued = 4;
 constexpr absl::Duration kTick = absl::Seconds(1);
 
 }  // namespace
@@ -97,6 +100,10 @@ void ChainLink::Enqueue(std::shared_ptr<ChainSource> source) {
     source->version.set_chunk_bytes(ChunkBytes(order_.relays, source->version.size_bytes(), cost_));
   }
   queue_.push_back(std::move(source));
+  const size_t on_its_way = phase_ == Phase::kIdle ? 0 : 1;
+  if (queue_.size() > kMostQueued) {
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(on_its_way));
+  }
   if (phase_ == Phase::kIdle) AnnounceNext();
 }
 

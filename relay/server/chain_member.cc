@@ -44,6 +44,7 @@ absl::StatusOr<SourcePtr> OpenSealed(const v1::SegmentInfo& segment,
   version.set_size_bytes(segment.size_bytes());
   version.set_header(mapping->bytes().data(), static_cast<size_t>(view.data_offset()));
   *version.mutable_tensors() = segment.tensors();
+  *version.mutable_keep_versions() = segment.keep_versions();
   return source;
 }
 
@@ -111,6 +112,13 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
     return absl::OkStatus();
   }
 
+  void Forget(const std::string& job, const std::string& uid) {
+    const auto it = jobs_.find({job, uid});
+    if (it == jobs_.end()) return;
+    if (it->second.link != nullptr) it->second.link->Stop();
+    jobs_.erase(it);
+  }
+
   ChainReport Report(const std::string& name, const std::string& uid) const {
     ChainReport report;
     const auto it = jobs_.find({name, uid});
@@ -150,6 +158,7 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
           Log(LogLevel::kWarn, "the chain is broken",
               {{"job", order.job}, {"relay", order.next}, {"error", status.message()}});
           if (options_.on_broken) options_.on_broken(order, status);
+          if (options_.on_changed) options_.on_changed();
         });
     job.link->Start();
     job.starting = true;
@@ -198,6 +207,7 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
 
   void SealedHere(const v1::SegmentInfo& segment, bool fork) {
     if (stopped()) return;
+    if (options_.on_changed) options_.on_changed();
     if (fork) {
       forks_.insert(segment.segment_id());
       if (forks_.size() > kMostForks) forks_.erase(forks_.begin());
@@ -289,6 +299,10 @@ void ChainMember::Follow(ChainOrder order, Done<absl::Status> done) {
   mailbox_->Post([core = core_, order = std::move(order), done = std::move(done)] {
     if (!core->stopped()) done(core->Follow(order));
   });
+}
+
+void ChainMember::Forget(const std::string& job, const std::string& job_uid) {
+  mailbox_->Post([core = core_, job, job_uid] { core->Forget(job, job_uid); });
 }
 
 void ChainMember::Report(const std::string& job, const std::string& job_uid,

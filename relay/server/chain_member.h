@@ -28,6 +28,9 @@ struct ChainMemberOptions {
   /// The connection to the next relay broke, or cannot be made; it is tried again until another
   /// order comes. On the transport's thread; must not block. May be null.
   std::function<void(const ChainOrder& order, const absl::Status& status)> on_broken;
+  /// A version has become visible here, or a connection broke. On the transport's thread; must not
+  /// block. May be null.
+  std::function<void()> on_changed;
 };
 
 struct ChainReport {
@@ -55,6 +58,9 @@ class ChainMember {
   /// failure costs no byte twice. PERMISSION_DENIED (CAPABILITY); FAILED_PRECONDITION
   /// (STALE_CHAIN): a newer order is known, or another one of this generation; INVALID_ARGUMENT.
   void Follow(ChainOrder order, Done<absl::Status> done);
+
+  /// The job is over: its link ends, and so does what is known of it.
+  void Forget(const std::string& job, const std::string& job_uid);
 
   void Report(const std::string& job, const std::string& job_uid, Done<ChainReport> done) const;
   /// Bytes of versions that were received and verified.

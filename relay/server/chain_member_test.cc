@@ -136,7 +136,8 @@ class Host {
   ChainMember& member() { return *member_; }
   std::string capability() const { return PublishCapability(key_, kName); }
 
-  void Publish(uint64_t version, const std::string& bytes, bool fork = false) {
+  void Publish(uint64_t version, const std::string& bytes, bool fork = false,
+               const std::vector<uint64_t>& keep = {}) {
     const Announce announce = AnnounceOf(version, bytes, capability());
     v1::BeginRequest begin;
     begin.set_job(kName);
@@ -146,6 +147,7 @@ class Host {
     begin.set_world_size(1);
     begin.set_fork(fork);
     begin.set_capability(capability());
+    begin.mutable_keep_versions()->Assign(keep.begin(), keep.end());
     const auto begun = Ask(*relay_, &Relay::Begin, begin);
     ASSERT_TRUE(begun.ok()) << begun.status();
     const auto file = SharedFile::Open(begun->path(), bytes.size()).value();
@@ -540,6 +542,29 @@ TEST_F(ChainMemberTest, ARollbackReplacesTheVersionsOfTheOtherRelays) {
   const std::string other = MakeVersion(4, 2000);
   a->Publish(5, other, /*fork=*/true);
   EXPECT_TRUE(Until([&] { return b->Read(5) == other; }));
+}
+
+TEST_F(ChainMemberTest, VersionsThatRolloutsStillNeedAreKeptOnEveryHost) {
+  auto a = MakeHost(), b = MakeHost();
+  ASSERT_TRUE(a->Follow(1, b->address(), 2).ok());
+  a->Publish(1, version_);
+  for (const uint64_t version : {2, 3, 4}) {
+    a->Publish(version, MakeVersion(version, 1000), /*fork=*/false, {1});
+    ASSERT_TRUE(Until([&] { return b->Has(version); })) << version;
+  }
+  EXPECT_TRUE(b->Has(1));
+  EXPECT_FALSE(b->Has(2)) << "two newest ones are kept";
+}
+
+TEST_F(ChainMemberTest, AForgottenJobIsSentToNobody) {
+  auto a = MakeHost(), b = MakeHost();
+  ASSERT_TRUE(a->Follow(1, b->address(), 2).ok());
+  a->Publish(1, version_);
+  ASSERT_TRUE(Until([&] { return b->Has(1); }));
+  a->member().Forget(kName, "");
+  a->Publish(2, MakeVersion(2, 1000));
+  EXPECT_EQ(a->Report().generation, 0u);
+  EXPECT_FALSE(b->Has(2));
 }
 
 // Frames are late, lost and doubled, and connections break: the version arrives whole, or not yet.

@@ -247,6 +247,7 @@ void ChainReceiver::Begin(const InboundPtr& inbound) {
   request.set_world_size(1);
   request.set_fork(inbound->version.fork());
   request.set_capability(inbound->version.capability());
+  *request.mutable_keep_versions() = inbound->version.keep_versions();
   relay_->Begin(request, [weak = weak_from_this(), mailbox = mailbox_, inbound](auto begun) {
     mailbox->Post([weak, inbound, begun = std::move(begun)] {
       if (const auto self = weak.lock()) self->Begun(inbound, begun);

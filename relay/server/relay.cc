@@ -62,7 +62,8 @@ std::pair<std::string, std::string> JobOfVersions(const std::string& versions) {
   return absl::StrSplit(versions, absl::MaxSplits('#', 1));
 }
 
-v1::SegmentInfo ToInfo(const SealedSegment& segment) {
+/// `table`: that of the segment.
+v1::SegmentInfo ToInfo(const SealedSegment& segment, const SegmentTable& table) {
   v1::SegmentInfo info;
   info.set_segment_id(segment.segment_id);
   const auto [job, uid] = JobOfVersions(segment.job);
@@ -73,6 +74,8 @@ v1::SegmentInfo ToInfo(const SealedSegment& segment) {
   info.set_size_bytes(segment.size_bytes);
   info.set_leases(segment.leases);
   AddChecksums(segment.tensors, info.mutable_tensors());
+  const std::vector<uint64_t> kept = table.KeptOf(segment.job);
+  info.mutable_keep_versions()->Assign(kept.begin(), kept.end());
   return info;
 }
 
@@ -215,7 +218,7 @@ void Relay::Seal(v1::SealRequest request, Done<v1::SealResponse> done) {
     if (const absl::Status may = MayChange(id, capability); !may.ok()) return done(may);
     if (const auto sealed = table_.FindSealed(id)) {  // A retry whose first answer was lost.
       v1::SealResponse response;
-      *response.mutable_segment() = ToInfo(*sealed);
+      *response.mutable_segment() = ToInfo(*sealed, table_);
       return done(std::move(response));
     }
     const auto digests = table_.StartSeal(id);
@@ -252,7 +255,7 @@ void Relay::Verified(const std::string& segment_id, const absl::Status& verified
   Dispose(*std::move(retired));
   const auto sealed = table_.FindSealed(segment_id);
   v1::SealResponse response;
-  if (sealed) *response.mutable_segment() = ToInfo(*sealed);
+  if (sealed) *response.mutable_segment() = ToInfo(*sealed, table_);
   Log(LogLevel::kInfo, "version sealed",
       {{"job", response.segment().job()},
        {"version", response.segment().policy_version()},
@@ -299,7 +302,7 @@ absl::StatusOr<v1::AcquireResponse> Relay::TryAcquire(const v1::AcquireRequest& 
   }
   v1::AcquireResponse response;
   response.set_lease_id(lease->lease_id);
-  *response.mutable_segment() = ToInfo(lease->segment);
+  *response.mutable_segment() = ToInfo(lease->segment, table_);
   return response;
 }
 
@@ -332,7 +335,7 @@ void Relay::List(v1::ListRequest request, Done<v1::ListResponse> done) {
       if (!job.empty() && JobOfVersions(segment.job).first != job) {
         continue;
       }
-      *response.add_segments() = ToInfo(segment);
+      *response.add_segments() = ToInfo(segment, table_);
     }
     post(file_thread_, [this, response, done]() mutable {
       response.set_free_bytes(pool_->free_bytes());

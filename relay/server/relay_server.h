@@ -35,6 +35,7 @@ class RelayServer {
 
   /// host:port with the real port.
   const std::string& address() const { return address_; }
+  Relay* relay() { return relay_.get(); }
 
  private:
   RelayServer(std::unique_ptr<Relay> relay, std::string token)

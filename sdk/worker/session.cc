@@ -74,6 +74,15 @@ void Session::Stop() {
   CancelStream();
 }
 
+void Session::ReportRelay(v1::RelayReport report) {
+  {
+    absl::MutexLock lock(&mu_);
+    relay_report_ = std::move(report);
+    relay_report_due_ = true;
+  }
+  ledger_->Wake();
+}
+
 void Session::CancelStream() {
   if (context_ != nullptr) context_->TryCancel();
 }
@@ -181,6 +190,8 @@ v1::Hello Session::MakeHello() const {
   hello.set_pid(getpid());
   hello.set_device(options_.device);
   hello.set_group_store(options_.group_store);
+  hello.set_memory_id(options_.memory_id);
+  if (options_.relay.has_value()) *hello.mutable_relay() = *options_.relay;
   hello.set_epoch_seen(epoch_);
   dispatcher_->Describe(hello);
   return hello;
@@ -206,6 +217,7 @@ absl::Status Session::AcceptWelcome(const v1::Welcome& welcome, Time hello_sent)
     heartbeat_interval_ = std::max<SteadyClock::duration>(ToDuration(welcome.heartbeat_interval()),
                                                           std::chrono::milliseconds(1));
     next_heartbeat_ = SteadyClock::now() + heartbeat_interval_;
+    relay_report_due_ = relay_report_.has_value();
   }
   for (const v1::RoleHeld& held : welcome.release()) dispatcher_->Release(held);
   ledger_->SendAgain();
@@ -246,6 +258,12 @@ void Session::HandleMessage(v1::ControllerMessage message) {
     case v1::ControllerMessage::kResultAck:
       ledger_->Acknowledge(message.result_ack().task_token());
       return;
+    case v1::ControllerMessage::kRelayOrders:
+      if (options_.on_relay_orders) options_.on_relay_orders(message.relay_orders());
+      return;
+    case v1::ControllerMessage::kRelayForget:
+      if (options_.on_relay_forget) options_.on_relay_forget(message.relay_forget());
+      return;
     case v1::ControllerMessage::kWelcome:
     case v1::ControllerMessage::MESSAGE_NOT_SET:
       return;  // A message of a later version.
@@ -258,6 +276,10 @@ bool Session::NextMessage(Time now, v1::WorkerMessage& message) {
     if (now >= next_heartbeat_) {
       message.mutable_heartbeat()->set_sequence(lease_.SendHeartbeat(now));
       next_heartbeat_ = now + heartbeat_interval_;
+      return true;
+    }
+    if (std::exchange(relay_report_due_, false)) {
+      *message.mutable_relay_report() = *relay_report_;
       return true;
     }
   }

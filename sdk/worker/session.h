@@ -33,6 +33,8 @@ class Session {
   absl::Status Run();
   void Stop();
   bool attached() const { return attached_; }
+  /// See Worker::ReportRelay.
+  void ReportRelay(v1::RelayReport report);
 
  private:
   using Time = SteadyClock::time_point;
@@ -74,6 +76,8 @@ class Session {
   /// The Hello must be accepted before this time.
   std::optional<Time> welcome_by_ ABSL_GUARDED_BY(mu_);
   Lease lease_ ABSL_GUARDED_BY(mu_);
+  std::optional<v1::RelayReport> relay_report_ ABSL_GUARDED_BY(mu_);
+  bool relay_report_due_ ABSL_GUARDED_BY(mu_) = false;
   SteadyClock::duration heartbeat_interval_ ABSL_GUARDED_BY(mu_){};
   Time next_heartbeat_ ABSL_GUARDED_BY(mu_){};
 };

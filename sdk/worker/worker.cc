@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/common/base/log.h"
+#include "sdk/common/process/memory_id.h"
 #include "sdk/common/rpc/channel_credentials.h"
 #include "sdk/worker/dispatcher.h"
 #include "sdk/worker/log_queue.h"
@@ -87,6 +88,7 @@ Worker::~Worker() { Stop(); }
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(WorkerOptions options) {
   if (options.worker_id.empty()) options.worker_id = MakeWorkerId();
+  if (options.memory_id.empty()) options.memory_id = MemoryId();
   if (absl::Status status = Check(options); !status.ok()) return status;
   return std::unique_ptr<Worker>(new Worker(std::make_unique<Impl>(std::move(options))));
 }
@@ -121,6 +123,8 @@ absl::Status Worker::Run() {
 void Worker::ReportTrouble(absl::string_view role, absl::string_view message) {
   impl_->dispatcher->ReportTrouble(role, message);
 }
+
+void Worker::ReportRelay(v1::RelayReport report) { impl_->session.ReportRelay(std::move(report)); }
 
 void Worker::Stop() { impl_->session.Stop(); }
 bool Worker::attached() const { return impl_->session.attached(); }

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,13 @@ struct WorkerOptions {
   std::vector<std::string> features;  ///< worker_service.proto: Hello.features.
   std::string device = "cpu";         ///< "cpu" or "cuda".
   std::string group_store;            ///< worker_service.proto: Hello.group_store.
+  std::string memory_id;  ///< worker_service.proto: Hello.memory_id. Empty: that of /dev/shm.
+  /// Role relay alone: where others reach it …
+  std::optional<v1::RelayPlace> relay = std::nullopt;
+  /// … and who hears its orders, and which jobs are over; on a thread of the worker. Must not
+  /// block.
+  std::function<void(const v1::RelayOrders& orders)> on_relay_orders = nullptr;
+  std::function<void(const v1::RelayForget& forget)> on_relay_forget = nullptr;
   /// Sends this process's log lines (INFO and above) to the controller while Run is active. Only
   /// one worker of a process may do so.
   bool forward_log = false;
@@ -112,6 +120,10 @@ class Worker {
   /// the role's next report or release; an empty message ends it. May be called from on_assign.
   /// Thread-safe; does not block.
   void ReportTrouble(absl::string_view role, absl::string_view message);
+
+  /// Role relay: tells the controller what the relay has. The newest report is told, again after
+  /// each reconnect. Thread-safe; does not block.
+  void ReportRelay(v1::RelayReport report);
 
   /// Thread-safe; may be called before Run.
   void Stop();

@@ -27,7 +27,7 @@ ALLOWED = {
     "sdk/planner/placement_spec": "sdk/common/base sdk/common/schema sdk/common/messages sdk/common/schema_spec"
                                   " sdk/planner/placement proto",
     "sdk/client": "sdk/common/base sdk/common/schema sdk/common/rpc proto grpc",
-    "sdk/worker": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc proto grpc",
+    "sdk/worker": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/rpc proto grpc",
     "sdk/include/baton": "sdk/common/contracts sdk/common/messages sdk/common/rpc sdk/client sdk/worker proto",
     "sdk/cli/shared": "sdk/common/base sdk/common/messages sdk/common/rpc sdk/client proto grpc",
     "sdk/cli/watch": "sdk/common/base sdk/common/messages sdk/client sdk/cli/shared proto",
@@ -47,6 +47,8 @@ ALLOWED = {
                     " relay/segment proto grpc",
     "relay/server": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/rpc"
                     " relay/weights relay/segment relay/transport relay/chain proto grpc",
+    "relay/main": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/rpc sdk/worker"
+                  " relay/segment relay/server relay/transport proto",
     "controller/algorithms": "sdk/common/base sdk/common/schema",
     "controller/spec/dataflow": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/schema_spec"
                                 " controller/algorithms proto rows",
@@ -60,7 +62,7 @@ ALLOWED = {
                            " controller/cluster proto rows",
     "controller/core/prompts": "sdk/common/base controller/spec controller/core/job proto rows",
     "controller/core/dispatch": "sdk/common/base controller/spec controller/cluster controller/core/job",
-    "controller/core/weights": "sdk/common/base controller/spec controller/core/job controller/core/dispatch proto"
+    "controller/core/weights": "sdk/common/base controller/spec controller/cluster controller/core/job controller/core/dispatch proto"
                                " rows",
     "controller/core/trajectories": "sdk/common/base controller/spec controller/core/job controller/core/prompts"
                                     " controller/core/dispatch controller/core/weights proto rows",

@@ -176,11 +176,11 @@ class SimulatedJob : private TurnObserver,
   std::string GroupStoreOf(const std::string& worker) const override { return worker; }
   void Need(const std::string&, const NeedWorkers& need) override { needs_ = need.missing; }
   void Return(const std::string&, const ReturnWorker& effect) override { Forget(effect.worker); }
+  void Publishes(const std::string&, const std::string&) override {}
   void Leave(const std::string&) override { needs_.clear(); }
   void Quarantine(const std::string&) override { needs_.clear(); }
   void OnCommitted(int64_t step, uint64_t incarnation) override;
   void OnDeleted(int64_t step) override { disk_.erase(step); }
-
   void See(const StartTask& effect) { leaving_[{effect.worker, effect.ref}] = effect; }
   void See(const StartAhead& effect) { ahead_[effect.ref] = effect; }
   void See(const PutJob&) { row_changed_ = true; }

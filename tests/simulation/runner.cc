@@ -73,6 +73,7 @@ Report RunSeeds(uint64_t from, uint64_t count, int threads, bool stop_at_failure
       if (seed >= end) break;
       Scenario scenario = MakeScenario(seed);
       scenario.digests_turns = digests_turns;
+      if (digests_turns) scenario.hosts = false;  // as they were recorded
       Outcome outcome = RunScenario(scenario, &coverage, false);
       std::lock_guard<std::mutex> lock(mu);
       ++report.seeds;

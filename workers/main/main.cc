@@ -78,8 +78,14 @@ void DeclareServe(CLI::App& app, baton::ServeOptions& options, CommonFlags& comm
       ->check(CLI::IsMember({"actor", "rollout", "reward", "reference", "critic", "cost_critic",
                              "reward_model", "cost", "judge"}))
       ->capture_default_str();
-  app.add_option("--relay", options.relay, "host:port of this machine's relay")
-      ->check(HostAndPort())
+  app.add_option("--relay", options.relay,
+                 "host:port of this machine's relay (default: the one that the controller knows, "
+                 "else 127.0.0.1:7079)")
+      ->check(HostAndPort());
+  app.add_option(
+         "--shm-dir", options.shm_dir,
+         "Folder of the relay's segments, as its own --shm-dir; the controller tells by its "
+         "file system which relay is this machine's")
       ->capture_default_str();
   app.add_option("--id", options.id, "Stable name (default: host and process id)");
   app.add_option("--token-file", options.token_file, "File with the bearer token");

@@ -12,11 +12,12 @@
 #include "sdk/common/base/private_file.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/contracts/worker_features.h"
+#include "sdk/common/process/local_address.h"
+#include "sdk/common/process/memory_id.h"
 #include "sdk/common/rpc/channel_credentials.h"
 #include "sdk/worker/run_until_signal.h"
 #include "sdk/worker/worker.h"
 #include "workers/hybrid/shared_policy.h"
-#include "workers/main/local_address.h"
 #include "workers/main/reward_role.h"
 #include "workers/policy/weights_relay.h"
 #include "workers/ranks/ranks.h"
@@ -70,6 +71,7 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
   worker.device = options.device;
   worker.tls = options.tls;
   worker.insecure = options.insecure;
+  worker.memory_id = MemoryId(options.shm_dir);
   worker.features = {"seeded_sampling",     "resume_with_tokens",  "behaviour_log_probs",
                      kJobUidFeature,        kChatTemplatesFeature, kChatSettingsFeature,
                      kSftEvaluationFeature, kUndecayedNormsFeature};
@@ -87,6 +89,9 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
   }
   return worker;
 }
+
+// Where a relay listens unless it is told otherwise.
+constexpr char kUsualRelay[] = "127.0.0.1:7079";
 
 /// Some role that several ranks may share.
 bool PlaysRoleOfRanks(const ServeOptions& options) {
@@ -129,10 +134,12 @@ absl::Status Serve(const ServeOptions& options) {
     if (store != nullptr) worker_options.group_store = store->address();
   }
   const std::string token = worker_options.token;
-  BATON_RETURN_IF_ERROR(MayShowToken(token, options.relay, TlsFiles(), options.insecure));
   BATON_ASSIGN_OR_RETURN(const auto worker, Worker::Create(std::move(worker_options)));
-  BATON_ASSIGN_OR_RETURN(const auto relay,
-                         policy::WeightsRelay::Create(options.relay, token, worker->worker_id()));
+  const bool named = !options.relay.empty();
+  const std::string address = named ? options.relay : kUsualRelay;
+  BATON_ASSIGN_OR_RETURN(
+      const auto relay,
+      policy::WeightsRelay::Create({address, named, token, options.insecure}, worker->worker_id()));
   const std::set<std::string> roles(options.roles.begin(), options.roles.end());
   hybrid::SharedPolicy shared;
   rollout::RolloutRole rollout({options.device}, relay.get(), &shared);
@@ -155,7 +162,7 @@ absl::Status Serve(const ServeOptions& options) {
   Log(LogLevel::kInfo, "worker starts",
       {{"worker", worker->worker_id()},
        {"controller", options.controller},
-       {"relay", options.relay}});
+       {"relay", named ? address : "as the controller says"}});
   return RunUntilSignal(*worker);
 }
 

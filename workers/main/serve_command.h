@@ -14,7 +14,8 @@ namespace baton {
 struct ServeOptions {
   std::string controller;
   std::vector<std::string> roles = {"actor", "rollout", "reward"};
-  std::string relay = "127.0.0.1:7079";  ///< host:port of this machine's.
+  std::string relay;  ///< host:port of this machine's; empty: the controller names it.
+  std::string shm_dir = "/dev/shm";  ///< Folder of that relay's segments, which tells it apart.
   std::string id;
   std::string token_file;
   TlsFiles tls;

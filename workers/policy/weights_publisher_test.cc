@@ -29,7 +29,7 @@ class RelayWith : public WeightsRelay {
  public:
   using Hook = std::function<absl::Status()>;
   RelayWith(const std::string& address, Hook join, Hook commit, Hook begin = nullptr)
-      : WeightsRelay(relay::RelayClient::Create({address}).value(), "test"),
+      : WeightsRelay({address}, "test"),
         join_(std::move(join)),
         commit_(std::move(commit)),
         begin_(std::move(begin)) {}
@@ -63,7 +63,7 @@ class WeightsPublisherTest : public ::testing::Test {
  protected:
   WeightsPublisherTest() {
     StartRelay("127.0.0.1:0");
-    relay_ = WeightsRelay::Create(process_->address(), "", "test").value();
+    relay_ = WeightsRelay::Create({process_->address()}, "test").value();
   }
 
   void StartRelay(const std::string& listen) {

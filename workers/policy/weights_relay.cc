@@ -8,6 +8,7 @@
 #include "sdk/common/base/clock.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/channel_credentials.h"
 
 namespace baton::policy {
 namespace {
@@ -52,14 +53,24 @@ absl::Status CheckHeader(absl::Span<const uint8_t> bytes, const relay::Safetenso
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WeightsRelay>> WeightsRelay::Create(const std::string& address,
-                                                                   const std::string& token,
+absl::StatusOr<std::unique_ptr<WeightsRelay>> WeightsRelay::Create(const RelayChoice& choice,
                                                                    const std::string& holder) {
+  std::unique_ptr<WeightsRelay> relay(new WeightsRelay(choice, holder));
+  BATON_RETURN_IF_ERROR(relay->ClientOf("").status());
+  return relay;
+}
+
+absl::StatusOr<const relay::RelayClient*> WeightsRelay::ClientOf(const std::string& named) {
+  const std::string& address = choice_.fixed || named.empty() ? choice_.address : named;
+  absl::MutexLock lock(&mu_);
+  std::unique_ptr<relay::RelayClient>& client = clients_[address];
+  if (client != nullptr) return client.get();
+  BATON_RETURN_IF_ERROR(MayShowToken(choice_.token, address, TlsFiles(), choice_.insecure));
   relay::RelayClientOptions options;
   options.address = address;
-  options.token = token;
-  BATON_ASSIGN_OR_RETURN(auto client, relay::RelayClient::Create(std::move(options)));
-  return std::unique_ptr<WeightsRelay>(new WeightsRelay(std::move(client), holder));
+  options.token = choice_.token;
+  BATON_ASSIGN_OR_RETURN(client, relay::RelayClient::Create(std::move(options)));
+  return client.get();
 }
 
 absl::StatusOr<WeightsRelay::Writer> WeightsRelay::Begin(const Publication& what,
@@ -76,15 +87,17 @@ absl::StatusOr<WeightsRelay::Writer> WeightsRelay::Begin(const Publication& what
   options.capability = what.capability;
   options.job_uid = what.job_uid;
   options.keep_versions = what.keep_versions;
+  BATON_ASSIGN_OR_RETURN(const relay::RelayClient* const client, ClientOf(what.relay));
   Writer writer;
   BATON_RETURN_IF_ERROR(WhileUnavailable(cancelled, [&]() -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(writer, client_->Begin(options));
+    BATON_ASSIGN_OR_RETURN(writer, client->Begin(options));
     return absl::OkStatus();
   }));
   // Now, and not once it is sealed: a version that never is would keep its memory.
   absl::MutexLock lock(&mu_);
   Begun& begun = begun_[what.job];
   begun.capability = what.capability;
+  begun.relay = what.relay;
   begun.segments.push_back(writer->place().segment_id);
   if (begun.segments.size() > kRemembered) begun.segments.pop_front();
   return writer;
@@ -93,7 +106,8 @@ absl::StatusOr<WeightsRelay::Writer> WeightsRelay::Begin(const Publication& what
 absl::StatusOr<WeightsRelay::Writer> WeightsRelay::Join(const Publication& what,
                                                         const relay::SegmentPlace& place,
                                                         const relay::SafetensorsLayout& layout) {
-  BATON_ASSIGN_OR_RETURN(auto writer, client_->Join(place, layout.file_size(), what.capability));
+  BATON_ASSIGN_OR_RETURN(const relay::RelayClient* const client, ClientOf(what.relay));
+  BATON_ASSIGN_OR_RETURN(auto writer, client->Join(place, layout.file_size(), what.capability));
   BATON_RETURN_IF_ERROR(CheckHeader(writer->bytes(), layout));
   return writer;
 }
@@ -117,9 +131,10 @@ absl::Status WeightsRelay::Load(const Version& what, const absl::Notification& c
   options.policy_version = what.version;
   options.holder = holder_;
   options.wait = kWait;
+  BATON_ASSIGN_OR_RETURN(const relay::RelayClient* const client, ClientOf(what.relay));
   std::unique_ptr<relay::LeasedSegment> segment;
   BATON_RETURN_IF_ERROR(WhileUnavailable(cancelled, [&]() -> absl::Status {
-    BATON_ASSIGN_OR_RETURN(segment, client_->Acquire(options));
+    BATON_ASSIGN_OR_RETURN(segment, client->Acquire(options));
     return absl::OkStatus();
   }));
   return use(segment->bytes());
@@ -134,7 +149,9 @@ void WeightsRelay::Forget(const std::string& job) {
   }
   if (begun.segments.empty()) return;
   // A relay that is gone has forgotten them too.
-  client_->Drop({begun.segments.begin(), begun.segments.end()}, begun.capability).IgnoreError();
+  const auto client = ClientOf(begun.relay);
+  if (!client.ok()) return;
+  (*client)->Drop({begun.segments.begin(), begun.segments.end()}, begun.capability).IgnoreError();
 }
 
 }  // namespace baton::policy

@@ -34,6 +34,7 @@ struct Publication {
   std::string job_uid = {};  ///< Task.job_uid.
   /// From task `publish`: earlier versions that rollouts may still load.
   std::vector<uint64_t> keep_versions = {};
+  std::string relay = {};  ///< From task `publish`: the relay of this worker's host.
 };
 
 /// The place where a version is looked for.
@@ -41,6 +42,17 @@ struct Version {
   std::string job;
   uint64_t version = 0;
   std::string job_uid = {};  ///< Task.job_uid.
+  std::string relay = {};    ///< From task `load_weights`: the relay of this worker's host.
+};
+
+/// The relay that a worker uses.
+struct RelayChoice {
+  /// host:port.
+  std::string address;
+  /// True: always that one. Otherwise the one that a task names, and that one where it names none.
+  bool fixed = true;
+  std::string token = {};  ///< For the relay; empty: none is sent.
+  bool insecure = false;   ///< The token may leave this machine in clear text.
 };
 
 /// This machine's relay. Thread-safe. A version, once published, never changes. A relay that is
@@ -51,10 +63,9 @@ class WeightsRelay {
  public:
   using Writer = std::unique_ptr<relay::SegmentWriter>;
 
-  /// `address`: host:port. `holder` names this worker in the relay's messages. Errors of
-  /// RelayClient::Create.
-  static absl::StatusOr<std::unique_ptr<WeightsRelay>> Create(const std::string& address,
-                                                              const std::string& token,
+  /// `holder` names this worker in the relay's messages. Errors of RelayClient::Create;
+  /// FAILED_PRECONDITION: the token may not be shown there.
+  static absl::StatusOr<std::unique_ptr<WeightsRelay>> Create(const RelayChoice& choice,
                                                               const std::string& holder);
   virtual ~WeightsRelay() = default;
 
@@ -85,19 +96,25 @@ class WeightsRelay {
   void Forget(const std::string& job);
 
  protected:
-  WeightsRelay(std::unique_ptr<relay::RelayClient> client, std::string holder)
-      : client_(std::move(client)), holder_(std::move(holder)) {}
+  WeightsRelay(RelayChoice choice, std::string holder)
+      : choice_(std::move(choice)), holder_(std::move(holder)) {}
 
  private:
   // Versions of a job, sealed or not, that Forget drops.
   struct Begun {
     std::deque<std::string> segments;  ///< The newest last.
     std::string capability;
+    std::string relay;  ///< As the newest publication named it.
   };
 
-  const std::unique_ptr<relay::RelayClient> client_;
+  /// The client of the relay that a task names; empty: it names none.
+  absl::StatusOr<const relay::RelayClient*> ClientOf(const std::string& named);
+
+  const RelayChoice choice_;
   const std::string holder_;
   absl::Mutex mu_;
+  std::map<std::string, std::unique_ptr<relay::RelayClient>> clients_
+      ABSL_GUARDED_BY(mu_);                                  ///< By address.
   std::map<std::string, Begun> begun_ ABSL_GUARDED_BY(mu_);  ///< By job.
 };
 

@@ -25,7 +25,7 @@ class WeightsRelayTest : public ::testing::Test {
  protected:
   WeightsRelayTest() {
     StartRelay("127.0.0.1:0");
-    relay_ = WeightsRelay::Create(address_, "", "test").value();
+    relay_ = WeightsRelay::Create({address_}, "test").value();
   }
 
   void StartRelay(const std::string& listen) {

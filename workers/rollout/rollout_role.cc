@@ -190,7 +190,8 @@ absl::StatusOr<v1::TaskResult> RolloutRole::LoadWeights(const v1::Task& task,
   const auto cancelled = std::make_shared<absl::Notification>();
   context.OnCancel([cancelled] { cancelled->Notify(); });
   const absl::Status status = relay_->Load(
-      {task.job(), version, task.job_uid()}, *cancelled, [&](absl::Span<const uint8_t> bytes) {
+      {task.job(), version, task.job_uid(), task.load_weights().relay()}, *cancelled,
+      [&](absl::Span<const uint8_t> bytes) {
         return assigned.loop->LoadWeights(version, [&]() -> absl::StatusOr<engine::Generator*> {
           BATON_RETURN_IF_ERROR(engine::LoadModelFrom(bytes, *assigned.model));
           return assigned.generator.get();

@@ -293,7 +293,8 @@ ActorRole::Result ActorRole::Publish(const v1::Task& task, TaskContext& context)
       !assigned.published,
       task.publish().capability(),
       task.job_uid(),
-      {task.publish().keep_versions().begin(), task.publish().keep_versions().end()}};
+      {task.publish().keep_versions().begin(), task.publish().keep_versions().end()},
+      task.publish().relay()};
   const bool again = assigned.publishing == version;
   assigned.publishing = version;
   const auto cancelled = std::make_shared<absl::Notification>();

@@ -15,6 +15,7 @@
 #include "controller/core/job/file_ranges.h"
 #include "controller/core/job/metric_names.h"
 #include "controller/core/job/task.h"
+#include "controller/core/job/task_output.h"
 #include "controller/core/job/trajectory.h"
 
 namespace baton::controller {
@@ -41,6 +42,10 @@ struct WorkerReconnected {
   std::vector<TaskRef> running;  ///< Tasks that it still runs.
   std::vector<TaskRef> unacked;  ///< Results that it is about to send.
 };
+/// Replaces what the queue said of the relays of the job's hosts.
+struct RelaysSeen {
+  RelayView relays;
+};
 /// The data files were read and the model was found (or not).
 struct DataLoaded {
   absl::Status status;
@@ -64,24 +69,6 @@ struct UpdateProgressed {
   std::string worker;
   TaskRef ref;
   uint32_t done = 0, total = 0;  ///< Micro-batches of the worker's rank; 0 < total, done <= total.
-};
-/// Metrics of a generation (TaskOutput.metrics, TaskResult.metrics): draft tokens that it drew as
-/// well; and the averages, over the engine steps that advanced it, of their seconds and of the
-/// responses that they advanced.
-inline constexpr char kDraftAccepted[] = "draft_accepted";
-inline constexpr char kStepSeconds[] = "step_seconds";
-inline constexpr char kStepRows[] = "step_rows";
-/// Metric of a run-ahead response: its tokens.
-inline constexpr char kAheadTokens[] = "tokens";
-
-struct TaskOutput {
-  uint32_t tokens = 0;
-  uint32_t prompt_tokens = 0;
-  std::string finish_reason;
-  PayloadLocation location;  ///< Of a generation, or of a score's columns; already written.
-  std::map<std::string, double> metrics;
-  std::string error;          ///< A reward failed on this response …
-  bool infra_failed = false;  ///< … for a reason of the infrastructure.
 };
 struct TaskDone {
   std::string worker;
@@ -121,9 +108,7 @@ struct CheckpointCommitted {
 };
 /// A worker reports what keeps it from its work in a role; empty: the trouble is over.
 struct RoleTroubled {
-  std::string worker;
-  std::string role;
-  std::string message;
+  std::string worker, role, message;
 };
 /// The store will never take a row of the job's last turn; that turn had no other effect either.
 struct RowsRefused {
@@ -147,7 +132,7 @@ using Event =
     std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed, TaskDone,
                  BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
                  YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait,
-                 RowsRefused, DataWaits, UpdateProgressed>;
+                 RowsRefused, DataWaits, UpdateProgressed, RelaysSeen>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -272,7 +257,7 @@ struct CommitCheckpoint {
 struct PutCheckpoint {
   v1::Checkpoint checkpoint;
 };
-/// Deletes the checkpoint's row with this turn, and its files after that.
+/// Deletes the checkpoint's row with this turn, then its files.
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };

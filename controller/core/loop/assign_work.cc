@@ -70,7 +70,7 @@ bool MayOvertakeSlowGroup(JobParts& job) {
 }  // namespace
 
 void LoadWeights(JobParts& job) {
-  if (!job.plan.many_versions && !job.versions.published()) return;
+  if (!job.plan.many_versions && !job.versions.serves_newest()) return;
   // A rollout may still make responses that an earlier controller asked for. Until they are
   // restored it looks idle, but no response may be of two versions.
   if (!job.work.begun()) return;

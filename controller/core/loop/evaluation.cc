@@ -77,7 +77,7 @@ bool EvaluationDue(const JobParts& job) {
 
 void BeginEvaluation(JobParts& job) {
   const uint64_t responses = job.data.ValSize(job.spec().data()) * SamplesOf(job);
-  job.evaluation.Begin({job.versions.served(), job.out.step()},
+  job.evaluation.Begin({job.versions.published_version(), job.out.step()},
                        job.trajectory_uids.Take(responses, job.out), responses, job.out.now());
   BeginJudging(responses, job);
 }

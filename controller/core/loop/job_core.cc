@@ -13,6 +13,7 @@
 #include "controller/core/loop/issue_command.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/lose_payloads.h"
+#include "controller/core/loop/publishing.h"
 #include "controller/core/loop/responses.h"
 #include "controller/core/loop/restore_work.h"
 #include "controller/core/loop/results.h"
@@ -101,6 +102,8 @@ struct EventRouter {
 
   void operator()(const TaskDone& event) { RouteResult(event, job); }
 
+  void operator()(const RelaysSeen& event) { OnRelaysSeen(event, job); }
+
   // ---- What the runtime did ---------------------------------------------------------------------
 
   void operator()(const DataLoaded& event) {
@@ -150,6 +153,7 @@ struct EventRouter {
     job.milestones.Count(/*works=*/true, job.out.now());
     if (job.commands.room().RetryDue(job.out.now()) && !job.commands.Any())
       job.Then(FollowUp::kAdvance);
+    ServePublished(job);
     CheckSlotDeadlines(job);
     CheckOwnDeadlines(job);
     CheckGroups(job);

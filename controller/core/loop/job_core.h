@@ -103,6 +103,10 @@ class JobCore {
   bool WantsCheckpoint(uint64_t incarnation) const {
     return incarnation == job_.out.incarnation() && job_.save.committing() && IsActive(state());
   }
+  /// The address of the relay of this worker's host; empty: it is not known.
+  std::string RelayFor(const std::string& worker) const {
+    return job_.versions.relays().AddressFor(worker);
+  }
   /// Workers held (for a restart: expected to come back), with their roles, joined by "+".
   std::map<std::string, std::string> HeldWorkers() const { return job_.roster().Held(); }
 

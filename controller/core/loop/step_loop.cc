@@ -85,6 +85,7 @@ void TendTrainer(JobParts& job) {
     job.Switch(Activity::kNone);
     return Publish(job);
   }
+  if (AwaitsTravel(job)) return Wait(Activity::kPublish, job);
   if (!job.StepUnderWay() && TendMilestones(job)) return;
   BeginRound(job);
   if (!job.life.runs()) return;

@@ -30,7 +30,7 @@ struct OneStep {
             options) {
     EXPECT_TRUE(data.Loaded({absl::OkStatus(), 8}, {}).ok());
     versions.Updated(out);
-    versions.Published();
+    versions.Published(Roster(), out.now());
     for (const char* worker : {"g0", "g1"}) {
       scheduler.queues().Of("rollout").AddWorker(worker, 4);
       scheduler.queues().Of("rollout").SetEnabled(worker, true);

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "controller/core/weights/refresh.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 namespace {
@@ -23,6 +26,30 @@ void ExplainBatch(const JobParts& job, WaitList& waits) {
                          groups.prompts.open().size() - groups.complete.size(), " are under way");
   waits.Add("batch", absl::StrCat("step ", job.out.step() + 1), what, job.doing.since(),
             absl::InfiniteDuration(), "the trainer goes on with them");
+}
+
+// Hosts that do not have the newest published version yet.
+void ExplainTravel(const JobParts& job, WaitList& waits) {
+  const PolicyVersions& versions = job.versions;
+  if (!job.life.runs() || versions.published_version() == 0) return;
+  const uint64_t version = versions.published_version();
+  const std::set<std::string> missing = versions.relays().Missing(version, job.roster());
+  if (missing.empty()) return;
+  const bool travels = versions.served() != version;
+  const std::string publisher = job.roster().FirstOf(roles::kActor);
+  waits.Add("weights", "rollouts",
+            absl::StrCat("policy version ", version, ", which is on its way to ",
+                         absl::StrJoin(missing, ", "),
+                         versions.relays().Knows(publisher)
+                             ? ""
+                             : absl::StrCat("; no relay of the host of worker ", publisher,
+                                            ", which publishes it, is attached: start baton-relay "
+                                            "there with --controller")),
+            versions.relays().begun(),
+            travels ? versions.relays().patience_ends() - versions.relays().begun()
+                    : absl::InfiniteDuration(),
+            travels ? "the rollouts of the other hosts go on without them"
+                    : "the rollouts of the other hosts go on without them already");
 }
 
 void ExplainEvaluation(const JobParts& job, WaitList& waits) {
@@ -96,6 +123,7 @@ void ExplainRecalled(const JobParts& job, WaitList& waits) {
 }  // namespace
 
 void ExplainGroups(const JobParts& job, WaitList& waits) {
+  ExplainTravel(job, waits);
   ExplainBatch(job, waits);
   ExplainEvaluation(job, waits);
   ExplainLate(job, waits);

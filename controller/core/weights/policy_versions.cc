@@ -41,7 +41,7 @@ std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>&
 
 void PolicyVersions::Restore(const store::v1::JobRow& row) {
   newest_ = row.job().policy_version();
-  served_ = row.published_version();
+  published_ = served_ = row.published_version();
   saved_ = row.saved_version();
   known_.clear();
   for (const store::v1::VersionRow& version : row.versions()) known_[version.version()] = version;
@@ -49,7 +49,7 @@ void PolicyVersions::Restore(const store::v1::JobRow& row) {
 
 void PolicyVersions::Save(store::v1::JobRow* row) const {
   row->mutable_job()->set_policy_version(newest_);
-  row->set_published_version(served_);
+  row->set_published_version(published_);
   row->set_saved_version(saved_);
   for (const auto& [version, known] : known_) *row->add_versions() = known;
 }
@@ -87,8 +87,20 @@ void PolicyVersions::Begun(const EffectSink& out) { Make(saved_, UpdatesOf(saved
 
 bool PolicyVersions::Unpublish() {
   const bool was = published();
-  served_ = 0;
+  published_ = served_ = 0;
   return was;
+}
+
+void PolicyVersions::Published(const Roster& roster, absl::Time now) {
+  published_ = newest_;
+  relays_.BeginTravel(now);
+  Serve(roster, now);
+}
+
+bool PolicyVersions::Serve(const Roster& roster, absl::Time now) {
+  if (published_ == served_ || !relays_.Arrived(published_, roster, now)) return false;
+  served_ = published_;
+  return true;
 }
 
 std::optional<uint64_t> PolicyVersions::Behind(uint64_t version) const {
@@ -101,7 +113,7 @@ uint64_t PolicyVersions::IncarnationOf(uint64_t version) const {
 }
 
 void PolicyVersions::SyncedInPlace(absl::Time now) {
-  Published();
+  published_ = served_ = newest_;
   NoteTime(now);
 }
 

@@ -2,13 +2,15 @@
 // hold it.
 //
 // Owns the number of the actor's newest weights, the origin of the newest versions (VersionRow),
-// whether the newest is published, and the versions that rollouts hold (ReplicaWeights).
+// whether the newest is published, whether it has arrived on the rollouts' hosts (RelayVersions),
+// and the versions that rollouts hold (ReplicaWeights).
 //
 // clang-format off
 //   update, or a new group of ranks
-//     --> made --(publish | to_generation)--> published --> loaded by each rollout
-//           ^                                     |
-//           +-------------------------------------+ the relay lost it, or a rank lost its weights
+//     --> made --(publish | to_generation)--> published --> arrived --> loaded by each rollout
+//           ^                                     |            |
+//           +-------------------------------------+------------+ the relay lost it, or a rank
+//                                                                lost its weights
 // clang-format on
 //
 // In mode sync only the newest version is sampled: a batch or an evaluation has only responses from
@@ -34,6 +36,7 @@
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/roster.h"
 #include "controller/core/job/trajectory.h"
+#include "controller/core/weights/relay_versions.h"
 #include "controller/core/weights/replica_weights.h"
 
 namespace baton::controller {
@@ -69,10 +72,15 @@ class PolicyVersions {
   void Save(store::v1::JobRow* row) const;
 
   uint64_t newest() const { return newest_; }
-  /// True if rollouts can get the newest version.
-  bool published() const { return served_ == newest_ && newest_ != 0; }
-  /// The newest version that rollouts can get; 0: none.
+  /// True if the actor has published the newest version.
+  bool published() const { return published_ == newest_ && newest_ != 0; }
+  /// The newest version that the actor has published; 0: none that is still there.
+  uint64_t published_version() const { return published_; }
+  /// The newest version that rollouts can get; 0: none. Older than the published one while that is
+  /// on its way to their hosts.
   uint64_t served() const { return served_; }
+  /// True if rollouts can get the newest version.
+  bool serves_newest() const { return served_ == newest_ && newest_ != 0; }
   /// Updates of the actor between that version and the newest one; nullopt: not known.
   std::optional<uint64_t> Behind(uint64_t version) const;
   /// The incarnation that made the version; 0: not known.
@@ -84,18 +92,24 @@ class PolicyVersions {
   void Begun(const EffectSink& out);
   /// The newest version is saved: the ranks begin with it from here on.
   void Saved() { saved_ = newest_; }
-  /// Rollouts can get no version any more. Returns whether they could get the newest one.
+  /// Rollouts can get no version any more. Returns whether the newest one was published.
   bool Unpublish();
   /// The command that publishes the newest version is on its way.
   void BeginPublishing(absl::Time now) { publishing_since_ = now; }
-  /// The relay has the newest version.
-  void Published() { served_ = newest_; }
+  /// The actor's relay has the newest version.
+  void Published(const Roster& roster, absl::Time now);
+  /// The published version may have arrived on the rollouts' hosts, or a host may be too late.
+  /// True: rollouts can get it from now on, and could not before.
+  bool Serve(const Roster& roster, absl::Time now);
   /// The ranks themselves have the newest version for generation: every rollout holds it at once.
   void SyncedInPlace(absl::Time now);
 
   /// The versions that each rollout holds.
   ReplicaWeights& replicas() { return replicas_; }
   const ReplicaWeights& replicas() const { return replicas_; }
+  /// The versions on the hosts of rollouts.
+  RelayVersions& relays() { return relays_; }
+  const RelayVersions& relays() const { return relays_; }
   /// Notes how long it took until every rollout has the newest version.
   void NoteWhenAllHold(const Roster& roster, absl::Time now);
   /// Time that rollouts waited for the last version that they all got; 0: not known.
@@ -110,7 +124,9 @@ class PolicyVersions {
   uint64_t newest_ = 0;
   uint64_t saved_ = 0;  // of the newest checkpoint; 0: there is none
   VersionRows known_;
-  uint64_t served_ = 0;  // the newest that was published; 0: none is to be had
+  uint64_t published_ = 0;  // the newest that was; 0: none is to be had
+  uint64_t served_ = 0;     // the newest published one that has arrived
+  RelayVersions relays_;
   ReplicaWeights replicas_;
   // Infinite past: nothing is being published, or an earlier controller began it.
   absl::Time publishing_since_ = absl::InfinitePast();

@@ -1,5 +1,10 @@
 #include "controller/core/weights/policy_versions.h"
 
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "gtest/gtest.h"
 #include "tests/support/controller/parts.h"
 
@@ -27,9 +32,17 @@ struct TwoRollouts {
     return static_cast<uint64_t>(roster.IndexOf(*roster.Find(worker, "rollout")));
   }
   std::vector<StartTask> Load() {
-    versions.replicas().Load(versions.served(), /*may_load=*/true, kDeadline, roster, rollouts,
-                             out);
+    versions.replicas().Load(versions.served(), /*may_load=*/true, kDeadline, versions.relays(),
+                             roster, rollouts, out);
     return TakeAll<StartTask>(out);
+  }
+  void Publish() { versions.Published(roster, kBegin); }
+  /// Each rollout is on a host of its own; that of "a" has these versions, that of "b" those.
+  void Hosts(std::set<uint64_t> at_a, std::set<uint64_t> at_b) {
+    RelayView view;
+    view.relay_of = {{"a", "relay-a"}, {"b", "relay-b"}};
+    view.versions = {{"relay-a", std::move(at_a)}, {"relay-b", std::move(at_b)}};
+    versions.relays().See(std::move(view));
   }
   EffectSink out = SinkAt(kBegin);
   Roster roster;
@@ -40,7 +53,7 @@ struct TwoRollouts {
 TEST(PolicyVersionsTest, EachRolloutLoadsANewVersionOnce) {
   TwoRollouts world;
   world.versions.Updated(world.out);
-  world.versions.Published();
+  world.Publish();
   const std::vector<StartTask> loads = world.Load();
   ASSERT_EQ(loads.size(), 2u);
   EXPECT_EQ(loads[0].ref.kind, TaskKind::kLoadWeights);
@@ -60,14 +73,14 @@ TEST(PolicyVersionsTest, EachRolloutLoadsANewVersionOnce) {
 TEST(PolicyVersionsTest, OneRolloutStaysWithAPinnedVersion) {
   TwoRollouts world;
   world.versions.Updated(world.out);
-  world.versions.Published();
+  world.Publish();
   for (const char* worker : {"a", "b"}) world.versions.replicas().Hold(world.SlotOf(worker), 1);
   world.versions.Updated(world.out);
   EXPECT_EQ(world.versions.served(), 1u);
   EXPECT_EQ(world.versions.Behind(1), 1u);
   EXPECT_TRUE(world.Load().empty()) << "version 2 is not to be had yet";
   EXPECT_TRUE(world.rollouts.HasRoom(0));
-  world.versions.Published();
+  world.Publish();
   world.rollouts.Enqueue(1, 1, "", /*pin=*/1);
   std::vector<StartTask> loads = world.Load();
   ASSERT_EQ(loads.size(), 1u);
@@ -84,7 +97,7 @@ TEST(PolicyVersionsTest, OneRolloutStaysWithAPinnedVersion) {
 TEST(PolicyVersionsTest, APinnedVersionThatNobodyHoldsIsLoadedAgain) {
   TwoRollouts world;
   for (int i = 0; i < 2; ++i) world.versions.Updated(world.out);
-  world.versions.Published();
+  world.Publish();
   for (const char* worker : {"a", "b"}) world.versions.replicas().Hold(world.SlotOf(worker), 2);
   world.rollouts.Enqueue(1, 1, "", /*pin=*/1);
   const std::vector<StartTask> loads = world.Load();
@@ -99,14 +112,14 @@ TEST(PolicyVersionsTest, APinnedVersionThatNobodyHoldsIsLoadedAgain) {
 TEST(PolicyVersionsTest, ABusyRolloutLoadsWhenItIsIdle) {
   TwoRollouts world;
   world.versions.Updated(world.out);
-  world.versions.Published();
+  world.Publish();
   world.versions.replicas().Hold(world.SlotOf("a"), 1);
   world.versions.replicas().Hold(world.SlotOf("b"), 1);
   world.Load();
   world.rollouts.Enqueue(7, 0);
   ASSERT_EQ(world.rollouts.Next(kBegin)->worker, "a");
   world.versions.Updated(world.out);
-  world.versions.Published();
+  world.Publish();
   std::vector<StartTask> loads = world.Load();
   ASSERT_EQ(loads.size(), 1u);
   EXPECT_EQ(loads[0].worker, "b");
@@ -116,11 +129,63 @@ TEST(PolicyVersionsTest, ABusyRolloutLoadsWhenItIsIdle) {
   EXPECT_EQ(loads[0].worker, "a");
 }
 
+// Until a version is on every host, all rollouts go on with the one before.
+TEST(PolicyVersionsTest, AVersionIsServedWhenItHasArrivedOnEveryHost) {
+  TwoRollouts world;
+  world.Hosts({}, {});
+  world.versions.Updated(world.out);
+  world.Publish();
+  EXPECT_TRUE(world.versions.published());
+  EXPECT_EQ(world.versions.published_version(), 1u);
+  EXPECT_EQ(world.versions.served(), 0u);
+  world.Hosts({1}, {});
+  EXPECT_FALSE(world.versions.Serve(world.roster, kBegin));
+  world.Hosts({1}, {1});
+  EXPECT_TRUE(world.versions.Serve(world.roster, kBegin));
+  EXPECT_FALSE(world.versions.Serve(world.roster, kBegin)) << "it was already";
+  EXPECT_TRUE(world.versions.serves_newest());
+  EXPECT_EQ(world.Load().size(), 2u);
+}
+
+TEST(PolicyVersionsTest, ARolloutWhoseHostIsTooLateLoadsWhenItHasTheVersion) {
+  TwoRollouts world;
+  world.Hosts({}, {});
+  world.versions.Updated(world.out);
+  world.Publish();
+  world.Hosts({1}, {});
+  ASSERT_TRUE(world.versions.Serve(world.roster, kBegin + absl::Hours(1)));
+  std::vector<StartTask> loads = world.Load();
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].worker, "a");
+  world.Hosts({1}, {1});
+  loads = world.Load();
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].worker, "b");
+}
+
+// An evaluation of the newest version begins while that is on its way.
+TEST(PolicyVersionsTest, APinnedVersionIsLoadedWhereItHasArrived) {
+  TwoRollouts world;
+  world.versions.Updated(world.out);
+  world.Publish();
+  for (const char* worker : {"a", "b"}) world.versions.replicas().Hold(world.SlotOf(worker), 1);
+  world.Hosts({1}, {1});
+  world.versions.Updated(world.out);
+  world.Publish();
+  world.rollouts.Enqueue(1, 1, "", /*pin=*/2);
+  EXPECT_TRUE(world.Load().empty());
+  world.Hosts({1}, {1, 2});
+  const std::vector<StartTask> loads = world.Load();
+  ASSERT_EQ(loads.size(), 1u);
+  EXPECT_EQ(loads[0].worker, "b");
+  EXPECT_EQ(loads[0].args.policy_version, 2u);
+}
+
 // A rollout that dies while it loads must not be taken for one that holds the version.
 TEST(PolicyVersionsTest, ForgetsTheVersionThatALostRolloutHeld) {
   TwoRollouts world;
   world.versions.Updated(world.out);
-  world.versions.Published();
+  world.Publish();
   world.Load();
   world.versions.replicas().Forget(world.SlotOf("a"));
   EXPECT_EQ(world.versions.replicas().Of(world.SlotOf("a")).loading, 0u);
@@ -138,7 +203,7 @@ TEST(PolicyVersionsTest, ARestartKnowsWhetherTheNewestVersionIsPublished) {
   again.Restore(row);
   EXPECT_EQ(again.newest(), 1u);
   EXPECT_FALSE(again.published());
-  versions.Published();
+  versions.Published(Roster(), kBegin);
   versions.Save(&row);
   again.Restore(row);
   EXPECT_TRUE(again.published());

@@ -39,8 +39,9 @@ bool ReplicaWeights::SomeRolloutHas(uint64_t version, const Roster& roster) cons
   });
 }
 
-void ReplicaWeights::Load(uint64_t served, bool may_load, absl::Duration deadline, Roster& roster,
-                          TaskScheduler& rollouts, EffectSink& out) {
+void ReplicaWeights::Load(uint64_t served, bool may_load, absl::Duration deadline,
+                          const RelayVersions& relays, Roster& roster, TaskScheduler& rollouts,
+                          EffectSink& out) {
   // Work may wait for an older version; then one rollout must hold it.
   uint64_t pinned = rollouts.PinnedVersion();
   // While no version is published the relay has nothing, not even an older version.
@@ -53,7 +54,9 @@ void ReplicaWeights::Load(uint64_t served, bool may_load, absl::Duration deadlin
     Replica& replica = replicas_[index];
     // A hybrid rollout samples the weights that its own worker trains: there is nothing to load.
     if (roster.hybrid()) replica.version = served;
-    const bool provides = pinned != 0 && !provided && (missing || replica.version == pinned);
+    const bool provides =
+        pinned != 0 && !provided &&
+        (replica.version == pinned || (missing && relays.IsAt(slot.worker, pinned, roster)));
     provided |= provides;
     // While no version is published each rollout goes on with the version that it has.
     const uint64_t newest = served != 0 ? served : replica.version;
@@ -64,6 +67,7 @@ void ReplicaWeights::Load(uint64_t served, bool may_load, absl::Duration deadlin
     // A worker that still generates loads once it is idle: a response is of one version.
     const bool idle = replica.loading == 0 && rollouts.load(slot.worker) == 0;
     if (current || !idle || !may_load || target == 0) continue;
+    if (!relays.IsAt(slot.worker, target, roster)) continue;
     replica.loading = target;
     rollouts.SetVersion(slot.worker, 0);
     slot.since = out.now();

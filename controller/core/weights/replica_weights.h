@@ -13,6 +13,7 @@
 #include "controller/core/dispatch/task_scheduler.h"
 #include "controller/core/job/effect_sink.h"
 #include "controller/core/job/roster.h"
+#include "controller/core/weights/relay_versions.h"
 
 namespace baton::controller {
 
@@ -38,9 +39,10 @@ class ReplicaWeights {
   /// Lets each rollout that holds `served`, the newest published version, generate, and makes the
   /// others load it. `served` 0: no version is published, and each goes on with the version that it
   /// has. If waiting responses are pinned to an older version, one rollout keeps that version, or
-  /// loads it if none has it. `may_load`: it is the rollouts' turn on their workers.
-  void Load(uint64_t served, bool may_load, absl::Duration deadline, Roster& roster,
-            TaskScheduler& rollouts, EffectSink& out);
+  /// loads it if none has it. A rollout loads only what its host has. `may_load`: it is the
+  /// rollouts' turn on their workers.
+  void Load(uint64_t served, bool may_load, absl::Duration deadline, const RelayVersions& relays,
+            Roster& roster, TaskScheduler& rollouts, EffectSink& out);
 
  private:
   bool SomeRolloutHas(uint64_t version, const Roster& roster) const;

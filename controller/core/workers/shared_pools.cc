@@ -21,7 +21,7 @@ bool PoolView::IsAtWork(const std::string& role) const {
 bool PoolView::HasWork(const std::string& role) const {
   const RoleQueue* queue = queues.Find(role);
   if (queue == nullptr || queue->tasks.queued() == 0) return false;
-  if (role == roles::kRollout && !versions.published()) return false;
+  if (role == roles::kRollout && !versions.serves_newest()) return false;
   if (groups.Find(role) != nullptr && !roster.AllReady(role)) return false;
   const auto& slots = roster.slots();
   return std::any_of(slots.begin(), slots.end(),

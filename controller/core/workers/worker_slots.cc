@@ -160,8 +160,8 @@ void WorkerSlots::TookOn(const RoleSlot& of, absl::Time now) {
 
 void WorkerSlots::LoadWeights(bool may_load, PolicyVersions& versions, TaskScheduler& rollouts,
                               EffectSink& out) {
-  versions.replicas().Load(versions.served(), may_load, options_.setup_deadline, roster_, rollouts,
-                           out);
+  versions.replicas().Load(versions.served(), may_load, options_.setup_deadline, versions.relays(),
+                           roster_, rollouts, out);
 }
 
 void WorkerSlots::ForgetAllFailures() {

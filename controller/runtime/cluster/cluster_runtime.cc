@@ -10,6 +10,7 @@
 #include "controller/runtime/rows/tables.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/contracts/shared_key.h"
 #include "sdk/common/messages/times.h"
 #include "sdk/common/rpc/error.h"
 
@@ -62,6 +63,10 @@ void ClusterRuntime::Return(const std::string& job, const ReturnWorker& worker) 
   Post([this, job, worker] {
     Apply(core_.OnReturn(job, worker.worker, now_, worker.return_reason));
   });
+}
+
+void ClusterRuntime::Publishes(const std::string& job, const std::string& worker) {
+  Post([this, job, worker] { Apply(core_.OnPublisher(job, worker)); });
 }
 
 void ClusterRuntime::Leave(const std::string& job) {
@@ -195,6 +200,45 @@ void ClusterRuntime::Do(const ClusterReconnected& back) {
     if (token.has_value() && token->job == job->token_name()) event.unacked.push_back(token->ref);
   }
   job->Post(std::move(event));
+}
+
+void ClusterRuntime::Do(const ClusterRelays& relays) {
+  const auto job = jobs_->Find(relays.job);
+  if (job != nullptr) job->Post(RelaysSeen{relays.relays});
+}
+
+void ClusterRuntime::Do(const ClusterRelayOrders& orders) {
+  v1::ControllerMessage message;
+  for (const v1::RelayOrder& order : orders.orders.orders()) {
+    const auto job = jobs_->Find(order.job());
+    if (job == nullptr) continue;
+    v1::RelayOrder& filled = *message.mutable_relay_orders()->add_orders();
+    filled = order;
+    filled.set_job_uid(job->uid());
+    if (context_->relay_key.empty()) continue;
+    filled.set_capability(PublishCapability(context_->relay_key, order.job(), job->uid()));
+  }
+  message.mutable_relay_orders();  // also where there is none any more
+  directory_.Send(orders.relay, std::move(message));
+}
+
+// A report on an earlier job of the same name is no report on this one.
+void ClusterRuntime::OnRelayReport(uint64_t session, const v1::RelayReport& report) {
+  v1::RelayReport of_jobs;
+  v1::ControllerMessage answer;
+  for (const v1::RelayVersions& versions : report.jobs()) {
+    const auto job = jobs_->Find(versions.job());
+    if (job != nullptr && job->uid() == versions.job_uid() && !IsTerminal(job->state())) {
+      *of_jobs.add_jobs() = versions;
+      continue;
+    }
+    v1::RelayVersions& over = *answer.mutable_relay_forget()->add_jobs();
+    over.set_job(versions.job());
+    over.set_job_uid(versions.job_uid());
+  }
+  const std::string relay = core_.workers().WorkerOf(session);
+  if (answer.has_relay_forget()) directory_.Send(relay, std::move(answer));
+  Apply(core_.OnRelayReport(session, of_jobs));
 }
 
 void ClusterRuntime::Tick() {

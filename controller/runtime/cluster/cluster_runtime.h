@@ -50,6 +50,7 @@ class ClusterRuntime : public WorkerQueue {
   std::unique_ptr<WorkerSession> Attach(std::shared_ptr<WorkerStream> stream);
   void Need(const std::string& job, const NeedWorkers& need) override;
   void Return(const std::string& job, const ReturnWorker& worker) override;
+  void Publishes(const std::string& job, const std::string& worker) override;
   void Leave(const std::string& job) override;
   void Quarantine(const std::string& job) override;
   /// An operator drains a worker, or undoes the drain. A drain is a row, so that it survives the
@@ -81,6 +82,9 @@ class ClusterRuntime : public WorkerQueue {
   void Do(const ClusterLost& lost);
   void Do(const ClusterYield& yield);
   void Do(const ClusterReconnected& back);
+  void Do(const ClusterRelays& relays);
+  void Do(const ClusterRelayOrders& orders);
+  void OnRelayReport(uint64_t session, const v1::RelayReport& report);
   void TakeBack(const std::string& job, const std::string& worker);
   void PassHeld(SessionState& session, const std::string& worker);
   void CloseSilentStreams();

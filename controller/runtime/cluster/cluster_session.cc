@@ -160,6 +160,13 @@ void ClusterRuntime::Session::Route(ClusterRuntime* cluster, const SessionState&
       }
       return;
     }
+    case v1::WorkerMessage::kRelayReport: {
+      v1::RelayReport& report = *message.mutable_relay_report();
+      cluster->Post([cluster, session = state.id, report = std::move(report)] {
+        cluster->OnRelayReport(session, report);
+      });
+      return;
+    }
     default:
       return;
   }

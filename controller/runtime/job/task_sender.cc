@@ -72,6 +72,7 @@ void TaskSender::Start(const StartTask& effect) {
       break;
     case TaskKind::kLoadWeights:
       task.mutable_load_weights()->set_policy_version(effect.args.policy_version);
+      task.mutable_load_weights()->set_relay(scope_->core.RelayFor(effect.worker));
       break;
     case TaskKind::kGenerate:
       return Generate(effect);
@@ -281,7 +282,10 @@ void TaskSender::FillPublish(const StartTask& effect, v1::Publish* publish) cons
   publish->set_policy_version(effect.args.policy_version);
   publish->mutable_keep_versions()->Assign(effect.args.keep_versions.begin(),
                                            effect.args.keep_versions.end());
+  publish->set_relay(scope_->core.RelayFor(effect.worker));
   const RuntimeContext& context = *scope_->context;
+  // Rank 0 alone answers for the version, in whose host's relay it lies.
+  if (effect.args.rank == 0) context.queue->Publishes(scope_->name, effect.worker);
   if (context.relay_key.empty()) return;
   // A worker without this feature does not tell the relay the uid.
   const bool by_uid = context.workers->HasFeature(effect.worker, kJobUidFeature);

@@ -74,7 +74,7 @@ class DataflowChecker {
     std::set<std::string> nodes;
     for (int i = 0; i < dataflow_.score_size(); ++i) {
       const v1::ScoreNode& node = dataflow_.score(i);
-      if (node.role() == roles::kRollout) {
+      if (node.role() == roles::kRollout || node.role() == roles::kRelay) {
         Fail(Score(i, "role"),
              absl::StrCat("'", node.role(), "' is not a role that scores; one of: ",
                           absl::StrJoin(OwnRoles(), ", "), ", or a role of a worker of your own"));

@@ -14,6 +14,9 @@ inline constexpr char kCost[] = "cost";                 ///< Scores costs by a m
 inline constexpr char kReference[] = "reference";       ///< Log-probs of the initial policy.
 inline constexpr char kJudge[] = "judge";               ///< Scores by asking a model.
 
+/// Holds versions for the workers of a host. Serves many jobs, and is granted to none.
+inline constexpr char kRelay[] = "relay";
+
 }  // namespace baton::controller::roles
 
 #endif  // BATON_CONTROLLER_SPEC_DATAFLOW_ROLE_NAMES_H_

@@ -111,7 +111,7 @@ class SecondMachineTest(unittest.TestCase):
             file.write(spec)
 
     def test_the_printed_commands_train(self):
-        on_the_first, on_the_second, of_the_user = printed_commands()
+        on_the_first, on_the_second, of_the_user, _ = printed_commands()
         make_tokens, controller = on_the_first
         self.shell(make_tokens)
         self.shell("(umask 077; head -1 tokens > token)")
@@ -124,22 +124,62 @@ class SecondMachineTest(unittest.TestCase):
         self.copy_first_job()
         self.assertIn("SUCCEEDED", self.shell(submit))
 
-    def test_rollouts_of_another_relay_fail_with_the_reason(self):
-        """What README says is not possible yet: two relays stand for two machines."""
-        on_the_first, on_the_second, of_the_user = printed_commands()
+    def make_relay_certificates(self):
+        for line in (
+                "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=relays -keyout relays.key"
+                " -out relays.pem",
+                "openssl req -newkey rsa:2048 -nodes -subj /CN=relay -keyout relay.key.pem -out relay.csr",
+                "openssl x509 -req -in relay.csr -CA relays.pem -CAkey relays.key -CAcreateserial -days 2"
+                " -out relay.pem",
+                "chmod 600 relay.key.pem"):
+            self.shell(line)
+
+    def test_the_printed_relays_join_two_machines(self):
+        """A machine is a folder for shared memory, on a file system of its own."""
+        memory = tempfile.mkdtemp(prefix="second_machine_", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, memory)
+        if os.stat(memory).st_dev == os.stat(self.folder).st_dev:
+            self.skipTest("the temporary folder and /dev/shm are one file system")
+        on_the_first, on_the_second, of_the_user, over_both = printed_commands()
+        make_tokens, controller = on_the_first
+        make_key, controller_too, relay = over_both
+        self.shell(make_tokens)
+        self.shell("(umask 077; head -1 tokens > token)")
+        self.shell(make_key.split("#")[0])
+        self.make_relay_certificates()
+        self.assertTrue(controller_too.startswith("baton-controller \u2026 "), controller_too)
+        self.start(controller + controller_too.split("\u2026")[1])
+        workers, submit = of_the_user
+        self.wait_for(workers, "no worker is attached", 1)
+        self.changes.append(("0.0.0.0:7080", "0.0.0.0:0"))
+        relay = relay.rstrip("& ") + " --listen 127.0.0.1:0 --shm-dir %s"
+        self.start(relay % self.folder)
+        self.start(relay % memory)
+        for line in on_the_second:
+            if "baton-worker" in line:
+                at = memory if "rollout" in line else self.folder
+                self.start(line.rstrip("& ") + " --shm-dir " + at)
+        self.wait_for(workers, "READY", 2 + sum("baton-worker" in line for line in on_the_second))
+        self.copy_first_job()
+        self.assertIn("SUCCEEDED", self.shell(submit))
+
+    def test_rollouts_of_a_relay_that_is_not_attached_fail_with_the_reason(self):
+        on_the_first, on_the_second, of_the_user, _ = printed_commands()
         make_tokens, controller = on_the_first
         self.shell(make_tokens)
         self.shell("(umask 077; head -1 tokens > token)")
         self.start(controller)
         workers, submit = of_the_user
-        other = "127.0.0.1:%d" % free_port()
-        self.start("baton-relay --listen %s" % other)
+        mine, other = ["127.0.0.1:%d" % free_port() for _ in range(2)]
+        for address in (mine, other):
+            self.start("baton-relay --listen %s" % address)
         for line in on_the_second:
-            self.start(line.replace("127.0.0.1:7079", other) if "rollout" in line else line)
+            if "baton-worker" in line:
+                self.start(line.rstrip("& ") + " --relay " + (other if "rollout" in line else mine))
         self.wait_for(workers, "READY", sum("baton-worker" in line for line in on_the_second))
         self.copy_first_job()
         failed = self.shell(submit + " 2>&1 || true")
-        self.assertIn("a job's trainer and its rollouts must use the relay of one machine", failed)
+        self.assertIn("start baton-relay with --controller on each machine", failed)
 
 
 if __name__ == "__main__":

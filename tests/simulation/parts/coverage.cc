@@ -16,7 +16,8 @@ constexpr const char* kEventNames[] = {
     "progress",       "task done",    "batch built",  "checkpoint committed",
     "cancel",         "pause",        "resume",       "yield",
     "tick",           "time lost",    "payload lost", "role troubled",
-    "payloads wait",  "rows refused", "data waits",   "update progress"};
+    "payloads wait",  "rows refused", "data waits",   "update progress",
+    "relays seen"};
 constexpr size_t kEvents = std::variant_size_v<controller::Event>;
 static_assert(sizeof(kEventNames) / sizeof(kEventNames[0]) == kEvents);
 constexpr const char* kPhases[] = {"setting up", "publishing weights",   "generating",

@@ -270,6 +270,7 @@ Scenario MakeScenario(uint64_t seed) {
   DrawEvaluations(out);
   DrawProjects(out);
   out.lossy_calls = random.Percent(50);
+  out.hosts = Random(Mix(seed, 0x686f7374)).Percent(40);
   out.sync_payloads = Random(Mix(seed, 0x73796e63)).Percent(50);
   Random payloads(Mix(seed, 0x7061796c));
   for (uint64_t* budget : {&out.payload_bytes, &out.job_payload_bytes}) {

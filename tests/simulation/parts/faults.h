@@ -62,6 +62,9 @@ struct Scenario {
   absl::Duration data_read = absl::Milliseconds(10);
   /// Budgets of payloads, of all jobs and of each: often of a few responses, or of none.
   uint64_t payload_bytes = 0, job_payload_bytes = 0;
+  /// Relays are workers of the controller, and follow its orders; the workers of one relay are one
+  /// host. Otherwise the controller knows no relay, and these hand versions on by themselves.
+  bool hosts = false;
   bool digests_turns = false;  ///< Chosen by the caller of RunSeeds, not by the seed.
 };
 Scenario MakeScenario(uint64_t seed);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tests/simulation/world/simulated_worker.h"
 #include "tests/simulation/world/world.h"
 
 namespace baton::simulation {
@@ -31,10 +32,12 @@ void SimulatedRelay::Forget() {
   free_.clear();
   given_.clear();
   kept_.clear();
+  orders_.clear();
 }
 
 void SimulatedRelay::Boot() {
   MakeTable();
+  if (world_.scenario().hosts) return;
   for (auto& relay : world_.relays()) {
     if (relay.get() == this || !relay->alive()) continue;
     for (const relay::SealedSegment& segment : relay->table_->List("")) {
@@ -74,6 +77,7 @@ absl::Status SimulatedRelay::Finish(const std::string& segment_id) {
   const auto retired = table_->FinishSeal(segment_id);
   if (!retired.ok()) return retired.status();
   Dispose(*retired);
+  if (SimulatedWorker* const agent = world_.AgentOf(this)) agent->ReportRelay();
   return absl::OkStatus();
 }
 
@@ -89,13 +93,56 @@ void SimulatedRelay::HandOn(const std::string& job, uint64_t version) {
   for (const relay::SealedSegment& segment : table_->List(job)) {
     if (segment.version != version) continue;
     for (auto& other : world_.relays()) {
-      if (other.get() == this) continue;
+      if (other.get() == this || !IsNext(*other, job)) continue;
       world_.time().After(
           world_.Delay() + world_.random().Milliseconds(1, 50), other->process_,
           [to = other.get(), job, version, content = *memory_.at(segment.segment_id),
            keep = kept_[job]] { to->Take(job, version, content, keep); });
     }
   }
+}
+
+// The address of a relay is the number of its process.
+bool SimulatedRelay::IsNext(const SimulatedRelay& other, const std::string& job) const {
+  if (!world_.scenario().hosts) return true;
+  const auto order = orders_.find(job);
+  return order != orders_.end() && order->second.next() == absl::StrCat(other.process_);
+}
+
+void SimulatedRelay::Follow(const v1::RelayOrders& orders) {
+  for (const v1::RelayOrder& order : orders.orders()) {
+    v1::RelayOrder& known = orders_[order.job()];
+    if (order.generation() <= known.generation()) continue;
+    known = order;
+    for (const relay::SealedSegment& segment : table_->List(order.job())) {
+      HandOn(order.job(), segment.version);
+    }
+  }
+}
+
+void SimulatedRelay::ForgetJobs(const v1::RelayForget& forget) {
+  for (const v1::RelayVersions& job : forget.jobs()) {
+    if (orders_.erase(job.job()) == 0) continue;
+    for (const relay::SealedSegment& segment : table_->List(job.job())) Drop(segment.segment_id);
+  }
+}
+
+v1::RelayReport SimulatedRelay::Report() const {
+  std::map<std::string, std::vector<uint64_t>> versions;
+  for (const relay::SealedSegment& segment : table_->List("")) {
+    versions[segment.job].push_back(segment.version);
+  }
+  v1::RelayReport report;
+  for (const auto& [job, of] : versions) {
+    v1::RelayVersions& told = *report.add_jobs();
+    told.set_job(job);
+    told.mutable_versions()->Assign(of.begin(), of.end());
+    const auto order = orders_.find(job);
+    if (order == orders_.end()) continue;
+    told.set_job_uid(order->second.job_uid());
+    told.set_generation(order->second.generation());
+  }
+  return report;
 }
 
 // Takes a version from another relay, unless this one has it, or newer ones.

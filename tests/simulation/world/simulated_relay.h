@@ -1,7 +1,8 @@
 // A host's relay: the real table of segments and leases (relay/segment), with numbers for bytes.
 //
 // The code around the table stands for relay/server's: the table says what is retired, and the
-// double recycles or removes it. A version that is sealed in one relay is handed on to the others.
+// double recycles or removes it. A version that is sealed in one relay is handed on to the others,
+// or to the next one of the job's chain.
 #ifndef BATON_TESTS_SIMULATION_WORLD_SIMULATED_RELAY_H_
 #define BATON_TESTS_SIMULATION_WORLD_SIMULATED_RELAY_H_
 
@@ -15,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "baton/v1/worker_service.pb.h"
 #include "relay/segment/segment_table.h"
 #include "tests/simulation/parts/scheduler.h"
 #include "tests/simulation/rules/invariants.h"
@@ -56,8 +58,15 @@ class SimulatedRelay {
                                   const std::string& holder);
   void Release(const std::string& lease_id);
   void Drop(const std::string& segment_id);
-  /// To the relays that lack it. They keep the versions that this one keeps.
+  /// To the relays that lack it. They keep the versions that this one keeps. In a world of hosts:
+  /// to the relay that the newest order names.
   void HandOn(const std::string& job, uint64_t version);
+
+  // ---- In a world of hosts.
+  /// Orders of an older generation are ignored. A new one hands on everything that is here.
+  void Follow(const v1::RelayOrders& orders);
+  void ForgetJobs(const v1::RelayForget& forget);
+  v1::RelayReport Report() const;
 
   /// Leases as they were given, whatever the table says of them, and the segments that are there.
   const std::map<std::string, LeaseGiven>& given() const { return given_; }
@@ -71,6 +80,7 @@ class SimulatedRelay {
   void Expire();
   bool alive() const;
   void MakeTable();
+  bool IsNext(const SimulatedRelay& other, const std::string& job) const;
 
   World& world_;
   const ProcessId process_;
@@ -80,6 +90,7 @@ class SimulatedRelay {
   std::vector<Mapping> free_;                          // to be written again
   std::map<std::string, std::vector<uint64_t>> kept_;  // by job: what its last Begin asked for
   std::map<std::string, LeaseGiven> given_;
+  std::map<std::string, v1::RelayOrder> orders_;  // by job
 };
 
 }  // namespace baton::simulation

@@ -26,6 +26,7 @@ std::vector<std::string> OwnMethodsOf(const std::string& role) {
   }
   if (role == "critic") return {"compute_values", "update", "save_checkpoint"};
   if (role == "reference") return {"compute_log_prob"};
+  if (role == "relay") return {"assign_role"};
   return {"compute_reward"};
 }
 
@@ -127,6 +128,14 @@ void SimulatedWorker::Connect() {
   hello.set_protocol_min(1);
   hello.set_protocol_max(1);
   hello.set_epoch_seen(epoch_);
+  if (world_.scenario().hosts) {
+    const std::string host = absl::StrCat(world_.RelayOf(index_).process());
+    hello.set_memory_id(host);
+    if (IsRelay()) {
+      hello.mutable_relay()->set_address(host);
+      hello.mutable_relay()->set_chain_address(host);
+    }
+  }
   for (const auto& [role, held] : held_) {
     v1::RoleHeld* entry = hello.add_roles_held();
     entry->set_job(held.job);
@@ -173,7 +182,15 @@ void SimulatedWorker::Accept(const v1::Welcome& welcome) {
     const Running& task = contexts_.at(context);
     for (const auto& [offset, count] : task.chunks) SendProgress(task, offset, count);
   }
+  if (IsRelay()) ReportRelay();
   Heartbeat(stream_);
+}
+
+void SimulatedWorker::ReportRelay() {
+  if (!attached_ || !world_.time().alive(process_)) return;
+  v1::WorkerMessage message;
+  *message.mutable_relay_report() = world_.RelayOf(index_).Report();
+  world_.SendUp(stream_, std::move(message));
 }
 
 void SimulatedWorker::Heartbeat(uint64_t stream) {
@@ -211,6 +228,8 @@ void SimulatedWorker::OnMessage(uint64_t stream, v1::ControllerMessage message) 
   if (message.has_welcome()) return Accept(message.welcome());
   if (message.has_heartbeat_ack()) return Renew(message.heartbeat_ack());
   if (message.has_task() && message.task().epoch() >= epoch_) return Dispatch(message.task());
+  if (message.has_relay_orders()) return world_.RelayOf(index_).Follow(message.relay_orders());
+  if (message.has_relay_forget()) return world_.RelayOf(index_).ForgetJobs(message.relay_forget());
   if (message.has_result_ack()) results_.erase(message.result_ack().task_token());
   if (!message.has_cancel()) return;
   const auto it = running_.find(message.cancel().task_token());

@@ -29,6 +29,11 @@ class SimulatedWorker {
   void OnMessage(uint64_t stream, v1::ControllerMessage message);
   void OnStreamEnded(uint64_t stream);
 
+  /// In a world of hosts: it is what attaches a relay to the controller.
+  bool IsRelay() const { return roles_ == std::vector<std::string>{"relay"}; }
+  /// Its relay has other versions than before.
+  void ReportRelay();
+
   /// The worker's name in the controller.
   const std::string& id() const { return id_; }
   /// Project of its token.

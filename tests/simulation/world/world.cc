@@ -27,6 +27,7 @@ struct WorkerPlan {
   bool foreign = false;  ///< A user's own: it offers one method of a role, which no job asks for.
   const char* project = "*";  ///< Project of its token.
 };
+constexpr char kRelayRole[] = "relay";
 std::vector<std::string> Everything() {
   return {"actor", "rollout", "reward", "reference", "critic"};
 }
@@ -58,6 +59,9 @@ std::vector<WorkerPlan> WorkersOfTheWorld(const Scenario& scenario) {
     }
   }
   if (scenario.seed % 4 == 0) workers.push_back({"foreign-0", {"reward"}, true});
+  if (scenario.hosts) {
+    for (const char* id : {"relay-0", "relay-1"}) workers.push_back({id, {kRelayRole}});
+  }
   return workers;
 }
 
@@ -425,9 +429,21 @@ void World::CutPower() {
   }
 }
 
+SimulatedWorker* World::AgentOf(const SimulatedRelay* relay) {
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (workers_[i]->IsRelay() && &RelayOf(i) == relay) return workers_[i].get();
+  }
+  return nullptr;
+}
+
 void World::KillWorker(size_t index, absl::Duration down) {
   SimulatedWorker* worker = workers_[index].get();
   if (!time_.alive(worker->process())) return;
+  EndWorker(worker, down);
+  if (worker->IsRelay()) EndRelay(&RelayOf(index), down);  // one process
+}
+
+void World::EndWorker(SimulatedWorker* worker, absl::Duration down) {
   const uint64_t stream = worker->stream();
   if (stream != 0 && streams_.count(stream) > 0) {
     streams_[stream].cut_up = streams_[stream].cut_down = true;
@@ -446,6 +462,12 @@ void World::KillWorker(size_t index, absl::Duration down) {
 void World::KillRelay(size_t index, absl::Duration down) {
   SimulatedRelay* relay = relays_[index].get();
   if (!time_.alive(relay->process())) return;
+  EndRelay(relay, down);
+  SimulatedWorker* const agent = AgentOf(relay);
+  if (agent != nullptr && time_.alive(agent->process())) EndWorker(agent, down);
+}
+
+void World::EndRelay(SimulatedRelay* relay, absl::Duration down) {
   time_.Kill(relay->process());
   relay->Forget();
   time_.After(down, kWorld, [this, relay] {

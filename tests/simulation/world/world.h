@@ -78,6 +78,8 @@ class World {
   SimulatedWorker* FindWorker(const std::string& id);
   SimulatedWorker& WorkerOf(uint64_t stream);
   SimulatedRelay& RelayOf(size_t worker);
+  /// What attaches this relay to the controller; null: nothing does.
+  SimulatedWorker* AgentOf(const SimulatedRelay* relay);
   std::vector<std::unique_ptr<SimulatedRelay>>& relays() { return relays_; }
 
   absl::Duration Delay();
@@ -106,6 +108,8 @@ class World {
   void CutPower();
   void KillWorker(size_t worker, absl::Duration down);
   void KillRelay(size_t relay, absl::Duration down);
+  void EndWorker(SimulatedWorker* worker, absl::Duration down);
+  void EndRelay(SimulatedRelay* relay, absl::Duration down);
   void Strike(const Fault& fault);
   void StrikeWorker(const Fault& fault, size_t worker);
   void DeliverUp(uint64_t stream, const v1::WorkerMessage& message);

@@ -139,6 +139,7 @@ class Recorder : public WorkerStream {
 struct EmptyQueue : public WorkerQueue {
   void Need(const std::string& /*job*/, const NeedWorkers& /*need*/) override {}
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
+  void Publishes(const std::string& /*job*/, const std::string& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
   void Quarantine(const std::string& /*job*/) override {}
 };

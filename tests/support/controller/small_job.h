@@ -97,6 +97,7 @@ class WillingWorkers : public WorkerOutbox, public WorkerQueue {
     });
   }
   void Return(const std::string& /*job*/, const ReturnWorker& /*worker*/) override {}
+  void Publishes(const std::string& /*job*/, const std::string& /*worker*/) override {}
   void Leave(const std::string& /*job*/) override {}
   void Quarantine(const std::string& /*job*/) override {}
 

@@ -22,7 +22,7 @@ class TestRelay {
   relay::RelayProcess process_{
       {"--listen", "127.0.0.1:0", "--shm-dir", folder_.path(), "--log-file", folder_.path("log")}};
   const std::unique_ptr<WeightsRelay> relay_ =
-      WeightsRelay::Create(process_.address(), "", "test").value();
+      WeightsRelay::Create({process_.address()}, "test").value();
 };
 
 }  // namespace baton::policy

@@ -1,6 +1,6 @@
 // The address by which other machines reach this one.
-#ifndef BATON_WORKERS_MAIN_LOCAL_ADDRESS_H_
-#define BATON_WORKERS_MAIN_LOCAL_ADDRESS_H_
+#ifndef BATON_SDK_COMMON_PROCESS_LOCAL_ADDRESS_H_
+#define BATON_SDK_COMMON_PROCESS_LOCAL_ADDRESS_H_
 
 #include <string>
 
@@ -14,4 +14,4 @@ absl::StatusOr<std::string> LocalAddressTowards(const std::string& host_port);
 
 }  // namespace baton
 
-#endif  // BATON_WORKERS_MAIN_LOCAL_ADDRESS_H_
+#endif  // BATON_SDK_COMMON_PROCESS_LOCAL_ADDRESS_H_

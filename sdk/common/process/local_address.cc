@@ -1,4 +1,4 @@
-#include "workers/main/local_address.h"
+#include "sdk/common/process/local_address.h"
 
 #include <netdb.h>
 #include <sys/socket.h>
