@@ -65,15 +65,6 @@ struct UpdateProgressed {
   TaskRef ref;
   uint32_t done = 0, total = 0;  ///< Micro-batches of the worker's rank; 0 < total, done <= total.
 };
-/// Metrics of a generation (TaskOutput.metrics, TaskResult.metrics): draft tokens that it drew as
-/// well; and the averages, over the engine steps that advanced it, of their seconds and of the
-/// responses that they advanced.
-inline constexpr char kDraftAccepted[] = "draft_accepted";
-inline constexpr char kStepSeconds[] = "step_seconds";
-inline constexpr char kStepRows[] = "step_rows";
-/// Metric of a run-ahead response: its tokens.
-inline constexpr char kAheadTokens[] = "tokens";
-
 struct TaskOutput {
   uint32_t tokens = 0;
   uint32_t prompt_tokens = 0;
@@ -119,6 +110,8 @@ struct CheckpointCommitted {
   uint64_t incarnation = 0;
   v1::Checkpoint checkpoint;
 };
+/// What DropOptimizers asked for is done.
+struct OptimizersDropped {};
 /// A worker reports what keeps it from its work in a role; empty: the trouble is over.
 struct RoleTroubled {
   std::string worker;
@@ -147,7 +140,7 @@ using Event =
     std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed, TaskDone,
                  BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
                  YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait,
-                 RowsRefused, DataWaits, UpdateProgressed>;
+                 RowsRefused, DataWaits, UpdateProgressed, OptimizersDropped>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -276,6 +269,11 @@ struct PutCheckpoint {
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };
+/// Removes the optimizer's files from checkpoints, which are marked as weights_only; answer with
+/// OptimizersDropped.
+struct DropOptimizers {
+  std::vector<v1::Checkpoint> checkpoints;
+};
 /// Ask the queue for workers: the roles of a worker slot, joined by "+" -> how many are missing.
 struct NeedWorkers {
   std::map<std::string, int> missing;
@@ -289,10 +287,11 @@ struct ReturnWorker {
 /// The job ended or is paused: it leaves the queue, and its data leave memory.
 struct LeaveQueue {};
 
-using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,
-                            DropTrajectories, DropLogFiles, PutBatch, DropBatches, DropPayloads,
-                            EmitEvent, PutMetrics, LoadData, BuildBatch, CommitCheckpoint,
-                            PutCheckpoint, DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
+using Effect =
+    std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,
+                 DropTrajectories, DropLogFiles, PutBatch, DropBatches, DropPayloads, EmitEvent,
+                 PutMetrics, LoadData, BuildBatch, CommitCheckpoint, PutCheckpoint,
+                 DeleteCheckpoint, DropOptimizers, NeedWorkers, ReturnWorker, LeaveQueue>;
 using Effects = std::vector<Effect>;
 
 }  // namespace baton::controller
