@@ -129,6 +129,7 @@ absl::Status VerifyCheckpointFiles(const std::string& directory, CheckpointUse u
                      " was removed when its job had succeeded (trainer.keep_optimizer: newest)"));
   }
   for (const v1::FileHash& expected : manifest.files()) {
+    if (use == CheckpointUse::kWeights && expected.optimizer()) continue;
     if (!StaysBelow(expected.path())) {
       return absl::DataLossError(
           absl::StrCat(path, " names '", expected.path(), "', which is not in its folder"));

@@ -30,8 +30,9 @@ namespace baton {
 /// What a checkpoint is read for: to go on training, or only for its weights.
 enum class CheckpointUse { kTraining, kWeights };
 
-/// Compares the files of a complete checkpoint with its `files.json`. DATA_LOSS names the first
-/// file that is missing or differs. FAILED_PRECONDITION (CHECKPOINT_WEIGHTS_ONLY): training cannot
+/// Compares the files of a complete checkpoint with its `files.json`; for kWeights not those of the
+/// optimizer, which may be removed meanwhile. DATA_LOSS names the first file that is missing or
+/// differs. FAILED_PRECONDITION (CHECKPOINT_WEIGHTS_ONLY): training cannot
 /// go on from it, because the optimizer's files were removed. A folder without `files.json` is not
 /// checked.
 [[nodiscard]] absl::Status VerifyCheckpointFiles(const std::string& directory,

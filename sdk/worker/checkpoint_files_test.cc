@@ -99,6 +99,9 @@ TEST_F(CheckpointFilesTest, ACheckpointWithWeightsOnlyServesNoTraining) {
   ASSERT_TRUE(ReportCheckpointFiles(folder_.path(), result).ok());
   v1::CheckpointManifest manifest;
   *manifest.mutable_files() = result.files();
+  v1::FileHash& being_removed = *manifest.add_files();
+  being_removed.set_path("critic_optimizer.safetensors");
+  being_removed.set_optimizer(true);
   manifest.add_removed()->set_path("optimizer.safetensors");
   std::string json;
   ASSERT_TRUE(google::protobuf::util::MessageToJsonString(manifest, &json).ok());

@@ -252,10 +252,12 @@ absl::StatusOr<std::pair<ComparedSide, ComparedSide>> SidesOf(const v1::Replay& 
       "the replay", folder / absl::StrCat("checkpoints/step-", replay.to_step()), {}};
   BATON_ASSIGN_OR_RETURN(saved.files, FilesOf(saved.folder));
   // The job's checkpoint may have lost the optimizer's files.
-  const bool weights_only = std::none_of(source.files.begin(), source.files.end(),
-                                         [](const v1::FileHash& file) { return file.optimizer(); });
-  if (weights_only) {
-    std::erase_if(saved.files, [](const v1::FileHash& file) { return file.optimizer(); });
+  const auto of_optimizer = [](const v1::FileHash& file) { return file.optimizer(); };
+  if (std::none_of(source.files.begin(), source.files.end(), of_optimizer)) {
+    std::erase_if(saved.files, [&](const v1::FileHash& file) {
+      const auto same = [&](const v1::FileHash& other) { return other.path() == file.path(); };
+      return file.optimizer() && std::none_of(source.files.begin(), source.files.end(), same);
+    });
   }
   return std::make_pair(std::move(source), std::move(saved));
 }

@@ -45,11 +45,10 @@ absl::Status NameCheckpoint(const absl::Status& status, const fs::path& from,
   return out;
 }
 
-// `files`: where it is now.
+// `measured`: as MeasureCheckpoint sets it.
 v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved,
-                            const fs::path& files) {
-  v1::Checkpoint checkpoint;
-  MeasureCheckpoint(files, &checkpoint);
+                            const v1::Checkpoint& measured) {
+  v1::Checkpoint checkpoint = measured;
   checkpoint.set_step(saved.job().step());
   checkpoint.set_path(path.string());
   checkpoint.set_policy_version(saved.job().policy_version());
@@ -105,7 +104,9 @@ absl::StatusOr<std::vector<v1::Checkpoint>> SavedJobs::AdoptCheckpoints(const fs
     const auto saved = ReadSavedJob(found.path);
     // it stays where it is, unlisted
     if (!saved.ok() || saved->job().step() != found.step) continue;
-    out.push_back(CheckpointAt(found.path, *saved, found.path));
+    v1::Checkpoint measured;
+    MeasureCheckpoint(found.path, &measured);
+    out.push_back(CheckpointAt(found.path, *saved, measured));
   }
   std::error_code code;
   if (!out.empty() && fs::equivalent(out.back().path(), chosen, code)) return out;
@@ -207,6 +208,7 @@ absl::Status SavedJobs::Stage(Submission* submission) {
   for (int tries = 1;; ++tries) {
     submission->from = submission->staged->Stage(OwnCheckpoint(submission->saved));
     const absl::Status copied = Copy(submission);
+    if (copied.ok()) MeasureCheckpoint(submission->from, &submission->measured);
     if (absl::IsInvalidArgument(copied) || absl::IsDataLoss(copied)) {
       return MakeError(copied.code(), "CHECKPOINT_FOLDER", copied.message());
     }
@@ -220,7 +222,7 @@ absl::StatusOr<store::v1::JobRow> SavedJobs::RowOf(const Submission& submission,
   store::v1::JobRow saved = submission.saved;
   submission.PlaceCopies(folder, saved.mutable_job()->mutable_effective_spec());
   std::vector<v1::Checkpoint> checkpoints = {
-      CheckpointAt(folder / OwnCheckpoint(saved), saved, submission.from)};
+      CheckpointAt(folder / OwnCheckpoint(saved), saved, submission.measured)};
   if (submission.adopt) {
     BATON_ASSIGN_OR_RETURN(
         checkpoints, AdoptCheckpoints(folder, submission.origin.checkpoint, saved.job().step()));
