@@ -41,6 +41,22 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     return checkpoints_;
   }
+  /// Steps of those that have lost the optimizer's files, in the order in which they lost them.
+  std::vector<int64_t> without_optimizer() const {
+    absl::MutexLock lock(&mu_);
+    return without_optimizer_;
+  }
+  /// From here on, checkpoints have so many bytes, of which the optimizer's files have `optimizer`.
+  void SetSizes(int64_t bytes, int64_t optimizer) {
+    absl::MutexLock lock(&mu_);
+    bytes_ = bytes;
+    optimizer_bytes_ = optimizer;
+  }
+  /// The answer of DropOptimizer; OK: the files are removed.
+  void SetDropStatus(absl::Status status) {
+    absl::MutexLock lock(&mu_);
+    drop_status_ = std::move(status);
+  }
   /// While full, the disk takes no payload and no checkpoint.
   void SetFull(bool full) {
     absl::MutexLock lock(&mu_);
@@ -138,13 +154,15 @@ class FakeJobFiles : public Files {
     absl::StatusOr<v1::Checkpoint> CommitCheckpoint(
         int64_t step, uint64_t incarnation, const store::v1::JobRow& /*row*/,
         const std::vector<v1::FileHash>& /*written*/) override {
+      v1::Checkpoint checkpoint;
       {
         absl::MutexLock lock(&files_.mu_);
         if (files_.full_) return absl::ResourceExhaustedError("the disk is full");
         files_.checkpoints_.insert(step);
+        if (files_.bytes_ > 0) checkpoint.set_size_bytes(files_.bytes_);
+        if (files_.optimizer_bytes_ > 0) checkpoint.set_optimizer_bytes(files_.optimizer_bytes_);
       }
       if (files_.listener_ != nullptr) files_.listener_->OnCommitted(step, incarnation);
-      v1::Checkpoint checkpoint;
       checkpoint.set_step(step);
       checkpoint.set_path(CheckpointPath(step));
       return checkpoint;
@@ -155,6 +173,12 @@ class FakeJobFiles : public Files {
         files_.checkpoints_.erase(checkpoint.step());
       }
       if (files_.listener_ != nullptr) files_.listener_->OnDeleted(checkpoint.step());
+    }
+    absl::StatusOr<int64_t> DropOptimizer(const v1::Checkpoint& checkpoint) override {
+      absl::MutexLock lock(&files_.mu_);
+      if (!files_.drop_status_.ok()) return files_.drop_status_;
+      files_.without_optimizer_.push_back(checkpoint.step());
+      return files_.optimizer_bytes_;
     }
     absl::Status RemoveAll() override { return absl::OkStatus(); }
     std::shared_ptr<void> MarkWork() override { return nullptr; }
@@ -170,6 +194,9 @@ class FakeJobFiles : public Files {
   std::vector<std::string> records_ ABSL_GUARDED_BY(mu_);
   uint64_t lost_ ABSL_GUARDED_BY(mu_) = 0;  // so many, from the first one on
   std::set<int64_t> checkpoints_ ABSL_GUARDED_BY(mu_);
+  std::vector<int64_t> without_optimizer_ ABSL_GUARDED_BY(mu_);
+  int64_t bytes_ ABSL_GUARDED_BY(mu_) = 0, optimizer_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  absl::Status drop_status_ ABSL_GUARDED_BY(mu_);
   size_t reads_ ABSL_GUARDED_BY(mu_) = 0;
   bool full_ ABSL_GUARDED_BY(mu_) = false, file_for_each_ ABSL_GUARDED_BY(mu_) = false;
   bool failing_ ABSL_GUARDED_BY(mu_) = false;

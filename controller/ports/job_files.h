@@ -67,6 +67,10 @@ class JobFiles {
       int64_t step, uint64_t incarnation, const store::v1::JobRow& row,
       const std::vector<v1::FileHash>& written) = 0;
   virtual void DeleteCheckpoint(const v1::Checkpoint& checkpoint) = 0;
+  /// Removes the optimizer's files of a complete checkpoint, whose folder then says that it has
+  /// weights only. Returns the bytes that this frees; 0 if they are removed already. ABORTED:
+  /// another job copies the checkpoint; try again.
+  virtual absl::StatusOr<int64_t> DropOptimizer(const v1::Checkpoint& checkpoint) = 0;
 
   /// Deletes everything. An error: the job's folder still has its name.
   virtual absl::Status RemoveAll() = 0;

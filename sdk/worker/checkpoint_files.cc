@@ -19,6 +19,7 @@
 #include "sdk/common/base/file_error.h"
 #include "sdk/common/base/relative_path.h"
 #include "sdk/common/base/status_macros.h"
+#include "sdk/common/rpc/error.h"
 #include "xxhash.h"
 
 namespace baton {
@@ -83,24 +84,33 @@ absl::Status ReportCheckpointFiles(const std::string& directory, v1::TaskResult&
 }
 
 absl::Status ReportCheckpointFiles(const std::string& directory,
-                                   const std::vector<std::string>& parts, v1::TaskResult& result) {
+                                   const std::vector<std::string>& parts, v1::TaskResult& result,
+                                   const std::vector<std::string>& optimizer) {
   std::vector<std::string> files;
   std::vector<std::string> folders = {directory};
   for (const std::string& part : parts) {
     BATON_RETURN_IF_ERROR(
         ListFiles(part == "." ? directory : absl::StrCat(directory, "/", part), files, folders));
   }
+  std::vector<std::string> of_optimizer;
+  for (const std::string& part : optimizer) {
+    BATON_RETURN_IF_ERROR(ListFiles(absl::StrCat(directory, "/", part), of_optimizer, folders));
+  }
+  files.insert(files.end(), of_optimizer.begin(), of_optimizer.end());
   std::sort(files.begin(), files.end());
   for (const std::string& file : files) {
     v1::FileHash* hash = result.add_files();
     hash->set_path(fs::path(file).lexically_relative(directory).string());
     BATON_RETURN_IF_ERROR(HashFile(file, *hash));
+    const bool marked =
+        std::find(of_optimizer.begin(), of_optimizer.end(), file) != of_optimizer.end();
+    if (marked) hash->set_optimizer(true);
   }
   for (const std::string& folder : folders) BATON_RETURN_IF_ERROR(SyncPath(folder));
   return absl::OkStatus();
 }
 
-absl::Status VerifyCheckpointFiles(const std::string& directory) {
+absl::Status VerifyCheckpointFiles(const std::string& directory, CheckpointUse use) {
   const std::string path = absl::StrCat(directory, "/files.json");
   std::error_code error;
   if (!fs::exists(path, error)) return absl::OkStatus();
@@ -111,7 +121,15 @@ absl::Status VerifyCheckpointFiles(const std::string& directory) {
   if (!file || !google::protobuf::util::JsonStringToMessage(text.str(), &manifest).ok()) {
     return absl::DataLossError(absl::StrCat(path, " cannot be read"));
   }
+  if (use == CheckpointUse::kTraining && manifest.removed_size() > 0) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition, "CHECKPOINT_WEIGHTS_ONLY",
+        absl::StrCat(directory, " has weights only, and training cannot go on from it: ",
+                     manifest.removed(0).path(),
+                     " was removed when its job had succeeded (trainer.keep_optimizer: newest)"));
+  }
   for (const v1::FileHash& expected : manifest.files()) {
+    if (use == CheckpointUse::kWeights && expected.optimizer()) continue;
     if (!StaysBelow(expected.path())) {
       return absl::DataLossError(
           absl::StrCat(path, " names '", expected.path(), "', which is not in its folder"));

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "sdk/common/base/test_folder.h"
 #include "sdk/common/base/test_syncs.h"
+#include "sdk/common/rpc/error.h"
 
 namespace baton {
 namespace {
@@ -76,6 +77,42 @@ TEST_F(CheckpointFilesTest, ReportsTheFilesOfOneRoleAlone) {
   EXPECT_EQ(result.files(2).path(), "critic/weights");
   const absl::Status missing = ReportCheckpointFiles(folder_.path(), {"critic", "nothing"}, result);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("/nothing"));
+}
+
+TEST_F(CheckpointFilesTest, SaysWhichFilesHoldTheOptimizersState) {
+  Write("trainer.json", "");
+  Write("actor/weights", "a");
+  Write("optimizer/rank-0", "b");
+  Write("optimizer/rank-1", "c");
+  v1::TaskResult result;
+  ASSERT_TRUE(
+      ReportCheckpointFiles(folder_.path(), {"actor", "trainer.json"}, result, {"optimizer"}).ok());
+  ASSERT_EQ(result.files_size(), 4);
+  for (const v1::FileHash& file : result.files()) {
+    EXPECT_EQ(file.optimizer(), file.path().rfind("optimizer/", 0) == 0) << file.path();
+  }
+}
+
+TEST_F(CheckpointFilesTest, ACheckpointWithWeightsOnlyServesNoTraining) {
+  Write("actor/weights", "a");
+  v1::TaskResult result;
+  ASSERT_TRUE(ReportCheckpointFiles(folder_.path(), result).ok());
+  v1::CheckpointManifest manifest;
+  *manifest.mutable_files() = result.files();
+  v1::FileHash& being_removed = *manifest.add_files();
+  being_removed.set_path("critic_optimizer.safetensors");
+  being_removed.set_optimizer(true);
+  manifest.add_removed()->set_path("optimizer.safetensors");
+  std::string json;
+  ASSERT_TRUE(google::protobuf::util::MessageToJsonString(manifest, &json).ok());
+  Write("files.json", json);
+  const absl::Status refused = VerifyCheckpointFiles(folder_.path());
+  EXPECT_EQ(ErrorReason(refused), "CHECKPOINT_WEIGHTS_ONLY") << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("optimizer.safetensors was removed"));
+  EXPECT_TRUE(VerifyCheckpointFiles(folder_.path(), CheckpointUse::kWeights).ok());
+  Write("actor/weights", "b");
+  EXPECT_EQ(VerifyCheckpointFiles(folder_.path(), CheckpointUse::kWeights).code(),
+            absl::StatusCode::kDataLoss);
 }
 
 TEST_F(CheckpointFilesTest, AgreesWithWhatWasSaved) {

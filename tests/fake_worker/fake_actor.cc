@@ -128,8 +128,11 @@ absl::StatusOr<v1::TaskResult> FakeActor::SaveCheckpoint(const v1::Task& task,
   const nlohmann::json trainer = {{"step", save.step()}, {"policy_version", policy_version_}};
   BATON_RETURN_IF_ERROR(
       WriteCheckpointFile(absl::StrCat(folder, "/trainer.json"), trainer.dump() + "\n"));
+  BATON_RETURN_IF_ERROR(WriteCheckpointFile(absl::StrCat(folder, "/optimizer.json"),
+                                            absl::StrCat("moments of ", weights_, "\n")));
   v1::TaskResult result;
-  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(folder, {"actor", "trainer.json"}, result));
+  BATON_RETURN_IF_ERROR(
+      ReportCheckpointFiles(folder, {"actor", "trainer.json"}, result, {"optimizer.json"}));
   return result;
 }
 

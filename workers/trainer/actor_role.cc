@@ -372,7 +372,8 @@ ActorRole::Result ActorRole::Evaluate(const v1::Task& /*task*/, TaskContext& con
 }
 
 ActorRole::Result ActorRole::Export(const v1::Task& task) {
-  BATON_RETURN_IF_ERROR(VerifyCheckpointFiles(task.export_().checkpoint()));
+  BATON_RETURN_IF_ERROR(
+      VerifyCheckpointFiles(task.export_().checkpoint(), CheckpointUse::kWeights));
   BATON_RETURN_IF_ERROR(ExportCheckpoint(task.export_().checkpoint(), task.export_().directory(),
                                          task.export_().dtype()));
   v1::TaskResult result;

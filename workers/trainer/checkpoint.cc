@@ -108,6 +108,12 @@ absl::StatusOr<TrainerState> RestoreLearner(const std::string& folder, const Che
                                             int64_t expected_step, const Learner& learner) {
   BATON_ASSIGN_OR_RETURN(const TrainerState state,
                          ReadState(In(folder, parts.state), expected_step));
+  std::error_code code;
+  if (!fs::exists(In(folder, parts.optimizer), code)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, " has no ", parts.optimizer,
+                     ": it has weights only, and training cannot go on from it"));
+  }
   BATON_RETURN_IF_ERROR(learner.load_optimizer(In(folder, parts.optimizer)));
   return state;
 }

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -36,8 +35,6 @@ struct TrainerState {
 /// Names within a checkpoint's folder.
 struct CheckpointParts {
   std::string model, optimizer, state;
-
-  std::vector<std::string> all() const { return {model, optimizer, state}; }
 };
 CheckpointParts ActorParts();
 CheckpointParts CriticParts(const std::string& role = "critic");
@@ -63,7 +60,8 @@ Learner LearnerOf(const engine::ScalarModel& model, engine::ScalarTrainer& train
                                        const TrainerState& state, const CheckpointParts& parts,
                                        const ranks::Ranks& ranks, const std::string& folder);
 
-/// Reads the optimizer back. DATA_LOSS when the folder holds another step than `expected_step`.
+/// Reads the optimizer back. DATA_LOSS when the folder holds another step than `expected_step`;
+/// FAILED_PRECONDITION names the optimizer's file when it is not there.
 [[nodiscard]] absl::StatusOr<TrainerState> RestoreLearner(const std::string& folder,
                                                           const CheckpointParts& parts,
                                                           int64_t expected_step,

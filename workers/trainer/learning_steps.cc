@@ -52,7 +52,8 @@ absl::StatusOr<v1::TaskResult> SaveStep(const LearningSteps& steps, const v1::Sa
   BATON_RETURN_IF_ERROR(SaveLearner(learner, companions, state, parts, ranks, save.directory()));
   v1::TaskResult result;
   if (!ranks.first()) return result;
-  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(save.directory(), parts.all(), result));
+  BATON_RETURN_IF_ERROR(ReportCheckpointFiles(save.directory(), {parts.model, parts.state}, result,
+                                              {parts.optimizer}));
   (*result.mutable_metrics())[metric] = watch.Seconds();
   return result;
 }

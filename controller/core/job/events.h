@@ -106,6 +106,8 @@ struct CheckpointCommitted {
   uint64_t incarnation = 0;
   v1::Checkpoint checkpoint;
 };
+/// What DropOptimizers asked for is done.
+struct OptimizersDropped {};
 /// A worker reports what keeps it from its work in a role; empty: the trouble is over.
 struct RoleTroubled {
   std::string worker, role, message;
@@ -132,7 +134,7 @@ using Event =
     std::variant<WorkerGranted, WorkerLost, WorkerReconnected, DataLoaded, TaskProgressed, TaskDone,
                  BatchBuilt, CheckpointCommitted, CancelRequested, PauseRequested, ResumeRequested,
                  YieldRequested, Tick, TimeLost, PayloadLost, RoleTroubled, PayloadsWait,
-                 RowsRefused, DataWaits, UpdateProgressed, RelaysSeen>;
+                 RowsRefused, DataWaits, UpdateProgressed, RelaysSeen, OptimizersDropped>;
 
 // ---- Effects ------------------------------------------------------------------------------
 
@@ -261,6 +263,11 @@ struct PutCheckpoint {
 struct DeleteCheckpoint {
   v1::Checkpoint checkpoint;
 };
+/// Removes the optimizer's files from checkpoints, which are marked as weights_only; answer with
+/// OptimizersDropped.
+struct DropOptimizers {
+  std::vector<v1::Checkpoint> checkpoints;
+};
 /// Ask the queue for workers: the roles of a worker slot, joined by "+" -> how many are missing.
 struct NeedWorkers {
   std::map<std::string, int> missing;
@@ -274,10 +281,11 @@ struct ReturnWorker {
 /// The job ended or is paused: it leaves the queue, and its data leave memory.
 struct LeaveQueue {};
 
-using Effect = std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,
-                            DropTrajectories, DropLogFiles, PutBatch, DropBatches, DropPayloads,
-                            EmitEvent, PutMetrics, LoadData, BuildBatch, CommitCheckpoint,
-                            PutCheckpoint, DeleteCheckpoint, NeedWorkers, ReturnWorker, LeaveQueue>;
+using Effect =
+    std::variant<StartTask, StartAhead, StopTask, AckResult, PutJob, PutTrajectory,
+                 DropTrajectories, DropLogFiles, PutBatch, DropBatches, DropPayloads, EmitEvent,
+                 PutMetrics, LoadData, BuildBatch, CommitCheckpoint, PutCheckpoint,
+                 DeleteCheckpoint, DropOptimizers, NeedWorkers, ReturnWorker, LeaveQueue>;
 using Effects = std::vector<Effect>;
 
 }  // namespace baton::controller

@@ -1,5 +1,5 @@
-// Bounds on metric names that come from data or workers, so that a job has few enough series for a
-// person to look at. Pure.
+// Names of metrics, and bounds on those that come from data or workers, so that a job has few
+// enough series for a person to look at. Pure.
 #ifndef BATON_CONTROLLER_CORE_JOB_METRIC_NAMES_H_
 #define BATON_CONTROLLER_CORE_JOB_METRIC_NAMES_H_
 
@@ -15,6 +15,15 @@
 #include "sdk/common/contracts/text_bounds.h"
 
 namespace baton::controller {
+
+/// Metrics of a generation (TaskOutput.metrics, TaskResult.metrics): draft tokens that it drew as
+/// well; and the averages, over the engine steps that advanced it, of their seconds and of the
+/// responses that they advanced.
+inline constexpr char kDraftAccepted[] = "draft_accepted";
+inline constexpr char kStepSeconds[] = "step_seconds";
+inline constexpr char kStepRows[] = "step_rows";
+/// Metric of a run-ahead response: its tokens.
+inline constexpr char kAheadTokens[] = "tokens";
 
 inline constexpr size_t kMostSources = 64;     ///< Per data set, with series of their own.
 inline constexpr size_t kMostSeries = 1000;    ///< Per job, before workers' new names are dropped.

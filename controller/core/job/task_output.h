@@ -10,15 +10,6 @@
 
 namespace baton::controller {
 
-/// Metrics of a generation (TaskOutput.metrics, TaskResult.metrics): draft tokens that it drew as
-/// well; and the averages, over the engine steps that advanced it, of their seconds and of the
-/// responses that they advanced.
-inline constexpr char kDraftAccepted[] = "draft_accepted";
-inline constexpr char kStepSeconds[] = "step_seconds";
-inline constexpr char kStepRows[] = "step_rows";
-/// Metric of a run-ahead response: its tokens.
-inline constexpr char kAheadTokens[] = "tokens";
-
 struct TaskOutput {
   uint32_t tokens = 0;
   uint32_t prompt_tokens = 0;

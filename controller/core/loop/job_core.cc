@@ -136,6 +136,11 @@ struct EventRouter {
 
   void operator()(const CheckpointCommitted& event) { OnCommitted(event, job); }
 
+  void operator()(const OptimizersDropped&) {
+    job.milestones.OptimizersDropped();
+    job.out.Do(PutJob{});
+  }
+
   void operator()(const RowsRefused& event) { Fail(event.status, job); }
 
   // ---- Requests ---------------------------------------------------------------------------------
@@ -234,6 +239,7 @@ Effects JobCore::Start(absl::Time now) {
     for (const v1::Checkpoint& checkpoint : checkpoints()) job_.out.Do(PutCheckpoint{checkpoint});
     job_.out.Do(PutJob{});
   }
+  job_.milestones.GoOnDropping(job_.out);
   if (state() == Job::STATE_QUEUED) job_.out.Do(NeedOf(job_.roster(), job_.groups));
   if (IsActive(state())) {
     if (state() == Job::STATE_STOPPING || job_.roster().AnyIn(SlotState::kReleasing)) {

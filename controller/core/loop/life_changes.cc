@@ -26,6 +26,7 @@ bool Trigger(JobTrigger trigger, JobParts& job) {
     CloseWork("the job ended", job);
     job.work.End();
   }
+  if (*next == Job::STATE_SUCCEEDED) job.milestones.DropOptimizers(job.out);
   if (IsTerminal(*next) || *next == Job::STATE_PAUSED) {
     job.data.Forget();  // a job that rests holds no data
     job.out.Do(LeaveQueue{});

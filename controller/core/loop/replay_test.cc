@@ -66,6 +66,16 @@ TEST(ChooseReplay, StartsAtTheFirstCheckpointWithAllLaterStepsKept) {
               HasSubstr("Kept are the batches and responses of no step"));
 }
 
+// As of a job that succeeded with trainer.keep_optimizer: newest.
+TEST(ChooseReplay, BeginsWithNoCheckpointThatHasWeightsOnly) {
+  const Kept newest = {9, {4, 5, 6, 7, 8, 9}, {3, 6, 9}, /*weights_only=*/{3, 6}};
+  EXPECT_THAT(Chosen(newest, {}, {}), HasSubstr("there is no checkpoint that a replay can reach"));
+  EXPECT_THAT(Chosen(newest, 6, {}), HasSubstr("the weights after step 6 are not kept"));
+  const Kept all = {6, {1, 2, 3, 4, 5, 6}, {2, 4, 6}, {2, 4}};
+  EXPECT_EQ(Chosen(all, {}, {}), "0-6 compared");
+  EXPECT_EQ(Chosen(all, {}, 4), "0-4 compared") << "the weights are there";
+}
+
 TEST(ChooseReplay, RefusesAJobWithoutACompletedStep) {
   for (const std::optional<int64_t> from : {std::optional<int64_t>(), std::optional<int64_t>(0)}) {
     for (const std::optional<int64_t> to : {std::optional<int64_t>(), std::optional<int64_t>(1)}) {

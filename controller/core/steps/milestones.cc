@@ -1,6 +1,7 @@
 #include "controller/core/steps/milestones.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,7 @@ void Milestones::Restore(const store::v1::JobRow& row) {
   learning_ = row.learning();
   saved_ = {{row.saved_algorithm().begin(), row.saved_algorithm().end()}, row.saved_learning()};
   checkpoints_ = {row.checkpoints().begin(), row.checkpoints().end()};
+  drops_optimizer_ = row.drops_optimizer();
   worked_seconds_ = row.worked_seconds();
 }
 
@@ -29,6 +31,7 @@ void Milestones::Save(store::v1::JobRow* row) const {
     (*row->mutable_saved_algorithm())[name] = value;
   }
   row->set_worked_seconds(worked_seconds_);
+  if (drops_optimizer_) row->set_drops_optimizer(true);
 }
 
 bool Milestones::EvaluationDue(int64_t step, bool validates) const {
@@ -134,6 +137,27 @@ void Milestones::KeepCheckpoints(EffectSink& out) {
     it = checkpoints_.erase(it);
     --others;
   }
+}
+
+void Milestones::DropOptimizers(EffectSink& out) {
+  if (spec().trainer().keep_optimizer() == "all" || checkpoints_.empty()) return;
+  for (auto it = checkpoints_.begin(); it != std::prev(checkpoints_.end()); ++it) {
+    if (it->optimizer_bytes() <= 0) continue;  // it has none, or not in files of its own
+    it->set_weights_only(true);
+    it->set_size_bytes(it->size_bytes() - it->optimizer_bytes());
+    it->clear_optimizer_bytes();
+    out.Do(PutCheckpoint{*it});
+    drops_optimizer_ = true;
+  }
+  GoOnDropping(out);
+}
+
+void Milestones::GoOnDropping(EffectSink& out) const {
+  if (!drops_optimizer_) return;
+  controller::DropOptimizers drop;
+  std::copy_if(checkpoints_.begin(), checkpoints_.end(), std::back_inserter(drop.checkpoints),
+               [](const v1::Checkpoint& checkpoint) { return checkpoint.weights_only(); });
+  out.Do(std::move(drop));
 }
 
 void Milestones::Count(bool works, absl::Time now) {

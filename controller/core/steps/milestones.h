@@ -64,6 +64,13 @@ class Milestones {
   void Saved(const v1::Checkpoint& checkpoint, SavedState saved, EffectSink& out);
   /// The job goes back to its newest checkpoint.
   const SavedState& RollBack();
+  /// Lets only the newest checkpoint of a job that has succeeded keep the optimizer's state, if
+  /// trainer.keep_optimizer says so: the others are marked first, so no one is offered to go on
+  /// from them while their files are removed.
+  void DropOptimizers(EffectSink& out);
+  /// After a restart: removes again what may not be removed yet.
+  void GoOnDropping(EffectSink& out) const;
+  void OptimizersDropped() { drops_optimizer_ = false; }
   /// The step that RollBack leads to.
   int64_t rollback_step() const;
 
@@ -89,6 +96,7 @@ class Milestones {
   SavedState saved_;  // as of saved_step_
   store::v1::LearningRow learning_;
   std::vector<v1::Checkpoint> checkpoints_;  // complete ones that are kept, oldest first
+  bool drops_optimizer_ = false;  // files of checkpoints that are weights_only may still be there
   double worked_seconds_ = 0;
   absl::Time counted_ = absl::InfinitePast();  // worked_seconds_ is as of then
 };

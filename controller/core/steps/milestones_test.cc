@@ -90,6 +90,87 @@ TEST(MilestonesTest, DeletesTheOldestCheckpointAboveTheLimit) {
   EXPECT_EQ(deleted[0].checkpoint.step(), 1);
 }
 
+// Checkpoints of 30 bytes, of which the optimizer has 20.
+Milestones WithCheckpoints(const std::vector<int64_t>& steps, const std::string& more,
+                           EffectSink& out) {
+  Milestones milestones = EveryTwoSteps("max_checkpoints: 0 " + more);
+  for (const int64_t step : steps) {
+    v1::Checkpoint checkpoint = CheckpointOf(step);
+    checkpoint.set_size_bytes(30);
+    checkpoint.set_optimizer_bytes(20);
+    milestones.Saved(checkpoint, {}, out);
+  }
+  (void)out.Take();
+  out.Begin(kStart);
+  return milestones;
+}
+
+TEST(MilestonesTest, OnlyTheNewestCheckpointKeepsTheOptimizer) {
+  EffectSink out = SinkAt(kStart);
+  Milestones milestones = WithCheckpoints({1, 2, 3}, "", out);
+  milestones.DropOptimizers(out);
+  const Effects effects = out.Take();
+  ASSERT_EQ(effects.size(), 3u);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto* put = std::get_if<PutCheckpoint>(&effects[i]);
+    ASSERT_NE(put, nullptr) << "a checkpoint is marked before its files are removed";
+    EXPECT_EQ(put->checkpoint.step(), static_cast<int64_t>(i) + 1);
+    EXPECT_TRUE(put->checkpoint.weights_only());
+    EXPECT_EQ(put->checkpoint.size_bytes(), 10);
+    EXPECT_FALSE(put->checkpoint.has_optimizer_bytes());
+  }
+  const auto* drop = std::get_if<DropOptimizers>(&effects[2]);
+  ASSERT_NE(drop, nullptr);
+  ASSERT_EQ(drop->checkpoints.size(), 2u);
+  EXPECT_EQ(drop->checkpoints[1].step(), 2);
+  EXPECT_FALSE(milestones.checkpoints()[2].weights_only());
+  EXPECT_EQ(milestones.checkpoints()[2].size_bytes(), 30);
+}
+
+TEST(MilestonesTest, EveryCheckpointKeepsTheOptimizerIfTheSpecSaysSo) {
+  EffectSink out = SinkAt(kStart);
+  Milestones milestones = WithCheckpoints({1, 2, 3}, "keep_optimizer: 'all'", out);
+  milestones.DropOptimizers(out);
+  EXPECT_THAT(out.Take(), IsEmpty());
+}
+
+TEST(MilestonesTest, ACheckpointWithoutFilesOfTheOptimizerStaysAsItIs) {
+  EffectSink out = SinkAt(kStart);
+  Milestones milestones = EveryTwoSteps("max_checkpoints: 0");
+  milestones.DropOptimizers(out);
+  for (int64_t step : {1, 2}) milestones.Saved(CheckpointOf(step), {}, out);
+  (void)out.Take();
+  out.Begin(kStart);
+  milestones.DropOptimizers(out);
+  EXPECT_THAT(out.Take(), IsEmpty());
+}
+
+TEST(MilestonesTest, ARestartGoesOnWithTheOptimizersThatAreBeingDropped) {
+  EffectSink out = SinkAt(kStart);
+  Milestones milestones = WithCheckpoints({1, 2, 3}, "", out);
+  milestones.DropOptimizers(out);
+  (void)out.Take();
+  store::v1::JobRow row;
+  milestones.Save(&row);
+  EXPECT_TRUE(row.drops_optimizer());
+  row.mutable_checkpoints()->Assign(milestones.checkpoints().begin(),
+                                    milestones.checkpoints().end());
+  Milestones again = EveryTwoSteps();
+  again.Restore(row);
+  out.Begin(kStart);
+  again.GoOnDropping(out);
+  const auto drops = TakeAll<DropOptimizers>(out);
+  ASSERT_EQ(drops.size(), 1u);
+  EXPECT_EQ(drops[0].checkpoints.size(), 2u);
+  again.OptimizersDropped();
+  out.Begin(kStart);
+  again.GoOnDropping(out);
+  EXPECT_THAT(out.Take(), IsEmpty());
+  store::v1::JobRow done;
+  again.Save(&done);
+  EXPECT_FALSE(done.drops_optimizer());
+}
+
 TEST(MilestonesTest, OnlyTimeWithWorkersCountsAgainstMaxHours) {
   Milestones milestones = EveryTwoSteps("max_hours: 1");
   milestones.Count(/*works=*/false, kStart);

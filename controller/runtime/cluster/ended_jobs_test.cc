@@ -12,6 +12,7 @@
 #include "controller/ports/single_thread.h"
 #include "controller/runtime/cluster/job_order.h"
 #include "controller/runtime/cluster/job_restorer.h"
+#include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/tables.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -57,6 +58,54 @@ class EndedJobsTest : public ::testing::Test {
     rows.push_back({kJobTable, NameOf(order), core.BriefRow().SerializeAsString()});
     rows.push_back({kSpecTable, NameOf(order), core.submitted()->SerializeAsString()});
     store_.Commit(std::move(rows), [](const absl::Status&) {});
+  }
+  /// The rows of a job that has given its workers back, and succeeds as soon as it goes on. Its
+  /// checkpoints have 30 bytes, of which the optimizer has 20.
+  void PutFinishedJob(int64_t order, const std::vector<int64_t>& checkpoints,
+                      const std::string& keep_optimizer = "newest") {
+    v1::Job job = SmallJob(
+        [&](v1::JobSpec* spec) { spec->mutable_trainer()->set_keep_optimizer(keep_optimizer); });
+    job.set_name(NameOf(order));
+    job.set_uid(absl::StrCat("uid-", order));
+    JobCore core(std::move(job), order, context_.core);
+    (void)core.Start(thread_.Now());
+    store::v1::JobRow row = core.BriefRow();
+    row.mutable_job()->set_state(v1::Job::STATE_STOPPING);
+    row.set_stopping_as(v1::Job::STATE_SUCCEEDED);
+    std::vector<store::Write> rows = RowsOfOrder(NameOf(order), order, "");
+    for (const int64_t step : checkpoints) {
+      v1::Checkpoint checkpoint;
+      checkpoint.set_step(step);
+      checkpoint.set_size_bytes(30);
+      checkpoint.set_optimizer_bytes(20);
+      rows.push_back({kCheckpointTable, NumberKey(NameOf(order), static_cast<uint64_t>(step)),
+                      checkpoint.SerializeAsString()});
+    }
+    rows.push_back({kJobTable, NameOf(order), row.SerializeAsString()});
+    rows.push_back({kSpecTable, NameOf(order), core.submitted()->SerializeAsString()});
+    store_.Commit(std::move(rows), [](const absl::Status&) {});
+  }
+  store::v1::JobRow StoredRow(int64_t order) {
+    store::v1::JobRow row;
+    const auto stored = store_.Get(kJobTable, NameOf(order));
+    EXPECT_TRUE(stored.ok() && stored->has_value() && row.ParseFromString(**stored));
+    EXPECT_TRUE(ReadCheckpoints(store_, NameOf(order), &row).ok());
+    return row;
+  }
+  /// Sizes of the checkpoints; negative: it has weights only.
+  std::vector<int64_t> StoredSizes(int64_t order) {
+    std::vector<int64_t> sizes;
+    for (const v1::Checkpoint& checkpoint : StoredRow(order).checkpoints()) {
+      sizes.push_back(checkpoint.weights_only() ? -checkpoint.size_bytes()
+                                                : checkpoint.size_bytes());
+    }
+    return sizes;
+  }
+  /// The controller dies.
+  void Die() {
+    thread_.Drop();
+    ended_ = nullptr;
+    for (const auto& [job, order] : jobs_.TakeAll()) job->Abandon();
   }
   /// A controller starts.
   void Restore() {
@@ -113,6 +162,55 @@ TEST_F(EndedJobsTest, DescribesAJobFromRowsAsFromMemory) {
   ASSERT_TRUE(found_[0].ok());
   EXPECT_TRUE(
       google::protobuf::util::MessageDifferencer::Equals(*by_rows, (*found_[0])->Snapshot()));
+}
+
+TEST_F(EndedJobsTest, AJobThatSucceedsLeavesTheOptimizerToItsNewestCheckpoint) {
+  PutFinishedJob(1, {2, 4, 6});
+  PutFinishedJob(2, {2, 4, 6}, "all");
+  Restore();
+  EXPECT_EQ(StoredRow(1).job().state(), v1::Job::STATE_SUCCEEDED);
+  EXPECT_THAT(files_.without_optimizer(), ElementsAre(2, 4));
+  EXPECT_THAT(StoredSizes(1), ElementsAre(-10, -10, 30));
+  EXPECT_FALSE(StoredRow(1).drops_optimizer());
+  EXPECT_EQ(StoredRow(2).job().state(), v1::Job::STATE_SUCCEEDED);
+  EXPECT_THAT(StoredSizes(2), ElementsAre(30, 30, 30));
+  ended_->DropIdle();
+  EXPECT_EQ(in_memory(), 0u);
+}
+
+// The checkpoints are marked before their files go, and a start removes what an earlier one did
+// not.
+TEST_F(EndedJobsTest, AStartGoesOnToDropOptimizers) {
+  PutFinishedJob(1, {2, 4, 6});
+  files_.SetDropStatus(absl::InternalError("the disk is gone"));
+  Restore();
+  EXPECT_EQ(StoredRow(1).job().state(), v1::Job::STATE_SUCCEEDED);
+  EXPECT_THAT(StoredSizes(1), ElementsAre(-10, -10, 30));
+  EXPECT_THAT(files_.without_optimizer(), IsEmpty());
+  EXPECT_TRUE(StoredRow(1).drops_optimizer());
+  Die();
+  files_.SetDropStatus(absl::OkStatus());
+  Restore();
+  EXPECT_THAT(files_.without_optimizer(), ElementsAre(2, 4));
+  EXPECT_FALSE(StoredRow(1).drops_optimizer());
+  EXPECT_EQ(StoredRow(1).job().state(), v1::Job::STATE_SUCCEEDED);
+  Die();
+  Restore();
+  EXPECT_EQ(in_memory(), 0u) << "nothing is left to remove";
+  EXPECT_THAT(files_.without_optimizer(), ElementsAre(2, 4));
+}
+
+TEST_F(EndedJobsTest, ACheckpointThatIsCopiedLosesTheOptimizerAfterwards) {
+  PutFinishedJob(1, {2, 4, 6});
+  files_.SetDropStatus(absl::AbortedError("a job copies it"));
+  Restore();
+  thread_.Advance(absl::Minutes(5));
+  EXPECT_THAT(files_.without_optimizer(), IsEmpty());
+  EXPECT_TRUE(StoredRow(1).drops_optimizer());
+  files_.SetDropStatus(absl::OkStatus());
+  thread_.Advance(absl::Seconds(2));
+  EXPECT_THAT(files_.without_optimizer(), ElementsAre(2, 4));
+  EXPECT_FALSE(StoredRow(1).drops_optimizer());
 }
 
 TEST_F(EndedJobsTest, OneObjectServesAllCalls) {

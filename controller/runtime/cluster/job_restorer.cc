@@ -112,7 +112,9 @@ absl::StatusOr<JobRestorer::Loaded> JobRestorer::RestoreOrQuarantine(const store
   store::v1::JobRow row;
   const bool whole = row.ParseFromString(stored.value);
   loaded.order = whole ? row.submit_order() : 0;
-  if (why.empty() && leave_ended && whole && IsTerminal(row.job().state())) return loaded;
+  // A job whose files are not all removed goes on with that, and leaves memory afterwards.
+  const bool rests = whole && IsTerminal(row.job().state()) && !row.drops_optimizer();
+  if (why.empty() && leave_ended && rests) return loaded;
   absl::StatusOr<std::shared_ptr<JobRuntime>> job = absl::DataLossError(why);
   if (why.empty()) {
     const auto mark = context_->files->FilesOf(stored.key)->MarkWork();

@@ -32,7 +32,8 @@ class JobRestorer {
     std::vector<std::string> quarantine, unquarantine;
     /// The jobs during whose work the last controller died.
     std::vector<std::string> died_in;
-    /// Jobs that have ended stay rows (ended_jobs.h), until Load.
+    /// Jobs that have ended, and have no files left to remove, stay rows (ended_jobs.h), until
+    /// Load.
     bool leave_ended = false;
     /// Called for every job in the store, also for those that stay rows. May be null.
     std::function<void(const std::string& job, int64_t order)> seen;

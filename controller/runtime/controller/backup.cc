@@ -18,6 +18,7 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/json_file.h"
 #include "controller/runtime/files/trash.h"
+#include "controller/runtime/job_files/optimizer_files.h"
 #include "controller/runtime/rows/checkpoint_rows.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/sqlite_store.h"
@@ -124,6 +125,12 @@ absl::StatusOr<std::optional<std::vector<std::string>>> NamedCheckpoints(const f
       std::error_code code;
       if (!fs::exists(folder / path / "files.json", code) &&
           !fs::is_directory(data_root / path, code)) {
+        named.reset();
+        return false;
+      }
+      // It lost its optimizer's files meanwhile, so the copy may lack some that its files.json
+      // names.
+      if (HasWeightsOnly(data_root / path) && !HasWeightsOnly(folder / path)) {
         named.reset();
         return false;
       }

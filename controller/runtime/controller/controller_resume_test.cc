@@ -13,6 +13,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "controller/runtime/job_files/job_folders.h"
+#include "controller/runtime/job_files/optimizer_files.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/store/memory_store.h"
 #include "gmock/gmock.h"
@@ -76,6 +77,54 @@ TEST_F(ControllerResumeTest, AJobGoesOnFromAnotherOneWithWhatChanges) {
   request.set_checkpoint("job:add@5");
   EXPECT_EQ(ErrorReason(Create(request).status()), "CHECKPOINT_NOT_FOUND");
   EXPECT_FALSE(fs::exists(FolderOf("refused")));
+}
+
+TEST_F(ControllerResumeTest, NoJobGoesOnFromACheckpointWithWeightsOnly) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4, 6});
+  Record("add", {4, 6});
+  const auto refused = [this](const std::string& checkpoint) {
+    const absl::Status status = GoOn(checkpoint, "refused").status();
+    EXPECT_EQ(ErrorReason(status), "CHECKPOINT_WEIGHTS_ONLY") << checkpoint << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("go on from " + StepOf("add", 6).string()))
+        << checkpoint;
+  };
+  // Marked, and its files are still there: the controller is about to remove them.
+  v1::Checkpoint marked;
+  marked.set_step(4);
+  marked.set_path(StepOf("add", 4).string());
+  marked.set_weights_only(true);
+  store_->Commit(
+      {{kCheckpointTable, NumberKey("projects/default/jobs/add", 4), marked.SerializeAsString()}},
+      [](const absl::Status&) {});
+  refused("job:add@4");
+  ASSERT_TRUE(RemoveOptimizer(folder_.path("data"), StepOf("add", 4)).ok());
+  refused("job:add@4");
+  refused(StepOf("add", 4).string());
+  EXPECT_FALSE(fs::exists(FolderOf("refused")));
+  EXPECT_TRUE(GoOn("job:add", "longer").ok());
+  const auto anew = Submit(Spec("job:add@4"), "anew");
+  EXPECT_TRUE(anew.ok()) << anew.status() << ": the weights serve as a model";
+}
+
+// Its folder says what the lost rows said.
+TEST_F(ControllerResumeTest, AJobOfALostStoreKnowsItsCheckpointsWithWeightsOnly) {
+  ASSERT_TRUE(Submit(Spec(), "add").ok());
+  Save("add", {4, 6});
+  ASSERT_TRUE(RemoveOptimizer(folder_.path("data"), StepOf("add", 4)).ok());
+  LoseStore();
+  EXPECT_EQ(ErrorReason(GoOn(StepOf("add", 4), "").status()), "CHECKPOINT_WEIGHTS_ONLY");
+  ASSERT_TRUE(GoOn(FolderOf("add"), "").ok());
+  v1::ListCheckpointsRequest request;
+  request.set_name("add");
+  const auto list = Wait<v1::ListCheckpointsResponse>(
+      [&](auto done) { controller_->ListCheckpoints(request, done); });
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_EQ(list->checkpoints_size(), 2);
+  EXPECT_FALSE(list->checkpoints(0).weights_only());
+  EXPECT_EQ(list->checkpoints(0).optimizer_bytes(), 12);  // "moments of 6"
+  EXPECT_TRUE(list->checkpoints(1).weights_only());
+  EXPECT_GT(list->checkpoints(1).size_bytes(), 0);
 }
 
 // A job that was taken without answers goes on; a new one with its weights is checked as any other.

@@ -6,10 +6,14 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <system_error>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "controller/runtime/files/folders.h"
 #include "google/protobuf/util/json_util.h"
+#include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
 namespace {
@@ -81,6 +85,26 @@ absl::Status ReadJsonFile(const fs::path& path, google::protobuf::Message* messa
     return absl::OkStatus();
   }
   return BadJson(path, "cannot be read");
+}
+
+absl::Status ReplaceJsonFile(const fs::path& path, const google::protobuf::Message& message) {
+  BATON_ASSIGN_OR_RETURN(const std::string json, JsonText(message));
+  const fs::path next = path.string() + ".new";
+  std::ofstream out(next, std::ios::binary | std::ios::trunc);
+  out << json;
+  out.close();
+  if (!out) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("cannot write ", next.string(), "; free space under the data root"));
+  }
+  BATON_RETURN_IF_ERROR(SyncFile(next));
+  std::error_code code;
+  fs::rename(next, path, code);
+  if (code) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot rename ", next.string(), ": ", code.message()));
+  }
+  return SyncFolder(path.parent_path());
 }
 
 absl::StatusOr<std::string> JsonText(const google::protobuf::Message& message) {

@@ -24,6 +24,12 @@ inline constexpr uint64_t kMostJsonValues = uint64_t{1} << 20;
 /// fields, of a later release, are passed over. NOT_FOUND; DATA_LOSS: "PATH what is wrong with it".
 absl::Status ReadJsonFile(const std::filesystem::path& path, google::protobuf::Message* message);
 
+/// Replaces such a file at once: after a crash or a power cut it is the old one or the new one.
+/// Other links to the old one keep it. RESOURCE_EXHAUSTED: the disk is full. UNAVAILABLE: other
+/// errors.
+absl::Status ReplaceJsonFile(const std::filesystem::path& path,
+                             const google::protobuf::Message& message);
+
 /// The text of such a file. OUT_OF_RANGE: ReadJsonFile would refuse it.
 absl::StatusOr<std::string> JsonText(const google::protobuf::Message& message);
 

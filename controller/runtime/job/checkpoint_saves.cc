@@ -4,7 +4,14 @@
 #include <memory>
 #include <utility>
 
+#include "sdk/common/base/log.h"
+
 namespace baton::controller {
+namespace {
+
+constexpr absl::Duration kLookAgain = absl::Seconds(1);  // at a checkpoint that a job copies
+
+}  // namespace
 
 // Rank 0 writes into a folder that is created once per try. No rank begins before the folder
 // exists, because ranks that have begun would wait for one that cannot begin.
@@ -98,6 +105,52 @@ void CheckpointSaves::Commit(const CommitCheckpoint& effect) {
 
 void CheckpointSaves::Delete(const DeleteCheckpoint& effect) {
   threads_->OnDisk([this, effect] { scope_->files->DeleteCheckpoint(effect.checkpoint); });
+}
+
+struct CheckpointSaves::Drop {
+  std::vector<v1::Checkpoint> checkpoints;
+  size_t next = 0;
+  std::vector<v1::Checkpoint> held;  // another job copies them
+  int64_t freed_bytes = 0;
+  absl::Status failed;  // the last error
+};
+
+void CheckpointSaves::DropOptimizers(std::vector<v1::Checkpoint> checkpoints) {
+  auto drop = std::make_shared<Drop>();
+  drop->checkpoints = std::move(checkpoints);
+  threads_->InSlices([this, drop] {
+    if (!DropNext(drop.get())) return false;
+    threads_->OnStrand([this, drop] { EndDrop(*drop); });
+    return true;
+  });
+}
+
+bool CheckpointSaves::DropNext(Drop* drop) {
+  if (drop->next == drop->checkpoints.size()) return true;
+  const v1::Checkpoint& checkpoint = drop->checkpoints[drop->next++];
+  const absl::StatusOr<int64_t> freed = disk_->DropOptimizer(checkpoint);
+  if (freed.ok()) {
+    drop->freed_bytes += *freed;
+  } else if (absl::IsAborted(freed.status())) {
+    drop->held.push_back(checkpoint);
+  } else {
+    drop->failed = freed.status();
+  }
+  return false;
+}
+
+void CheckpointSaves::EndDrop(const Drop& drop) {
+  if (drop.freed_bytes > 0) {
+    baton::Log(LogLevel::kInfo, "the optimizer's state of older checkpoints is removed",
+               {{"job", scope_->name}, {"freed_bytes", drop.freed_bytes}});
+  }
+  if (!drop.failed.ok()) {
+    return baton::Log(LogLevel::kWarn,
+                      "the optimizer's state of an older checkpoint stays until the next start",
+                      {{"job", scope_->name}, {"error", std::string(drop.failed.message())}});
+  }
+  if (drop.held.empty()) return scope_->run(OptimizersDropped{});
+  threads_->OnStrandAfter(kLookAgain, [this, held = drop.held] { DropOptimizers(held); });
 }
 
 void CheckpointSaves::Clear() {

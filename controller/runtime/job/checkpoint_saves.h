@@ -28,6 +28,10 @@ class CheckpointSaves {
   /// as long as the job wants the checkpoint.
   void Commit(const CommitCheckpoint& effect);
   void Delete(const DeleteCheckpoint& effect);
+  /// Removes the optimizer's files of these checkpoints, then tells the core OptimizersDropped. A
+  /// checkpoint that another job copies is waited for. If a file cannot be removed, the core is not
+  /// told, so the next start of the controller tries again.
+  void DropOptimizers(std::vector<v1::Checkpoint> checkpoints);
   void Clear();
 
  private:
@@ -37,6 +41,12 @@ class CheckpointSaves {
     std::map<std::string, v1::Task> waiting;  // by worker
   };
 
+  /// Optimizers that are being dropped.
+  struct Drop;
+
+  /// On the disk strand: one checkpoint. True: it was the last one.
+  bool DropNext(Drop* drop);
+  void EndDrop(const Drop& drop);
   void ForgetEarlier(const TaskRef& ref);
   void Prepare(const StartTask& effect);
   void Begin(const StartTask& effect, const absl::Status& prepared);

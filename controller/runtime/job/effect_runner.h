@@ -48,6 +48,7 @@ class EffectRunner {
   void Do(const BuildBatch& effect) { parts_.batches->Build(effect); }
   void Do(const CommitCheckpoint& effect) { parts_.saves->Commit(effect); }
   void Do(const DeleteCheckpoint& effect) { parts_.saves->Delete(effect); }
+  void Do(const DropOptimizers& effect) { parts_.saves->DropOptimizers(effect.checkpoints); }
   void Do(const DropLogFiles& effect);
   void Do(const DropPayloads& effect);
   void Do(const EmitEvent& effect);

@@ -120,6 +120,11 @@ void JobDisk::DropFiles(const DropLogFiles& effect) {
   }
 }
 
+absl::StatusOr<int64_t> JobDisk::DropOptimizer(const v1::Checkpoint& checkpoint) {
+  if (removed_) return 0;
+  return scope_->files->DropOptimizer(checkpoint);
+}
+
 absl::Status JobDisk::RemoveAll() {
   log_ = nullptr;
   removed_ = true;

@@ -43,6 +43,8 @@ class JobDisk {
   /// UNAVAILABLE: the disk cannot be read for the moment. DATA_LOSS: the payload is lost.
   absl::StatusOr<v1::Trajectory> ReadWhole(const LoggedPayload& payload);
   void DropFiles(const DropLogFiles& effect);
+  /// JobFiles::DropOptimizer.
+  absl::StatusOr<int64_t> DropOptimizer(const v1::Checkpoint& checkpoint);
   /// Frees the log's memory; the next call opens it again.
   void CloseLog() { log_ = nullptr; }
   /// Deletes the job's folder, for ever. An error: JobFiles::RemoveAll.

@@ -7,9 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "controller/runtime/files/file_copy.h"
+#include "controller/runtime/files/folder_lock.h"
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/files/json_file.h"
 #include "controller/runtime/job_files/checkpoint_files.h"
+#include "controller/runtime/job_files/optimizer_files.h"
 #include "sdk/common/base/relative_path.h"
 #include "sdk/common/base/status_macros.h"
 
@@ -89,6 +91,7 @@ absl::Status CopyParts(const fs::path& from, const CheckpointParts& parts, const
 absl::StatusOr<CheckpointParts> PartsOf(const fs::path& checkpoint, const v1::JobSpec& spec) {
   v1::CheckpointManifest manifest;
   BATON_RETURN_IF_ERROR(ReadJsonFile(checkpoint / "files.json", &manifest));
+  if (manifest.removed_size() > 0) return WeightsOnlyError(checkpoint);
   CheckpointParts parts;
   std::set<std::string> named = {"files.json", "job.json"};
   for (v1::FileHash& file : *manifest.mutable_files()) {
@@ -132,6 +135,7 @@ uint64_t BytesToCopy(const fs::path& checkpoint, const CheckpointParts& parts,
 
 absl::Status CopyCheckpoint(const fs::path& from, const CheckpointParts& parts, const fs::path& to,
                             const std::function<bool()>& stop) {
+  const FolderLock lock = FolderLock::ForReading(from);  // its optimizer's files stay meanwhile
   absl::Status copied = CopyParts(from, parts, to, stop);
   // A deleted checkpoint loses its name first, so a folder that still has its name was complete
   // then.
@@ -140,6 +144,10 @@ absl::Status CopyCheckpoint(const fs::path& from, const CheckpointParts& parts, 
     copied = absl::NotFoundError(absl::StrCat(from.string(), " was removed meanwhile"));
   } else if (absl::IsNotFound(copied)) {
     copied = absl::DataLossError(copied.message());
+  }
+  // They may have been removed since `parts` was read.
+  if (absl::IsDataLoss(copied)) {
+    if (const absl::Status whole = CheckHasOptimizer(from); !whole.ok()) copied = whole;
   }
   if (!copied.ok()) fs::remove_all(to, code);
   return copied;

@@ -26,7 +26,7 @@ struct CheckpointParts {
 };
 
 /// `spec`: of its job. DATA_LOSS: files.json cannot be read, or has a name that is no path in the
-/// folder.
+/// folder. FAILED_PRECONDITION (CHECKPOINT_WEIGHTS_ONLY): CheckHasOptimizer (optimizer_files.h).
 absl::StatusOr<CheckpointParts> PartsOf(const std::filesystem::path& checkpoint,
                                         const v1::JobSpec& spec);
 
@@ -38,9 +38,10 @@ uint64_t BytesToCopy(const std::filesystem::path& checkpoint, const CheckpointPa
 /// Copies the parts to the new folder `to`: by hard link where the file is the controller's own,
 /// else by reflink or without its holes, and then it is hashed and compared with files.json.
 /// Survives a power cut. `stop` as in CopyAndHash. NOT_FOUND: the checkpoint was removed meanwhile.
-/// DATA_LOSS names the file that is missing, or has another size or hash. INVALID_ARGUMENT: a file
-/// is no regular file of the folder. RESOURCE_EXHAUSTED: the disk is full. After an error nothing
-/// is at `to`.
+/// Its optimizer's files stay until the copy is done; FAILED_PRECONDITION
+/// (CHECKPOINT_WEIGHTS_ONLY): they were removed before it began. DATA_LOSS names the file that is
+/// missing, or has another size or hash. INVALID_ARGUMENT: a file is no regular file of the folder.
+/// RESOURCE_EXHAUSTED: the disk is full. After an error nothing is at `to`.
 absl::Status CopyCheckpoint(const std::filesystem::path& from, const CheckpointParts& parts,
                             const std::filesystem::path& to,
                             const std::function<bool()>& stop = nullptr);

@@ -18,6 +18,7 @@
 #include "controller/runtime/files/path_guard.h"
 #include "controller/runtime/files/trash.h"
 #include "controller/runtime/job_files/job_folders.h"
+#include "controller/runtime/job_files/optimizer_files.h"
 #include "controller/spec/dataflow/role_names.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/base/relative_path.h"
@@ -178,13 +179,7 @@ absl::StatusOr<v1::Checkpoint> CheckpointFiles::Commit(
   checkpoint.set_path(path.string());
   *checkpoint.mutable_create_time() = ToProtoSeconds(absl::Now());
   checkpoint.set_policy_version(row.job().policy_version());
-  int64_t size = 0;
-  for (fs::recursive_directory_iterator entry(path, code), end; !code && entry != end;
-       entry.increment(code)) {
-    if (entry.depth() == 0 && entry->path().filename() == "data") entry.disable_recursion_pending();
-    if (entry->is_regular_file(code)) size += static_cast<int64_t>(entry->file_size(code));
-  }
-  checkpoint.set_size_bytes(size);
+  MeasureCheckpoint(path, &checkpoint);
   return checkpoint;
 }
 

@@ -7,6 +7,7 @@
 #include "controller/runtime/files/folders.h"
 #include "controller/runtime/job_files/checkpoint_files.h"
 #include "controller/runtime/job_files/job_folders.h"
+#include "controller/runtime/job_files/optimizer_files.h"
 #include "sdk/common/base/status_macros.h"
 
 namespace baton::controller {
@@ -70,6 +71,12 @@ class DiskJobFiles : public JobFiles {
   void DeleteCheckpoint(const v1::Checkpoint& checkpoint) override {
     checkpoints_.Delete(checkpoint);
     Changed();
+  }
+
+  absl::StatusOr<int64_t> DropOptimizer(const v1::Checkpoint& checkpoint) override {
+    const auto freed = RemoveOptimizer(data_root_, checkpoint.path());
+    Changed();
+    return freed;
   }
 
   absl::Status RemoveAll() override {

@@ -18,6 +18,7 @@
 #include "controller/runtime/files/json_file.h"
 #include "controller/runtime/job_files/checkpoint_copy.h"
 #include "controller/runtime/job_files/compare_files.h"
+#include "controller/runtime/job_files/optimizer_files.h"
 #include "controller/runtime/job_files/saved_job.h"
 #include "controller/runtime/rows/tables.h"
 #include "controller/spec/dataflow/replay.h"
@@ -120,6 +121,7 @@ absl::StatusOr<Kept> KeptOf(store::Store& store, const ReplaySource& source,
   kept.done = source.job.step();
   for (const v1::Checkpoint& checkpoint : source.checkpoints) {
     kept.checkpoints.insert(checkpoint.step());
+    if (checkpoint.weights_only()) kept.weights_only.insert(checkpoint.step());
   }
   const int64_t first =
       request.has_from_step() ? std::clamp<int64_t>(request.from_step(), 0, kept.done) + 1 : 1;
@@ -131,6 +133,12 @@ absl::StatusOr<Kept> KeptOf(store::Store& store, const ReplaySource& source,
                    return absl::OkStatus();
                  }));
   return kept;
+}
+
+absl::StatusOr<ReplayRange> RangeOf(const Kept& kept, const v1::CreateReplayRequest& request) {
+  return ChooseReplay(kept,
+                      request.has_from_step() ? std::optional(request.from_step()) : std::nullopt,
+                      request.has_to_step() ? std::optional(request.to_step()) : std::nullopt);
 }
 
 void AddNotes(const ReplaySource& source, const v1::CreateReplayRequest& request, const Kept& kept,
@@ -199,6 +207,7 @@ absl::StatusOr<store::v1::JobRow> RowAt(const ReplaySource& source, const Replay
   checkpoint.set_step(plan.replay.from_step());
   checkpoint.set_path((home / absl::StrCat("checkpoints/step-", plan.replay.from_step())).string());
   checkpoint.set_policy_version(saved->job().policy_version());
+  MeasureCheckpoint(plan.checkpoint, &checkpoint);
   *checkpoint.mutable_create_time() = as.create_time();
   // The paths of the source are those that it has now.
   *saved->mutable_job()->mutable_spec() = source.job.spec();
@@ -213,6 +222,16 @@ std::vector<v1::ModelSpec*> TrainedModels(v1::JobSpec* spec) {
   if (spec->has_critic()) models.push_back(spec->mutable_critic()->mutable_model());
   if (spec->has_cost_critic()) models.push_back(spec->mutable_cost_critic()->mutable_model());
   return models;
+}
+
+// The error of a replay without a range, which may lack nothing but the optimizer's state of a
+// checkpoint.
+absl::Status WhyNone(const ReplaySource& source, const v1::CreateReplayRequest& request, Kept kept,
+                     const absl::Status& status) {
+  kept.weights_only.clear();
+  const auto range = RangeOf(kept, request);
+  if (!range.ok()) return WithReason(status);
+  return WeightsOnlyError(CheckpointOfStep(source, range->from)->path());
 }
 
 absl::Status Meanwhile(const absl::Status& status) {
@@ -232,6 +251,14 @@ absl::StatusOr<std::pair<ComparedSide, ComparedSide>> SidesOf(const v1::Replay& 
   ComparedSide saved{
       "the replay", folder / absl::StrCat("checkpoints/step-", replay.to_step()), {}};
   BATON_ASSIGN_OR_RETURN(saved.files, FilesOf(saved.folder));
+  // The job's checkpoint may have lost the optimizer's files.
+  const auto of_optimizer = [](const v1::FileHash& file) { return file.optimizer(); };
+  if (std::none_of(source.files.begin(), source.files.end(), of_optimizer)) {
+    std::erase_if(saved.files, [&](const v1::FileHash& file) {
+      const auto same = [&](const v1::FileHash& other) { return other.path() == file.path(); };
+      return file.optimizer() && std::none_of(source.files.begin(), source.files.end(), same);
+    });
+  }
   return std::make_pair(std::move(source), std::move(saved));
 }
 
@@ -268,10 +295,8 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
         absl::StrCat("the spec of job '", source.job.name(), "' is not a good one: ", problem));
   }
   BATON_ASSIGN_OR_RETURN(const Kept kept, KeptOf(store, source, request));
-  const auto range = ChooseReplay(
-      kept, request.has_from_step() ? std::optional(request.from_step()) : std::nullopt,
-      request.has_to_step() ? std::optional(request.to_step()) : std::nullopt);
-  if (!range.ok()) return WithReason(range.status());
+  const auto range = RangeOf(kept, request);
+  if (!range.ok()) return WhyNone(source, request, kept, range.status());
   ReplayPlan plan;
   v1::Replay& replay = plan.replay;
   replay.set_source(source.job.name());
@@ -288,6 +313,11 @@ absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& s
     BATON_ASSIGN_OR_RETURN(const auto files, FilesOf(CheckpointOfStep(source, range->to)->path()));
     replay.mutable_expected()->Assign(files.begin(), files.end());
     plan.compared = CheckpointOfStep(source, range->to)->path();
+    if (CheckpointOfStep(source, range->to)->weights_only()) {
+      replay.add_notes(absl::StrCat("The checkpoint of step ", range->to,
+                                    " has weights only (trainer.keep_optimizer), so the weights "
+                                    "are compared, and the optimizer's state is not."));
+    }
   }
   uint64_t bytes = 0;
   BATON_RETURN_IF_ERROR(ForEachRow(

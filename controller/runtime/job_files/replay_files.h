@@ -39,7 +39,8 @@ struct ReplayPlan {
 };
 
 /// Chooses the steps and reads their rows. INVALID_ARGUMENT (REPLAY_RANGE), FAILED_PRECONDITION
-/// (REPLAY_KIND, REPLAY_NOT_KEPT), RESOURCE_EXHAUSTED (REPLAY_TOO_LARGE): the rows have more than
+/// (REPLAY_KIND, REPLAY_NOT_KEPT; CHECKPOINT_WEIGHTS_ONLY: the checkpoint from which it would begin
+/// has lost the optimizer's state), RESOURCE_EXHAUSTED (REPLAY_TOO_LARGE): the rows have more than
 /// kMostReplayBytes.
 absl::StatusOr<ReplayPlan> PlanReplay(store::Store& store, const ReplaySource& source,
                                       const v1::CreateReplayRequest& request);

@@ -28,8 +28,8 @@ namespace fs = std::filesystem;
 absl::StatusOr<std::string> ModelFolders::Resolve(const std::string& path,
                                                   const std::string& project) {
   if (NamesCheckpoint(path)) {
-    BATON_ASSIGN_OR_RETURN(const std::string checkpoint, CheckpointOf(path, project));
-    return checkpoint + "/actor";
+    BATON_ASSIGN_OR_RETURN(const v1::Checkpoint checkpoint, CheckpointOf(path, project));
+    return checkpoint.path() + "/actor";
   }
   const std::string folder =
       absl::StartsWith(path, "/") ? path : absl::StrCat(scope_->options.data_root, "/", path);
@@ -58,8 +58,8 @@ static std::string NearJob(store::Store& store, const std::string& name) {
   return nearest == nullptr ? "" : absl::StrCat("; did you mean '", *nearest, "'?");
 }
 
-absl::StatusOr<std::string> ModelFolders::CheckpointOf(const std::string& path,
-                                                       const std::string& project) const {
+absl::StatusOr<v1::Checkpoint> ModelFolders::CheckpointOf(const std::string& path,
+                                                          const std::string& project) const {
   const CheckpointName name = ParseCheckpointName(path);
   const std::string source = FullJobName(name.job, project);
   if (scope_->paths.confined() && access::ProjectOf(source) != project) {
@@ -74,10 +74,8 @@ absl::StatusOr<std::string> ModelFolders::CheckpointOf(const std::string& path,
         {{"job", source}});
   }
   BATON_RETURN_IF_ERROR(ReadCheckpoints(*scope_->store, source, &job));
-  BATON_ASSIGN_OR_RETURN(
-      const v1::Checkpoint chosen,
-      ChooseCheckpoint(name.job, name.which, {job.checkpoints().begin(), job.checkpoints().end()}));
-  return chosen.path();
+  return ChooseCheckpoint(name.job, name.which,
+                          {job.checkpoints().begin(), job.checkpoints().end()});
 }
 
 // True if the folder belongs to another job. That job may be deleted, or its checkpoint may be

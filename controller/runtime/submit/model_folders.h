@@ -22,9 +22,9 @@ class ModelFolders {
   absl::StatusOr<std::string> Find(const std::string& reference, Submission* submission);
   /// The folder that `path` names, or the problem with it.
   absl::StatusOr<std::string> Resolve(const std::string& path, const std::string& project);
-  /// The folder for "job:NAME" and the like (checkpoint_choice.h). NOT_FOUND (JOB_NOT_FOUND).
-  absl::StatusOr<std::string> CheckpointOf(const std::string& path,
-                                           const std::string& project) const;
+  /// The checkpoint for "job:NAME" and the like (checkpoint_choice.h). NOT_FOUND (JOB_NOT_FOUND).
+  absl::StatusOr<v1::Checkpoint> CheckpointOf(const std::string& path,
+                                              const std::string& project) const;
 
  private:
   absl::StatusOr<std::string> Stage(const std::string& reference, Submission* submission);

@@ -15,6 +15,7 @@
 #include "controller/runtime/job_files/checkpoint_files.h"
 #include "controller/runtime/job_files/data_files.h"
 #include "controller/runtime/job_files/job_folders.h"
+#include "controller/runtime/job_files/optimizer_files.h"
 #include "controller/runtime/job_files/saved_job.h"
 #include "controller/spec/dataflow/learning.h"
 #include "controller/spec/dataflow/replay.h"
@@ -44,8 +45,10 @@ absl::Status NameCheckpoint(const absl::Status& status, const fs::path& from,
   return out;
 }
 
-v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved) {
-  v1::Checkpoint checkpoint;
+// `measured`: as MeasureCheckpoint sets it.
+v1::Checkpoint CheckpointAt(const fs::path& path, const store::v1::JobRow& saved,
+                            const v1::Checkpoint& measured) {
+  v1::Checkpoint checkpoint = measured;
   checkpoint.set_step(saved.job().step());
   checkpoint.set_path(path.string());
   checkpoint.set_policy_version(saved.job().policy_version());
@@ -58,7 +61,10 @@ absl::StatusOr<Origin> SavedJobs::FindOrigin(const std::string& named,
                                              const std::string& project) const {
   std::string folder = named;
   if (NamesCheckpoint(named)) {
-    BATON_ASSIGN_OR_RETURN(folder, models_->CheckpointOf(named, project));
+    BATON_ASSIGN_OR_RETURN(const v1::Checkpoint chosen, models_->CheckpointOf(named, project));
+    // The files of a checkpoint that is marked may still be there.
+    if (chosen.weights_only()) return WeightsOnlyError(chosen.path());
+    folder = chosen.path();
   }
   fs::path given =
       absl::StartsWith(folder, "/") ? folder : absl::StrCat(scope_->options.data_root, "/", folder);
@@ -98,7 +104,9 @@ absl::StatusOr<std::vector<v1::Checkpoint>> SavedJobs::AdoptCheckpoints(const fs
     const auto saved = ReadSavedJob(found.path);
     // it stays where it is, unlisted
     if (!saved.ok() || saved->job().step() != found.step) continue;
-    out.push_back(CheckpointAt(found.path, *saved));
+    v1::Checkpoint measured;
+    MeasureCheckpoint(found.path, &measured);
+    out.push_back(CheckpointAt(found.path, *saved, measured));
   }
   std::error_code code;
   if (!out.empty() && fs::equivalent(out.back().path(), chosen, code)) return out;
@@ -116,6 +124,7 @@ absl::Status SavedJobs::Find(Submission* submission) const {
       !lost.empty() && (request.job_id().empty() ||
                         FullJobName(request.job_id(), project) == FullJobName(lost, project));
   BATON_ASSIGN_OR_RETURN(submission->saved, ReadSavedJob(submission->origin.checkpoint));
+  BATON_RETURN_IF_ERROR(CheckHasOptimizer(submission->origin.checkpoint));
   if (Replays(submission->saved.job().dataflow())) {
     // The replay would need recorded batches, and there are none after its last step.
     return MakeError(absl::StatusCode::kFailedPrecondition, "REPLAY_KIND",
@@ -199,6 +208,7 @@ absl::Status SavedJobs::Stage(Submission* submission) {
   for (int tries = 1;; ++tries) {
     submission->from = submission->staged->Stage(OwnCheckpoint(submission->saved));
     const absl::Status copied = Copy(submission);
+    if (copied.ok()) MeasureCheckpoint(submission->from, &submission->measured);
     if (absl::IsInvalidArgument(copied) || absl::IsDataLoss(copied)) {
       return MakeError(copied.code(), "CHECKPOINT_FOLDER", copied.message());
     }
@@ -211,7 +221,8 @@ absl::StatusOr<store::v1::JobRow> SavedJobs::RowOf(const Submission& submission,
                                                    int64_t order, const fs::path& folder) {
   store::v1::JobRow saved = submission.saved;
   submission.PlaceCopies(folder, saved.mutable_job()->mutable_effective_spec());
-  std::vector<v1::Checkpoint> checkpoints = {CheckpointAt(folder / OwnCheckpoint(saved), saved)};
+  std::vector<v1::Checkpoint> checkpoints = {
+      CheckpointAt(folder / OwnCheckpoint(saved), saved, submission.measured)};
   if (submission.adopt) {
     BATON_ASSIGN_OR_RETURN(
         checkpoints, AdoptCheckpoints(folder, submission.origin.checkpoint, saved.job().step()));

@@ -62,6 +62,7 @@ struct Submission {
   // With a checkpoint.
   Origin origin;
   std::filesystem::path from;  ///< The checkpoint in `staged`, or its place if it is adopted.
+  v1::Checkpoint measured;     ///< The sizes of the copy (MeasureCheckpoint).
   bool adopt = false;  ///< The job goes on under the name and in the folder of the lost job.
   /// The row in its job.json; once it is read, its paths are open to the project.
   store::v1::JobRow saved;

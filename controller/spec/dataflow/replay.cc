@@ -40,24 +40,25 @@ int64_t FirstOf(const Kept& kept, int64_t to) {
   return first;
 }
 
-// True if the weights after `step` are there.
-bool HasWeights(const Kept& kept, int64_t step) {
-  return kept.checkpoints.count(step) > 0 || (step == 0 && kept.recorded.count(1) > 0);
+// True if training can go on after `step`.
+bool HasState(const Kept& kept, int64_t step) {
+  const bool saved = kept.checkpoints.count(step) > 0 && kept.weights_only.count(step) == 0;
+  return saved || (step == 0 && kept.recorded.count(1) > 0);
 }
 
 std::optional<int64_t> OldestStart(const Kept& kept, int64_t to) {
   for (int64_t from = FirstOf(kept, to) - 1; from < to; ++from) {
-    if (HasWeights(kept, from)) return from;
+    if (HasState(kept, from)) return from;
   }
   return std::nullopt;
 }
 
 absl::Status NotKept(const Kept& kept, absl::string_view what) {
-  return absl::FailedPreconditionError(absl::StrCat(
-      what, ". Kept are the batches and responses of ", StepsText(kept.recorded),
-      ", and checkpoints of ", StepsText(kept.checkpoints),
-      "; with trainer.keep_experience: all and trainer.max_checkpoints: 0, a job keeps all of "
-      "them"));
+  return absl::FailedPreconditionError(
+      absl::StrCat(what, ". Kept are the batches and responses of ", StepsText(kept.recorded),
+                   ", and checkpoints of ", StepsText(kept.checkpoints),
+                   "; with trainer.keep_experience: all, trainer.max_checkpoints: 0 and "
+                   "trainer.keep_optimizer: all, a job keeps all of them"));
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ absl::StatusOr<ReplayRange> ChooseReplay(const Kept& kept, std::optional<int64_t
     return absl::InvalidArgumentError(
         absl::StrCat("from_step ", *from, " is not in [0, ", to.value_or(kept.done) - 1, "]"));
   }
-  if (from.has_value() && !HasWeights(kept, *from)) {
+  if (from.has_value() && !HasState(kept, *from)) {
     return NotKept(kept, absl::StrCat("the weights after step ", *from, " are not kept"));
   }
   ReplayRange range;

@@ -38,6 +38,8 @@ struct Kept {
   int64_t done = 0;               ///< Steps that the job has done.
   std::set<int64_t> recorded;     ///< Steps whose batch and responses are there.
   std::set<int64_t> checkpoints;  ///< Steps of complete checkpoints.
+  /// Those of them that have lost the optimizer's state: nothing is trained from them.
+  std::set<int64_t> weights_only;
 };
 
 /// The steps that a replay trains: from `from` + 1 to `to`.
@@ -49,10 +51,10 @@ struct ReplayRange {
 
 /// Chooses the steps of a replay. `from`, `to`: as the user gave them. Without `to`: the newest
 /// checkpoint that a replay can reach; without `from`: the oldest state from which each step up to
-/// `to` is recorded. The states are the complete checkpoints, and the job's first weights (step 0)
-/// if step 1 is recorded. INVALID_ARGUMENT: the range is empty, or beyond the job's last step.
-/// FAILED_PRECONDITION: the needed steps are not kept (the message names those that are), or the
-/// job has completed no step.
+/// `to` is recorded. The states are the complete checkpoints with the optimizer's state, and the
+/// job's first weights (step 0) if step 1 is recorded. INVALID_ARGUMENT: the range is empty, or
+/// beyond the job's last step. FAILED_PRECONDITION: the needed steps are not kept (the message
+/// names those that are), or the job has completed no step.
 absl::StatusOr<ReplayRange> ChooseReplay(const Kept& kept, std::optional<int64_t> from,
                                          std::optional<int64_t> to);
 

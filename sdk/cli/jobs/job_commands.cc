@@ -179,24 +179,38 @@ int Delete(const GlobalOptions& options, const std::string& name) {
   return kOk;
 }
 
+constexpr char kWeightsOnly[] =
+    "Those with weights only lost the optimizer's state when the job succeeded "
+    "(trainer.keep_optimizer): export them, or train anew with model.path: job:NAME@STEP\n";
+
+std::string CheckpointNotes(const v1::Checkpoint& checkpoint) {
+  std::vector<std::string> notes;
+  if (checkpoint.best()) notes.push_back("best");
+  if (checkpoint.weights_only()) notes.push_back("weights only");
+  return notes.empty() ? "" : absl::StrCat(" (", absl::StrJoin(notes, ", "), ")");
+}
+
 int Checkpoints(const GlobalOptions& options, const std::string& name) {
   auto client = MakeClient(options);
   auto list = client->ListCheckpoints(name);
   if (!list.ok()) return Fail(options, list.status());
   Table table({"STEP", "SIZE", "AGE", "PATH"});
   double bytes = 0;
+  bool weights_only = false;
   for (const v1::Checkpoint& c : list->checkpoints()) {
     bytes += static_cast<double>(c.size_bytes());
-    table.Add({absl::StrCat(c.step(), c.best() ? " (best)" : ""),
+    weights_only |= c.weights_only();
+    table.Add({absl::StrCat(c.step(), CheckpointNotes(c)),
                ShortNumber(static_cast<double>(c.size_bytes())) + "B", Age(c.create_time()),
                c.path()});
   }
   const std::string job = ShortJobName(name);
-  const std::string text = absl::StrCat(table.Format(), "\n", ShortNumber(bytes),
-                                        "B in all; trainer.max_checkpoints says how many are "
-                                        "kept\n`baton submit --from ",
-                                        job, "@STEP` goes on from one, `baton export ", job,
-                                        " DIR --step STEP` writes one as a model\n");
+  const std::string text =
+      absl::StrCat(table.Format(), "\n", ShortNumber(bytes),
+                   "B in all; trainer.max_checkpoints says how many are "
+                   "kept\n`baton submit --from ",
+                   job, "@STEP` goes on from one, `baton export ", job,
+                   " DIR --step STEP` writes one as a model\n", weights_only ? kWeightsOnly : "");
   PrintList(options, *list, list->checkpoints().empty() ? "no complete checkpoint yet\n" : text);
   return kOk;
 }

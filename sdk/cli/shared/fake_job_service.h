@@ -166,6 +166,11 @@ class FakeJobService final : public v1::JobService::Service,
     one.set_step(2);
     one.set_path("/data/step-2");
     one.set_size_bytes(416100);
+    v1::Checkpoint& older = *answer.add_checkpoints();
+    older.set_step(1);
+    older.set_size_bytes(138000);
+    older.set_best(true);
+    older.set_weights_only(true);
     return Known("checkpoints", r->name(), a, answer);
   }
   grpc::Status ExportCheckpoint(grpc::ServerContext*, const v1::ExportCheckpointRequest* r,

@@ -86,7 +86,7 @@ TEST_F(WatchTest, PrintsTheEndOfAnEndedJobLast) {
   EXPECT_EQ(
       Run({"watch", "add"}).out,
       "add is SUCCEEDED, step 3 of 10\nstep 10/10\nstate STOPPING\nstate SUCCEEDED\n"
-      "1 checkpoint takes 416.1kB: `baton checkpoints add` lists it; `baton delete add` deletes "
+      "2 checkpoints take 554.1kB: `baton checkpoints add` lists them; `baton delete add` deletes "
       "the job with its files\n"
       "reward 0.250 → 0.750: step 1 and step 3\n");
 }
@@ -148,7 +148,7 @@ TEST_F(WatchTest, AJobWithoutItsOldEventsIsWatchedFromNowOn) {
   EXPECT_EQ(
       outcome.out,
       "add is RUNNING, step 3 of 10\nstep 10/10\nstate SUCCEEDED\n"
-      "1 checkpoint takes 416.1kB: `baton checkpoints add` lists it; `baton delete add` deletes "
+      "2 checkpoints take 554.1kB: `baton checkpoints add` lists them; `baton delete add` deletes "
       "the job with its files\n"
       "reward 0.250 → 0.750: step 1 and step 3\n");
 }

@@ -1,4 +1,5 @@
 // A job from submit to its end, with the fake engine, through real gRPC and SQLite.
+#include <filesystem>
 #include <set>
 
 #include "gmock/gmock.h"
@@ -47,6 +48,53 @@ TEST(LifeOfAJobTest, ReinforcementLearningRunsToItsEnd) {
   EXPECT_EQ(steps, 5);
   EXPECT_EQ(evaluations, 2);  // before and after
   EXPECT_EQ(checkpoints, 3);  // after steps 2, 4 and at the end
+}
+
+TEST(LifeOfAJobTest, OlderCheckpointsOfASucceededJobHaveWeightsOnly) {
+  TestCluster cluster;
+  cluster.AddStandardWorkers();
+  ASSERT_TRUE(cluster.Create(cluster.RlSpec(5), "rl").ok());
+  ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
+  v1::ListCheckpointsRequest request;
+  request.set_name("rl");
+  v1::ListCheckpointsResponse list;
+  {
+    grpc::ClientContext context;
+    ASSERT_TRUE(cluster.stub().ListCheckpoints(&context, request, &list).ok());
+  }
+  ASSERT_EQ(list.checkpoints_size(), 2);
+  const v1::Checkpoint &newest = list.checkpoints(0), &older = list.checkpoints(1);
+  EXPECT_FALSE(newest.weights_only());
+  EXPECT_GT(newest.optimizer_bytes(), 0);
+  EXPECT_TRUE(older.weights_only());
+  EXPECT_LT(older.size_bytes(), newest.size_bytes());
+  EXPECT_TRUE(WaitFor([&] { return !std::filesystem::exists(older.path() + "/optimizer.json"); }));
+  EXPECT_TRUE(std::filesystem::exists(newest.path() + "/optimizer.json"));
+
+  const auto go_on = [&cluster](const std::string& checkpoint) {
+    v1::CreateJobRequest from;
+    from.set_checkpoint(checkpoint);
+    from.mutable_changes()->mutable_trainer()->set_total_training_steps(6);
+    grpc::ClientContext context;
+    Job job;
+    const absl::Status status = FromGrpc(cluster.stub().CreateJob(&context, from, &job));
+    return status.ok() ? absl::StatusOr<Job>(job) : status;
+  };
+  EXPECT_EQ(ErrorReason(go_on("job:rl@4").status()), "CHECKPOINT_WEIGHTS_ONLY");
+  EXPECT_EQ(ErrorReason(go_on(older.path()).status()), "CHECKPOINT_WEIGHTS_ONLY");
+  const auto longer = go_on("job:rl");
+  ASSERT_TRUE(longer.ok()) << longer.status();
+  EXPECT_TRUE(cluster.WaitForState(longer->name(), Job::STATE_SUCCEEDED));
+
+  v1::ExportCheckpointRequest exported;
+  exported.set_name("rl");
+  exported.set_step(4);
+  exported.set_directory(cluster.folder() + "/exported");
+  grpc::ClientContext context;
+  v1::ExportCheckpointResponse answer;
+  const absl::Status written =
+      FromGrpc(cluster.stub().ExportCheckpoint(&context, exported, &answer));
+  EXPECT_TRUE(written.ok()) << written;
 }
 
 TEST(LifeOfAJobTest, SupervisedFineTuningNeedsTheTrainerAlone) {

@@ -70,6 +70,7 @@ class ReplayJobTest : public ::testing::Test {
     v1::JobSpec spec = cluster_.RlSpec(kSteps);
     spec.mutable_trainer()->set_keep_experience("all");
     spec.mutable_trainer()->set_max_checkpoints(0);
+    spec.mutable_trainer()->set_keep_optimizer("all");
     spec.mutable_rollout()->set_deterministic(true);
     return spec;
   }

@@ -19,7 +19,8 @@ reward: {command: "python3 reward.py", timeout_seconds: 120}
 algorithm: {preset: grpo}
 actor: {lr: 1e-3, lr_warmup_steps: 4}
 resources: {rollout_workers: 1}
-trainer: {total_training_steps: 300, save_freq: 50, max_checkpoints: 0, keep_experience: all}
+trainer: {total_training_steps: 300, save_freq: 50, max_checkpoints: 0, keep_experience: all,
+          keep_optimizer: all}
 """
 
 

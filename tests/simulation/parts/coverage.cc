@@ -11,13 +11,17 @@
 namespace baton::simulation {
 namespace {
 
-constexpr const char* kEventNames[] = {
-    "worker granted", "worker lost",  "worker back",  "data loaded",
-    "progress",       "task done",    "batch built",  "checkpoint committed",
-    "cancel",         "pause",        "resume",       "yield",
-    "tick",           "time lost",    "payload lost", "role troubled",
-    "payloads wait",  "rows refused", "data waits",   "update progress",
-    "relays seen"};
+constexpr const char* kEventNames[] = {"worker granted", "worker lost",
+                                       "worker back",    "data loaded",
+                                       "progress",       "task done",
+                                       "batch built",    "checkpoint committed",
+                                       "cancel",         "pause",
+                                       "resume",         "yield",
+                                       "tick",           "time lost",
+                                       "payload lost",   "role troubled",
+                                       "payloads wait",  "rows refused",
+                                       "data waits",     "update progress",
+                                       "relays seen",    "optimizers dropped"};
 constexpr size_t kEvents = std::variant_size_v<controller::Event>;
 static_assert(sizeof(kEventNames) / sizeof(kEventNames[0]) == kEvents);
 constexpr const char* kPhases[] = {"setting up", "publishing weights",   "generating",

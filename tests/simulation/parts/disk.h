@@ -32,6 +32,7 @@ struct ActorState {
 struct CheckpointFolder {
   std::map<std::string, ActorState> trained;  ///< By role.
   store::v1::JobRow row;                      ///< job.json
+  bool optimizer = true;                      ///< The optimizer's files are there.
 };
 struct JobFolder {
   std::map<int64_t, CheckpointFolder> complete;       ///< By step.

@@ -78,7 +78,10 @@ v1::JobSpec SpecOf(const JobPlan& plan) {
   spec.mutable_trainer()->set_save_freq(plan.save_freq);
   spec.mutable_trainer()->set_max_checkpoints(plan.max_checkpoints);
   if (plan.sft) return spec;
-  if (plan.keep_all) spec.mutable_trainer()->set_keep_experience("all");
+  if (plan.keep_all) {
+    spec.mutable_trainer()->set_keep_experience("all");
+    spec.mutable_trainer()->set_keep_optimizer("all");
+  }
   spec.mutable_trainer()->set_keep_best(plan.keep_best ? kMeanScore : "");  // not the default
   if (plan.stops) {
     spec.mutable_trainer()->mutable_early_stop()->set_metric(kMeanScore);

@@ -107,6 +107,25 @@ std::string TheBestCheckpointIsKept(const store::v1::JobRow& row, const JobHisto
                       marked.empty() ? "" : absl::StrCat(", first that of step ", marked.front()));
 }
 
+std::string TheNewestCheckpointKeepsTheOptimizer(const store::v1::JobRow& row,
+                                                 const JobFolder& folder) {
+  const bool drops = row.job().state() == v1::Job::STATE_SUCCEEDED &&
+                     row.job().effective_spec().trainer().keep_optimizer() != "all";
+  for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
+    const bool keeps = !drops || checkpoint.step() == row.checkpoints().rbegin()->step();
+    if (checkpoint.weights_only() == keeps) {
+      return absl::StrCat("checkpoint ", checkpoint.step(), keeps ? " is" : " is not",
+                          " marked as one with weights only");
+    }
+    const auto files = folder.complete.find(checkpoint.step());
+    const bool has = files != folder.complete.end() && files->second.optimizer;
+    if (has == keeps || (has && row.drops_optimizer())) continue;  // or it is being removed
+    return absl::StrCat("checkpoint ", checkpoint.step(), has ? " still has" : " does not have",
+                        " the optimizer's files");
+  }
+  return "";
+}
+
 std::string EveryBatchIsAccountedFor(const store::v1::JobRow& row, const JobHistory& history,
                                      const JobFolder& folder) {
   const v1::JobSpec& spec = row.job().effective_spec();

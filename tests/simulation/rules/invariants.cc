@@ -320,6 +320,19 @@ std::string ListedCheckpointIsComplete(const v1::Checkpoint& checkpoint, const J
   return absl::StrCat("checkpoint ", checkpoint.step(), " is listed and not there");
 }
 
+std::string OnlyMarkedCheckpointsLoseTheOptimizer(const std::optional<v1::Checkpoint>& stored) {
+  if (stored.has_value() && stored->weights_only()) return "";
+  return absl::StrCat("the optimizer's files of ",
+                      stored.has_value() ? absl::StrCat("checkpoint ", stored->step())
+                                         : std::string("a checkpoint without a row"),
+                      " are removed, and its row does not say so");
+}
+
+std::string TrainingGoesOnWithTheOptimizer(int64_t step, const CheckpointFolder& folder) {
+  if (folder.optimizer) return "";
+  return absl::StrCat("training goes on from checkpoint ", step, ", which has weights only");
+}
+
 std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time now,
                                   absl::Duration slack) {
   if (controller::IsTerminal(core.state())) return "";

@@ -80,6 +80,10 @@ std::string CheckpointBelongsTogether(const CheckpointFolder& folder, const JobH
 std::string ManifestNamesEveryPart(const CheckpointFolder& folder,
                                    const std::vector<v1::FileHash>& written);
 std::string ListedCheckpointIsComplete(const v1::Checkpoint& checkpoint, const JobFolder& folder);
+/// `stored`: the checkpoint's row when its files are removed; none: it has none.
+std::string OnlyMarkedCheckpointsLoseTheOptimizer(const std::optional<v1::Checkpoint>& stored);
+/// A worker takes on a role that trains from this checkpoint.
+std::string TrainingGoesOnWithTheOptimizer(int64_t step, const CheckpointFolder& folder);
 // 7: what does not move has a wait, a deadline, and the deadline acts.
 std::string EveryWaitHasADeadline(const controller::JobCore& core, absl::Time now,
                                   absl::Duration slack);
@@ -144,6 +148,10 @@ std::string WeightsAreThoseOfTheRecordedBatches(const store::v1::JobRow& row,
 std::string AnEvaluationAloneMeasuresAndSavesNothing(const store::v1::JobRow& row,
                                                      const JobFolder& folder);
 std::string TheBestCheckpointIsKept(const store::v1::JobRow& row, const JobHistory& history);
+/// Once a job has succeeded, its newest checkpoint alone keeps the optimizer's state, or each one
+/// (trainer.keep_optimizer); of every other job each one does. `row` has the checkpoints.
+std::string TheNewestCheckpointKeepsTheOptimizer(const store::v1::JobRow& row,
+                                                 const JobFolder& folder);
 /// `batches`: what the store has of the job at its end, in the order of steps.
 std::string BatchesAreWhatWasConsumed(const store::v1::JobRow& row, const JobHistory& history,
                                       const JobFolder& folder,

@@ -1,3 +1,4 @@
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,37 @@ TEST(RowInvariantsTest, BatchesFollowTheSteps) {
   EXPECT_NE(BatchesFollowTheSteps(row, {4, 5, 6}), "") << "it outlived a rollback";
   EXPECT_NE(BatchesFollowTheSteps(row, {2, 4, 5}), "");
   EXPECT_NE(BatchesFollowTheSteps(row, {2, 3}), "");
+}
+
+TEST(RowInvariantsTest, OnlyTheNewestCheckpointOfASucceededJobKeepsTheOptimizer) {
+  store::v1::JobRow row;
+  JobFolder folder;
+  const auto at = [&](int index) { return row.mutable_checkpoints(index); };
+  for (const int64_t step : {2, 4}) {
+    row.add_checkpoints()->set_step(step);
+    folder.complete[step] = {};
+  }
+  EXPECT_EQ(TheNewestCheckpointKeepsTheOptimizer(row, folder), "") << "the job goes on";
+  row.mutable_job()->set_state(v1::Job::STATE_SUCCEEDED);
+  EXPECT_NE(TheNewestCheckpointKeepsTheOptimizer(row, folder), "") << "checkpoint 2 is not marked";
+  at(0)->set_weights_only(true);
+  EXPECT_NE(TheNewestCheckpointKeepsTheOptimizer(row, folder), "") << "its files are there";
+  row.set_drops_optimizer(true);
+  EXPECT_EQ(TheNewestCheckpointKeepsTheOptimizer(row, folder), "") << "they are being removed";
+  row.set_drops_optimizer(false);
+  folder.complete[2].optimizer = false;
+  EXPECT_EQ(TheNewestCheckpointKeepsTheOptimizer(row, folder), "");
+  folder.complete[4].optimizer = false;
+  EXPECT_NE(TheNewestCheckpointKeepsTheOptimizer(row, folder), "") << "the newest one";
+  folder.complete[4].optimizer = true;
+  row.mutable_job()->mutable_effective_spec()->mutable_trainer()->set_keep_optimizer("all");
+  EXPECT_NE(TheNewestCheckpointKeepsTheOptimizer(row, folder), "") << "the job keeps all";
+
+  EXPECT_NE(OnlyMarkedCheckpointsLoseTheOptimizer(std::nullopt), "");
+  EXPECT_NE(OnlyMarkedCheckpointsLoseTheOptimizer(row.checkpoints(1)), "");
+  EXPECT_EQ(OnlyMarkedCheckpointsLoseTheOptimizer(row.checkpoints(0)), "");
+  EXPECT_NE(TrainingGoesOnWithTheOptimizer(2, folder.complete[2]), "");
+  EXPECT_EQ(TrainingGoesOnWithTheOptimizer(4, folder.complete[4]), "");
 }
 
 TEST(RowInvariantsTest, ABatchIsCommittedWithItsUpdate) {

@@ -1,8 +1,11 @@
 #include "tests/simulation/world/simulated_ports.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "controller/runtime/rows/tables.h"
 #include "tests/simulation/parts/wire.h"
 #include "tests/simulation/world/commit_rules.h"
 
@@ -76,6 +79,18 @@ class SimulatedLog : public experience::ExperienceLog {
   LogFiles& files_;
   uint32_t file_ = 0;  // that is appended to; 0: none yet
 };
+
+constexpr int64_t kPartBytes =
+    1000;  // a model's file; an optimizer has two moments for each weight
+
+std::optional<v1::Checkpoint> StoredCheckpoint(store::Store& store, const std::string& job,
+                                               int64_t step) {
+  const auto row = store.Get(controller::kCheckpointTable,
+                             controller::NumberKey(job, static_cast<uint64_t>(step)));
+  v1::Checkpoint checkpoint;
+  if (!row.ok() || !row->has_value() || !checkpoint.ParseFromString(**row)) return std::nullopt;
+  return checkpoint;
+}
 
 std::vector<baton::Example> DataExamples(uint64_t count) {
   std::vector<baton::Example> examples;
@@ -152,11 +167,23 @@ class SimulatedJobFiles : public controller::JobFiles {
     complete.set_step(step);
     complete.set_path(CheckpointPath(step));
     complete.set_policy_version(row.job().policy_version());
+    complete.set_size_bytes(3 * kPartBytes);
+    complete.set_optimizer_bytes(2 * kPartBytes);
     return complete;
   }
 
   void DeleteCheckpoint(const v1::Checkpoint& checkpoint) override {
     if (calls_.Take()) folder().complete.erase(checkpoint.step());
+  }
+
+  absl::StatusOr<int64_t> DropOptimizer(const v1::Checkpoint& checkpoint) override {
+    if (!calls_.Take()) return absl::UnavailableError("dead");
+    const auto found = folder().complete.find(checkpoint.step());
+    if (found == folder().complete.end()) return 0;
+    world_.Check("OnlyMarkedCheckpointsLoseTheOptimizer",
+                 OnlyMarkedCheckpointsLoseTheOptimizer(
+                     StoredCheckpoint(world_.disk().store, job_, checkpoint.step())));
+    return std::exchange(found->second.optimizer, false) ? 2 * kPartBytes : 0;
   }
 
   absl::Status RemoveAll() override {

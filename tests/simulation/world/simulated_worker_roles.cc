@@ -193,6 +193,8 @@ void SimulatedWorker::Assign(uint64_t context) {
       if (folder == complete.end()) {
         return Finish(context, Failed(absl::NotFoundError("no such checkpoint")));
       }
+      world_.Check("TrainingGoesOnWithTheOptimizer",
+                   TrainingGoesOnWithTheOptimizer(task.checkpoint, folder->second));
       held.state = folder->second.trained.at(task.role);
     }
     held.state.version = task.policy_version;

@@ -162,6 +162,8 @@ void World::CheckEnd() {
     check("AnEvaluationAloneMeasuresAndSavesNothing",
           AnEvaluationAloneMeasuresAndSavesNothing(row, folder));
     check("TheBestCheckpointIsKept", TheBestCheckpointIsKept(row, history));
+    check("TheNewestCheckpointKeepsTheOptimizer",
+          TheNewestCheckpointKeepsTheOptimizer(row, folder));
     check("EveryBatchIsAccountedFor", EveryBatchIsAccountedFor(row, history, folder));
   }
 }

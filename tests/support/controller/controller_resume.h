@@ -124,10 +124,13 @@ class ControllerResumeTest : public ::testing::Test {
       ASSERT_TRUE(temporary.ok()) << temporary.status();
       WriteText(*temporary + "/actor/config.json", "{}");
       WriteText(*temporary + "/actor/model.safetensors", absl::StrCat("weights of ", step));
+      WriteText(*temporary + "/optimizer.safetensors", absl::StrCat("moments of ", step));
       std::vector<v1::FileHash> written;
-      for (const char* name : {"actor/config.json", "actor/model.safetensors"}) {
+      for (const char* name :
+           {"actor/config.json", "actor/model.safetensors", "optimizer.safetensors"}) {
         v1::FileHash& file = written.emplace_back();
         file.set_path(name);
+        if (file.path() == "optimizer.safetensors") file.set_optimizer(true);
         const std::string path = absl::StrCat(*temporary, "/", name);
         file.set_size_bytes(static_cast<int64_t>(std::filesystem::file_size(path)));
         file.set_xxh3(*HashOfFile(path));
