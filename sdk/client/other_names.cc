@@ -145,9 +145,12 @@ const std::vector<OtherName>& VerlNames() {
       {"algorithm.kl_ctrl.kl_coef", "algorithm.advantage.kl_coef", ""},
       {"algorithm.kl_ctrl.target_kl", "algorithm.advantage.target_kl", ""},
       {"algorithm.kl_ctrl.horizon", "algorithm.advantage.horizon", ""},
-      {"algorithm.filter_groups.enable", "algorithm.dynamic_sampling", ""},
-      {"algorithm.filter_groups.metric", "algorithm.advantage.filter_metric", ""},
-      {"algorithm.filter_groups.max_num_gen_batches", "algorithm.max_num_gen_batches", ""},
+      {"algorithm.filter_groups.enable", "algorithm.dynamic_sampling",
+       "with algorithm.filter_groups: true"},
+      {"algorithm.filter_groups.metric", "algorithm.advantage.filter_metric",
+       "reward, or the `out` of a score node"},
+      {"algorithm.filter_groups.max_num_gen_batches", "algorithm.max_num_gen_batches",
+       "it has a limit, at most 1000"},
       {"algorithm.rollout_correction.rollout_is", "algorithm.loss.rollout_is", ""},
       {"algorithm.rollout_correction.rollout_is_threshold", "algorithm.loss.rollout_is_threshold",
        ""},
@@ -316,6 +319,23 @@ const std::vector<OtherValue>& OtherValues() {
   return *values;
 }
 
+/// Sections of ours that are one value elsewhere, and what is that value here.
+struct OtherShape {
+  absl::string_view path;
+  absl::string_view instead;
+};
+
+constexpr OtherShape kOtherShapes[] = {
+    {"algorithm", "the name of an algorithm is algorithm.preset"},
+    {"algorithm.advantage", "the name of an estimator is algorithm.adv_estimator"},
+    {"algorithm.loss", "algorithm.preset chooses the loss, algorithm.loss_agg_mode its mean"},
+    {"data", "files of prompts are data.train_files"},
+    {"reward", "rules are reward.rules, a program is reward.command"},
+    {"trainer", "a number of steps is trainer.total_training_steps"},
+    {"resources", "a number of workers is resources.rollout_workers"},
+    {"rollout", "a number of responses is rollout.n"},
+};
+
 const OtherName* Find(const std::vector<OtherName>& names, absl::string_view name) {
   for (const OtherName& other : names) {
     if (other.name == name) return &other;
@@ -342,6 +362,23 @@ const OtherName* FindOtherName(absl::string_view path) {
   if (found == nullptr) found = Find(TrlNames(), key);
   if (found == nullptr) found = Find(PlainNames(), key);
   return found;
+}
+
+std::string InsteadOfValue(absl::string_view path) {
+  for (const OtherShape& shape : kOtherShapes) {
+    if (shape.path == path) return std::string(shape.instead);
+  }
+  const absl::string_view key = path.substr(path.rfind('.') + 1);
+  if (key == "model") return absl::StrCat("a model's folder is ", path, ".path");
+  if (key == "chat_template_kwargs") {
+    return absl::StrCat("write its keys without quotes around them all: ", key,
+                        ": {enable_thinking: false}");
+  }
+  for (const absl::string_view role :
+       {"critic", "cost_critic", "reference", "reward_model", "cost_model", "judge"}) {
+    if (path == role) return absl::StrCat("its model's folder is ", role, ".model.path");
+  }
+  return "";
 }
 
 const OtherValue* FindOtherValue(absl::string_view path, int64_t value) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -38,6 +39,10 @@ struct OtherValue {
 
 /// Null: `value` is not known to mean anything elsewhere.
 const OtherValue* FindOtherValue(absl::string_view path, int64_t value);
+
+/// What to write where `path`, a section of ours, was given a value or a list, as other programs
+/// have it: `model: Qwen/Qwen3-0.6B`. The name of ours is in it; empty: nothing is known.
+std::string InsteadOfValue(absl::string_view path);
 
 }  // namespace baton
 

@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "baton/v1/job_spec.pb.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/descriptor.h"
@@ -16,6 +18,7 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // True if `path` names a setting, or an option in a struct of options.
@@ -86,6 +89,72 @@ TEST(OtherNamesTest, ASectionOfAnotherTrainerIsRefusedKeyByKey) {
             "f:4:18: actor_rollout_ref.rollout.val_kwargs.temperature: unknown key; here it is "
             "rollout.val.temperature\n"
             "f:6:11: actor.optim.lr: unknown key; here it is actor.lr\n");
+}
+
+// verl's filter_groups is a section, ours is true or false.
+TEST(OtherNamesTest, ASectionInPlaceOfAValueIsRefusedWithOursKeyByKey) {
+  EXPECT_EQ(ProblemsOf("algorithm:\n"
+                       "  filter_groups:\n"
+                       "    enable: true\n"
+                       "    metric: acc\n"
+                       "    max_num_gen_batches: 10\n"),
+            "f:3:5: algorithm.filter_groups: needs true or false, not a map\n"
+            "f:3:5: algorithm.filter_groups.enable: unknown key; here it is "
+            "algorithm.dynamic_sampling: with algorithm.filter_groups: true\n"
+            "f:4:5: algorithm.filter_groups.metric: unknown key; here it is "
+            "algorithm.advantage.filter_metric: reward, or the `out` of a score node\n"
+            "f:5:5: algorithm.filter_groups.max_num_gen_batches: unknown key; here it is "
+            "algorithm.max_num_gen_batches: it has a limit, at most 1000\n");
+  EXPECT_THAT(ProblemsOf("algorithm: {filter_groups: {enable: true}}"),
+              HasSubstr("here it is algorithm.dynamic_sampling"));
+}
+
+TEST(OtherNamesTest, AValueInPlaceOfASectionIsRefusedWithOurs) {
+  EXPECT_EQ(ProblemsOf("model: Qwen/Qwen3-0.6B"),
+            "f:1:8: model: needs keys, not a value; a model's folder is model.path\n");
+  EXPECT_EQ(ProblemsOf("reward_model: rm"),
+            "f:1:15: reward_model: needs keys, not a value; its model's folder is "
+            "reward_model.model.path\n");
+  EXPECT_EQ(ProblemsOf("critic: {model: m}"),
+            "f:1:17: critic.model: needs keys, not a value; a model's folder is "
+            "critic.model.path\n");
+  EXPECT_EQ(ProblemsOf("algorithm: grpo"),
+            "f:1:12: algorithm: needs keys, not a value; the name of an algorithm is "
+            "algorithm.preset\n");
+  EXPECT_THAT(ProblemsOf("algorithm: {advantage: gae, loss: dapo}"),
+              AllOf(HasSubstr("1:24: algorithm.advantage: needs keys, not a value; "),
+                    HasSubstr("algorithm.adv_estimator"), HasSubstr("algorithm.loss_agg_mode")));
+  EXPECT_THAT(ProblemsOf("reward: [accuracy]"), HasSubstr("not a list; rules are reward.rules"));
+  // TRL takes a text of JSON.
+  EXPECT_EQ(ProblemsOf(R"(model: {chat_template_kwargs: '{"enable_thinking": false}'})"),
+            "f:1:31: model.chat_template_kwargs: needs keys, not a value; write its keys without "
+            "quotes around them all: chat_template_kwargs: {enable_thinking: false}\n");
+}
+
+TEST(OtherNamesTest, WhatIsSaidOfAValueNamesSettingsThatExist) {
+  const Descriptor* spec = v1::JobSpec::descriptor();
+  for (int i = 0; i < spec->field_count(); ++i) {
+    const FieldDescriptor* field = spec->field(i);
+    if (field->message_type() == nullptr || field->is_map() || field->is_repeated()) continue;
+    for (const std::string& word :
+         std::vector<std::string>(absl::StrSplit(InsteadOfValue(field->name()), ' '))) {
+      if (absl::StrContains(word, '.')) {
+        EXPECT_TRUE(IsSetting(std::string(absl::StripSuffix(word, ",")))) << word;
+      }
+    }
+  }
+}
+
+// verl's defaults have such keys.
+TEST(OtherNamesTest, AKeyWithoutAValueIsToldToGo) {
+  EXPECT_EQ(ProblemsOf("trainer: {total_training_steps: null}"),
+            "f:1:33: trainer.total_training_steps: needs an integer, not nothing; remove the key, "
+            "and it has its default\n");
+}
+
+TEST(OtherNamesTest, AListOfOneSectionIsTold) {
+  EXPECT_EQ(ProblemsOf("reward: {rules: {type: exact_match}}"),
+            "f:1:17: reward.rules: needs a list, not a map; write `- ` before its first key\n");
 }
 
 TEST(OtherNamesTest, MinusOneIsTakenAsAllWhereItMeansThat) {

@@ -72,7 +72,7 @@ class Walker {
       return Element(node, path, message, first);
     }
     if (!node.IsMap()) {
-      return Unreadable(node, path, absl::StrCat("needs keys, not ", KindName(node)));
+      return NeedsKeys(node, path);
     }
     std::set<std::string> seen;
     for (const auto& entry : node) {
@@ -136,6 +136,27 @@ class Walker {
 
   void Unreadable(const YAML::Node& node, const std::string& path, const std::string& message) {
     Problem(node, path, message).unreadable = true;
+  }
+
+  // A section, options or a map has another shape.
+  void NeedsKeys(const YAML::Node& node, const std::string& path) {
+    const std::string instead = InsteadOfValue(path);
+    Unreadable(
+        node, path,
+        absl::StrCat("needs keys, not ", KindName(node), instead.empty() ? "" : "; ", instead));
+  }
+
+  // A value has another shape: the settings that other trainers have in it are ours elsewhere.
+  void NeedsValue(const YAML::Node& node, const std::string& path, const std::string& type) {
+    const bool absent = node.IsNull() || !node.IsDefined();
+    Unreadable(node, path,
+               absl::StrCat("needs ", type, ", not ", KindName(node),
+                            absent ? "; remove the key, and it has its default" : ""));
+    if (!node.IsMap()) return;
+    for (const auto& entry : node) {
+      if (!entry.first.IsScalar()) continue;
+      NameOthers(entry.first, entry.second, absl::StrCat(path, ".", entry.first.Scalar()));
+    }
   }
 
   // Reports `path`, or what is below it, as settings of other trainers. False: none is one. An
@@ -206,7 +227,9 @@ class Walker {
         if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
           message->GetReflection()->AddMessage(message, field);
         }
-        return Unreadable(node, path, absl::StrCat("needs a list, not ", KindName(node)));
+        return Unreadable(node, path,
+                          absl::StrCat("needs a list, not ", KindName(node),
+                                       node.IsMap() ? "; write `- ` before its first key" : ""));
       }
       for (size_t i = 0; i < node.size(); ++i) {
         const std::string inner = absl::StrCat(path, "[", i, "]");
@@ -234,8 +257,7 @@ class Walker {
     if (!node.IsScalar()) {
       const bool text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
       if (text && !add) reflection->SetString(message, field, "?");
-      return Unreadable(node, path,
-                        absl::StrCat("needs ", TypeName(field), ", not ", KindName(node)));
+      return NeedsValue(node, path, TypeName(field));
     }
     const std::string& text = node.Scalar();
     switch (field->cpp_type()) {
@@ -315,7 +337,7 @@ class Walker {
            const FieldDescriptor* field) {
     if (node.IsNull()) return;
     if (!node.IsMap()) {
-      return Unreadable(node, path, absl::StrCat("needs a map, not ", KindName(node)));
+      return NeedsKeys(node, path);
     }
     const Descriptor* entry_type = field->message_type();
     for (const auto& entry : node) {
@@ -327,7 +349,7 @@ class Walker {
   }
 
   void FillStruct(const YAML::Node& node, const std::string& path, google::protobuf::Struct* out) {
-    if (!node.IsMap()) return Unreadable(node, path, "needs a map");
+    if (!node.IsMap()) return NeedsKeys(node, path);
     for (const auto& entry : node) {
       FillValue(entry.second, &(*out->mutable_fields())[entry.first.Scalar()]);
     }

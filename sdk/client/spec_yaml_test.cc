@@ -58,7 +58,7 @@ TEST(SpecYamlTest, ReportsEveryProblemAtOnceWithItsPlace) {
             "job.yaml:3:3: rollout.temprature: unknown key; did you mean 'temperature'?\n"
             "job.yaml:4:6: rollout.n: 'many' is not an integer\n"
             "job.yaml:5:10: rollout.top_k: 99999999999 does not fit into 32 bits\n"
-            "job.yaml:6:7: data: needs keys, not a value\n"
+            "job.yaml:6:7: data: needs keys, not a value; files of prompts are data.train_files\n"
             "job.yaml:9:3: actor.lr: is given twice\n");
 }
 

@@ -145,11 +145,16 @@ absl::Status ActorRole::LoadPolicy(const v1::AssignRole& assign, Assigned& assig
   assigned.publisher = std::make_unique<policy::WeightsPublisher>(relay_, assigned.model.get(),
                                                                   assigned.source->dtype());
   if (assign.spec().rollout().deterministic()) assigned.model->SetDeterministic(true);
-  auto trainer = engine::Trainer::Create(
-      assigned.model.get(), MakeOptimizerSpec(assign.spec(), FirstStepOfActor(assign.spec())),
-      assigned.ranks->data_group());
-  if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
-  assigned.trainer = *std::move(trainer);
+  if (assign.spec().trainer().val_only()) {
+    assigned.trainer =
+        engine::Trainer::CreateWithoutOptimizer(assigned.model.get(), assigned.ranks->data_group());
+  } else {
+    auto trainer = engine::Trainer::Create(
+        assigned.model.get(), MakeOptimizerSpec(assign.spec(), FirstStepOfActor(assign.spec())),
+        assigned.ranks->data_group());
+    if (!trainer.ok()) return Annotate(trainer.status(), "spec.actor");
+    assigned.trainer = *std::move(trainer);
+  }
   const double asked = assign.spec().rollout().temperature();
   const double temperature = asked > 0 ? asked : 1;
   assigned.loop->Start(

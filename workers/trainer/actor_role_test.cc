@@ -201,6 +201,17 @@ TEST_F(ActorRoleTest, PublishesWhatItHolds) {
   }
 }
 
+// An optimizer would take three times the memory of the weights, and a schedule that falls would
+// need a last step.
+TEST_F(ActorRoleTest, PublishesForAnEvaluationWithoutAnOptimizer) {
+  spec_.mutable_trainer()->set_val_only(true);
+  spec_.mutable_trainer()->clear_total_training_steps();
+  spec_.mutable_actor()->set_lr_schedule("cosine");
+  ASSERT_EQ(Assign().status().code(), 0);
+  EXPECT_EQ(Publish(0).status().code(), 0);
+  EXPECT_THAT(Update(1).status().message(), ::testing::HasSubstr("without an optimizer"));
+}
+
 TEST_F(ActorRoleTest, RepublishesVersionsAfterAnAssignment) {
   Assign();
   Publish(0);

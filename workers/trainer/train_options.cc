@@ -16,8 +16,6 @@ int64_t FirstStepOfActor(const v1::JobSpec& spec) {
 OptimizerSpec MakeOptimizerSpec(const v1::JobSpec& spec, int64_t first_step) {
   OptimizerSpec out;
   ReadFields(OptimizerOptionTable(), spec.actor(), &out);
-  // Without steps there is nothing that a schedule could fall over.
-  if (spec.trainer().val_only()) out.lr_schedule = "constant";
   out.total_steps = spec.trainer().total_training_steps() - first_step;
   return out;
 }

@@ -32,14 +32,6 @@ TEST(TrainOptions, SchedulesCountStepsOfTheJob) {
   EXPECT_EQ(FirstStepOfActor(spec), 0);
 }
 
-// A schedule that falls would need a last step, and the trainer would refuse it.
-TEST(TrainOptions, AnEvaluationAloneHasNoSchedule) {
-  v1::JobSpec spec;
-  spec.mutable_actor()->set_lr_schedule("cosine");
-  spec.mutable_trainer()->set_val_only(true);
-  EXPECT_EQ(MakeOptimizerSpec(spec).lr_schedule, "constant");
-}
-
 TEST(TrainOptions, MicroBatchesFitTheCache) {
   v1::JobSpec spec;
   spec.mutable_actor()->set_ppo_epochs(2);

@@ -42,6 +42,7 @@ class DataflowChecker {
     CheckCycle();
     CheckRewards();
     CheckOwnRewards();
+    if (spec_.trainer().val_only()) return;  // what training would need does not matter
     CheckAdvantage();
     CheckUpdates();
     CheckSizes();

@@ -100,6 +100,7 @@ RoleNeeds RoleNeedsOf(const v1::JobSpec& effective, const v1::Dataflow& dataflow
                       const Features& model_features) {
   RoleNeeds needs;
   for (const v1::UpdateNode& node : dataflow.update()) {
+    if (effective.trainer().val_only()) continue;  // it neither learns nor saves
     needs[node.role()].methods.insert({node.method(), "save_checkpoint"});
     if (SparesNorms(TrainingOf(effective, node.role()))) {
       needs[node.role()].features.insert(kUndecayedNormsFeature);

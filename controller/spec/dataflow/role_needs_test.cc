@@ -4,6 +4,7 @@
 #include "controller/spec/job_spec/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "sdk/common/contracts/worker_features.h"
 #include "tests/support/controller/spec.h"
 
 namespace baton::controller {
@@ -54,6 +55,16 @@ TEST(RoleNeedsTest, NamesWhatTheJobCallsInEachRole) {
   EXPECT_THAT(needs.at("critic").scores, ElementsAre("compute_values"));
   EXPECT_THAT(needs.at("actor").scores, ElementsAre("compute_log_prob"));
   EXPECT_THAT(needs.at("reference").methods, ElementsAre("compute_log_prob"));
+}
+
+TEST(RoleNeedsTest, AnActorOfAnEvaluationOnlyPublishes) {
+  v1::JobSpec spec = SpecWithARule();
+  spec.mutable_data()->add_val_files("val.jsonl");
+  spec.mutable_trainer()->set_val_only(true);
+  spec.mutable_actor()->set_weight_decay(0.1);
+  const RoleNeeds needs = NeedsOfValid(spec);
+  EXPECT_THAT(needs.at("actor").methods, ElementsAre("publish"));
+  EXPECT_EQ(needs.at("actor").features.count(kUndecayedNormsFeature), 0u);
 }
 
 TEST(RoleNeedsTest, SftNeedsATrainerAlone) {

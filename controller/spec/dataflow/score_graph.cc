@@ -4,6 +4,7 @@
 #include <set>
 
 #include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/schema_spec/rewarding_nodes.h"
 
 namespace baton::controller {
 
@@ -22,8 +23,8 @@ ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow, bool is_async) {
     all_ |= uint64_t{1} << i;
     if (dataflow.score(i).over() == "group") over_group_ |= uint64_t{1} << i;
   }
-  weights_ = {dataflow.advantage().rewards().begin(), dataflow.advantage().rewards().end()};
-  if (weights_.empty()) weights_["reward"] = 1;
+  weights_ = RewardWeights(dataflow);
+  const std::vector<bool> rewarding = RewardingNodes(dataflow);
   for (int i = 0; i < nodes; ++i) {
     uint64_t needs = 0;
     for (const std::string& input : dataflow.score(i).inputs()) {
@@ -32,12 +33,7 @@ ScoreGraph::ScoreGraph(const v1::Dataflow& dataflow, bool is_async) {
     }
     needs_.push_back(needs);
     if (weights_.count(dataflow.score(i).out()) > 0) sources_ |= uint64_t{1} << i;
-  }
-  rewarding_ = sources_;
-  for (int round = 0; round < nodes; ++round) {  // as deep as the graph can be
-    for (int i = 0; i < nodes; ++i) {
-      if ((rewarding_ >> i & 1) != 0) rewarding_ |= needs_[i];
-    }
+    if (rewarding[static_cast<size_t>(i)]) rewarding_ |= uint64_t{1} << i;
   }
   for (uint32_t i = 0; is_async && i < roles_.size(); ++i) {
     if (roles_[i] == roles::kActor) at_selection_ |= WithDependents(i);

@@ -13,6 +13,7 @@
 #include "controller/spec/dataflow/check_dataflow.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/job_spec/check_without_kind.h"
+#include "controller/spec/job_spec/evaluation_only.h"
 #include "controller/spec/job_spec/presets.h"
 #include "controller/spec/settings/check_counts.h"
 #include "controller/spec/settings/check_ending.h"
@@ -432,11 +433,19 @@ void CheckGeneration(v1::JobSpec* spec, Violations& out) {
   }
 }
 
-// The graph, and the settings that go with its roles.
-void CheckGraph(v1::JobSpec* effective, v1::Dataflow* dataflow, Violations& out) {
+// The graph, and the settings that go with its roles. `given` loses the roles that the job does not
+// use.
+void CheckGraph(v1::JobSpec* given, v1::JobSpec* effective, v1::Dataflow* dataflow,
+                Violations& out) {
   if (dataflow->generate().empty()) dataflow->add_generate()->set_purpose("train");
   FillUpdates(*effective, dataflow);  // what the spec adds to a graph is checked with it
   CheckDataflow(*effective, *dataflow, &out);
+  if (effective->trainer().val_only()) {
+    const std::set<std::string> unused = KeepEvaluation(dataflow);
+    ForgetRoles(unused, effective);
+    ForgetRoles(unused, given);
+    return CheckRoles(*dataflow, effective, out);
+  }
   CheckRoles(*dataflow, effective, out);
   CheckAsked(*dataflow, *effective, out);
 }
@@ -451,6 +460,10 @@ void CheckSharing(const v1::JobSpec& given, const v1::Dataflow& dataflow, v1::Jo
   if (sound) FillPools(given, dataflow, effective, &out);
   CheckGenerationTp(*effective, dataflow, &out);
   ShapeScoringRoles(dataflow, effective);
+  // One copy of the weights is enough to publish them. Ranks that generate are all of use.
+  const bool only_publishes = effective->trainer().val_only() && !IsHybrid(*effective, dataflow) &&
+                              effective->resources().pools().empty();
+  if (only_publishes) effective->mutable_actor()->mutable_parallel()->set_dp(1);
 }
 
 }  // namespace
@@ -482,13 +495,14 @@ CheckedSpec CheckSpec(const v1::JobSpec& spec) {
   CheckEnding(effective, &violations);
   out.dataflow = spec.has_dataflow() ? spec.dataflow() : MakeDataflow(*effective);
   const bool known = spec.has_dataflow() || out.dataflow.update_size() > 0;  // the preset
-  if (rl && known) CheckGraph(effective, &out.dataflow, violations);
+  v1::JobSpec used = spec;
+  if (rl && known) CheckGraph(&used, effective, &out.dataflow, violations);
   FillUpdates(*effective, &out.dataflow);  // those of critics, which CheckGraph completed
   FillLossScale(*effective, &out.dataflow);
-  if (known) CheckSharing(spec, out.dataflow, effective, violations);
+  if (known) CheckSharing(used, out.dataflow, effective, violations);
   CheckSchedule(out.dataflow, effective, &violations);
   CheckSpeculation(out.dataflow, effective, &violations);
-  CheckGroups(out.dataflow, spec, *effective, violations);
+  CheckGroups(out.dataflow, used, *effective, violations);
   CheckPretraining(out.dataflow, *effective, violations);
   CheckPatterns(*effective, out.dataflow, &violations);
   out.violations = violations.Take();

@@ -58,7 +58,14 @@ class PoolFiller {
     for (const v1::PoolSpec& pool : pools) *resources->add_pools() = pool;
     for (int i = 0; i < resources->pools_size(); ++i) TakeLayouts(i);
     if (IsHybrid(*effective_, dataflow_)) CountRollouts();
-    for (int i = 0; i < resources->pools_size(); ++i) Size(i, resources->mutable_pools(i));
+    for (int i = 0; i < resources->pools_size(); ++i) {
+      if (!resources->pools(i).roles().empty()) Size(i, resources->mutable_pools(i));
+    }
+    // Those of a job that only evaluates, whose roles it does not have.
+    auto* all = resources->mutable_pools();
+    all->erase(std::remove_if(all->begin(), all->end(),
+                              [](const v1::PoolSpec& pool) { return pool.roles().empty(); }),
+               all->end());
   }
 
  private:
@@ -226,7 +233,7 @@ class PoolFiller {
       }
     }
     const int least = std::max(largest.empty() ? 1 : sizes[largest], 1);
-    const int devices = pool->has_devices() ? pool->devices() : least;
+    int devices = pool->has_devices() ? pool->devices() : least;
     if (devices < least) {
       Fail(PathOf(index) + ".devices",
            absl::StrCat(devices, " are too few: ", largest, " has ", least,
@@ -243,7 +250,9 @@ class PoolFiller {
       if (const auto at = workers.find(role); at != workers.end())
         most = std::max(most, at->second);
     }
-    if (devices > most) {
+    if (devices > most && effective_->trainer().val_only()) {
+      devices = most;  // the role that had them all may be one that only training uses
+    } else if (devices > most) {
       Fail(PathOf(index) + ".devices",
            absl::StrCat(devices, " are too many: none of its roles has more than ", most,
                         "; give layouts of ", devices, " ranks (`baton plan -o yaml` prints some),",

@@ -31,10 +31,6 @@ void CheckValOnly(v1::JobSpec* spec, Violations* out) {
                     "remove it");
   }
   if (spec->data().val_files().empty()) out->Add(kValOnly, "needs data.val_files");
-  if (trainer->has_val_before_train() && !trainer->val_before_train()) {
-    out->Add("trainer.val_before_train",
-             "is false, but trainer.val_only evaluates before any training; remove one of them");
-  }
   ClearTraining(trainer);
   trainer->set_val_before_train(true);
 }

@@ -122,7 +122,9 @@ placement::PoolRequest OnItsOwn(const v1::JobSpec& spec, const std::string& role
 absl::StatusOr<placement::Restriction> PoolsByHand(const v1::JobSpec& spec,
                                                    const placement::Problem& problem) {
   const v1::ResourcesSpec& resources = spec.resources();
-  std::set<std::string> roles = placement::AllRoles(spec);
+  v1::JobSpec trained = spec;  // pools of a training may name roles that an evaluation lacks
+  trained.mutable_trainer()->clear_val_only();
+  std::set<std::string> roles = placement::AllRoles(trained);
   roles.insert({"reward", "rollout"});
   placement::Restriction out;
   std::set<int> placed;

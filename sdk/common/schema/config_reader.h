@@ -16,6 +16,13 @@
 
 namespace baton {
 
+/// A warning: two keys of a config.json contradict each other, and the first one counts.
+inline std::string Contradiction(absl::string_view key, absl::string_view value,
+                                 absl::string_view other_key, absl::string_view other) {
+  return absl::StrCat("config.json says ", key, ": ", value, " and ", other_key, ": ", other,
+                      "; the former counts, as in transformers 5");
+}
+
 /// Reads keys of one object and remembers the first problem. `prefix` stands before each key that
 /// an error names. The object must outlive the reader.
 class ConfigReader {

@@ -14,6 +14,13 @@ bool AnyOf(const std::vector<bool>& layers) {
   return std::find(layers.begin(), layers.end(), true) != layers.end();
 }
 
+/// Which layers rotate if each interval-th one does not.
+std::vector<bool> RotaryByInterval(int64_t interval, int64_t layers) {
+  std::vector<bool> out;
+  for (int64_t i = 0; i < layers; ++i) out.push_back((i + 1) % interval != 0);
+  return out;
+}
+
 /// SmolLM3's no_rope_layers: 1 for a layer that rotates. The list goes before the interval.
 std::vector<bool> ReadRotaryLayers(ConfigReader& reader, int64_t layers) {
   std::vector<double> rotates;
@@ -21,11 +28,10 @@ std::vector<bool> ReadRotaryLayers(ConfigReader& reader, int64_t layers) {
   reader.Numbers("no_rope_layers", rotates);
   int64_t interval = 4;
   reader.Int("no_rope_layer_interval", interval);
-  if (interval < 1) reader.Fail("no_rope_layer_interval", "is below 1");
+  const bool listed = reader.Find("no_rope_layers") != nullptr;
+  if (!listed && interval < 1) reader.Fail("no_rope_layer_interval", "is below 1");
   if (!reader.status().ok()) return out;
-  if (reader.Find("no_rope_layers") == nullptr) {
-    for (int64_t i = 0; i < layers; ++i) rotates.push_back((i + 1) % interval != 0 ? 1 : 0);
-  }
+  if (!listed) return RotaryByInterval(interval, layers);
   if (static_cast<int64_t>(rotates.size()) < layers) {
     reader.Fail("no_rope_layers", "has fewer entries than num_hidden_layers");
     return out;
@@ -106,6 +112,67 @@ void ReadWindow(ConfigReader& reader, Family family, int64_t layers, LayerKinds&
   kinds.sliding = slides;
 }
 
+/// "sliding_attention in 3 of 36 layers".
+std::string CountText(absl::string_view what, const std::vector<bool>& layers) {
+  return absl::StrCat(what, " in ", std::count(layers.begin(), layers.end(), true), " of ",
+                      layers.size(), " layers");
+}
+
+/// no_rope_layers against what is made of the interval otherwise, and against num_hidden_layers.
+void WarnOfRotaryLayers(const Json& json, int64_t layers, const LayerKinds& kinds,
+                        std::vector<std::string>& out) {
+  const Json* list = FindField(json, "no_rope_layers");
+  if (list == nullptr) return;
+  if (static_cast<int64_t>(list->size()) > layers) {
+    out.push_back(absl::StrCat("config.json says no_rope_layers: ", list->size(),
+                               " entries and num_hidden_layers: ", layers, "; the first ", layers,
+                               " count, as in transformers 5"));
+  }
+  const Json* interval = FindField(json, "no_rope_layer_interval");
+  if (interval == nullptr) return;
+  const auto every = interval->get<int64_t>();
+  if (every >= 1 && RotaryByInterval(every, layers) == kinds.rotary) return;
+  std::vector<bool> fixed = kinds.rotary;
+  fixed.flip();
+  out.push_back(Contradiction("no_rope_layers", CountText("0", fixed), "no_rope_layer_interval",
+                              interval->dump()));
+}
+
+/// layer_types of a family that gives all layers the window, or none, whatever it says.
+void WarnOfUnreadTypes(const Json& json, const std::vector<bool>& types, const LayerKinds& kinds,
+                       std::vector<std::string>& out) {
+  const bool windows = kinds.sliding_window.has_value();
+  if (std::count(types.begin(), types.end(), !windows) == 0) return;
+  const std::string window = windows ? absl::StrCat(*kinds.sliding_window) : "null";
+  out.push_back(Contradiction("sliding_window",
+                              window + (json.contains("sliding_window") ? "" : " (its default)"),
+                              "layer_types", CountText("sliding_attention", types)));
+}
+
+/// layer_types against the keys that it is made of otherwise.
+void WarnOfTypes(const Json& json, ModelFamily family, const std::vector<bool>& types,
+                 const LayerKinds& kinds, std::vector<std::string>& out) {
+  const auto contradicts = [&](const char* key) {
+    out.push_back(Contradiction("layer_types", CountText("sliding_attention", types), key,
+                                FindField(json, key)->dump()));
+  };
+  ConfigReader reader(json, "");
+  bool used = family == Family::kGemma3;
+  reader.Bool("use_sliding_window", used);
+  const bool windows = FindField(json, "sliding_window") != nullptr ||
+                       (family != Family::kSmolLm3 && !json.contains("sliding_window"));
+  if (!used || !windows) return;
+  const char* key = family == Family::kGemma3    ? "sliding_window_pattern"
+                    : family == Family::kSmolLm3 ? nullptr
+                                                 : "max_window_layers";
+  if (key != nullptr && FindField(json, key) != nullptr) {
+    const auto layers = static_cast<int64_t>(types.size());
+    if (DefaultSlidingLayers(reader, family, layers, kinds) != types) contradicts(key);
+  } else if (family != Family::kGemma3 && !AnyOf(types)) {
+    contradicts("use_sliding_window");
+  }
+}
+
 }  // namespace
 
 bool LayerKinds::slides(int64_t layer) const {
@@ -127,6 +194,19 @@ LayerKinds ReadLayerKinds(ConfigReader& reader, ModelFamily family, int64_t laye
     ReadCommonWindow(reader, family, layers, kinds);
   }
   return kinds;
+}
+
+void WarnOfLayerKinds(const Json& json, ModelFamily family, int64_t layers, const LayerKinds& kinds,
+                      std::vector<std::string>& out) {
+  if (family == Family::kSmolLm3) WarnOfRotaryLayers(json, layers, kinds, out);
+  if (FindField(json, "layer_types") == nullptr) return;
+  ConfigReader reader(json, "");
+  const std::vector<bool> types = ReadLayerTypes(reader, layers);
+  if (IsOneOf(family, {Family::kMistral, Family::kPhi3})) {
+    WarnOfUnreadTypes(json, types, kinds, out);
+  } else if (IsOneOf(family, {Family::kQwen2, Family::kQwen3, Family::kSmolLm3, Family::kGemma3})) {
+    WarnOfTypes(json, family, types, kinds, out);
+  }
 }
 
 absl::Status CheckLayerKinds(const LayerKinds& kinds, ModelFamily family, int64_t layers) {

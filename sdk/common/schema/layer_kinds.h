@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,6 +32,11 @@ struct LayerKinds {
 /// does: layer_types goes before the keys that it is made of otherwise, no_rope_layers before its
 /// interval. Problems stay in `reader`.
 LayerKinds ReadLayerKinds(ConfigReader& reader, ModelFamily family, int64_t layers);
+
+/// Adds what keys of the layers say against each other, and which counts, as transformers (5.24)
+/// decides. `json`: a config.json from which ReadLayerKinds read `kinds`.
+void WarnOfLayerKinds(const Json& json, ModelFamily family, int64_t layers, const LayerKinds& kinds,
+                      std::vector<std::string>& out);
 
 /// InvalidArgument: a config.json of this family cannot say it.
 [[nodiscard]] absl::Status CheckLayerKinds(const LayerKinds& kinds, ModelFamily family,

@@ -149,6 +149,28 @@ void WarnOfUnusedKeys(const Json& json, const ModelConfig& config, std::vector<s
   }
 }
 
+/// original_max_position_embeddings in the object of rotary parameters, under `key`, and outside.
+void WarnOfOriginal(const Json& json, const std::string& key, const Json& rope,
+                    const ModelConfig& config, std::vector<std::string>& out) {
+  constexpr char kOriginal[] = "original_max_position_embeddings";
+  const RopeScaling& scaling = config.rope.scaling;
+  const bool used =
+      scaling.type == RopeScaling::Type::kLlama3 || scaling.type == RopeScaling::Type::kLongRope;
+  if (!used) return;
+  const Json *inside = FindField(rope, kOriginal), *outside = FindField(json, kOriginal);
+  const std::string taken = absl::StrCat(scaling.original_max_position_embeddings);
+  const std::string path = absl::StrCat(key, ".", kOriginal);
+  if (config.family == Family::kPhi3) {
+    if (inside == nullptr || inside->dump() == taken) return;
+    out.push_back(Contradiction(kOriginal, taken + (outside == nullptr ? " (its default)" : ""),
+                                path, inside->dump()));
+  } else if (outside != nullptr && outside->dump() != taken) {
+    out.push_back(Contradiction(
+        inside != nullptr ? path : "max_position_embeddings", taken,
+        absl::StrCat(kOriginal, inside != nullptr ? "" : " outside of " + key), outside->dump()));
+  }
+}
+
 absl::Status InRange(const char* key, int64_t value, int64_t low, int64_t high) {
   if (value >= low && value <= high) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -368,24 +390,29 @@ std::vector<std::string> ModelConfig::Warnings(absl::string_view text) {
   const auto config = FromJson(text);
   if (!config.ok()) return out;
   WarnOfUnusedKeys(*parsed, *config, out);
-  const auto compare = [&out](const char* key, const Json* value, const std::string& other_key,
-                              const Json* other) {
+  const auto compare = [&out](const std::string& key, const Json* value,
+                              const std::string& other_key, const Json* other) {
     if (value == nullptr || other == nullptr || *value == *other) return;
-    out.push_back(absl::StrCat("config.json says ", key, ": ", value->dump(), " and ", other_key,
-                               ": ", other->dump(), "; the former counts, as in transformers 5"));
+    out.push_back(Contradiction(key, value->dump(), other_key, other->dump()));
   };
   compare("dtype", FindField(*parsed, "dtype"), "torch_dtype", FindField(*parsed, "torch_dtype"));
+  WarnOfLayerKinds(*parsed, config->family, config->num_hidden_layers, config->layers, out);
   const Json* scaling = FindField(*parsed, "rope_scaling");
   const Json* parameters = FindField(*parsed, "rope_parameters");
   if (scaling != nullptr && scaling->empty()) scaling = nullptr;
   const bool gemma = config->family == Family::kGemma3;
   if (!gemma) compare("rope_scaling", scaling, "rope_parameters", parameters);
-  const Json* rope = scaling != nullptr ? scaling : parameters;
-  if (gemma && rope != nullptr) rope = FindField(*rope, "full_attention");
-  if (rope == nullptr) return out;
-  const char* key = scaling != nullptr ? "rope_scaling.rope_theta" : "rope_parameters.rope_theta";
-  compare(key, FindField(*rope, "rope_theta"), "rope_theta", FindField(*parsed, "rope_theta"));
-  compare("rope_type", FindField(*rope, "rope_type"), "type", FindField(*rope, "type"));
+  Json rope = Json::object();
+  if (parameters != nullptr && (gemma || scaling == nullptr)) {
+    const Json* full = gemma ? FindField(*parameters, "full_attention") : parameters;
+    if (full != nullptr) rope = *full;
+  }
+  if (scaling != nullptr) rope.update(*scaling);  // Gemma 3's is added to the other's
+  const std::string key = scaling != nullptr ? "rope_scaling" : "rope_parameters";
+  compare(key + ".rope_theta", FindField(rope, "rope_theta"), "rope_theta",
+          FindField(*parsed, "rope_theta"));
+  compare("rope_type", FindField(rope, "rope_type"), "type", FindField(rope, "type"));
+  WarnOfOriginal(*parsed, key, rope, *config, out);
   return out;
 }
 

@@ -312,7 +312,8 @@ TEST(ModelConfig, ContradictingKeysCountAsInTransformers5) {
   EXPECT_EQ(original(R"(, "original_max_position_embeddings": 32})"), 32);
   EXPECT_EQ(original(R"(, "original_max_position_embeddings": 32},
                       "original_max_position_embeddings": 64)"),
-            64);
+            32);  // only Phi-3 has the key outside
+  EXPECT_EQ(original(R"(}, "original_max_position_embeddings": 64)"), 131072);
   const auto dtype = [](const char* keys) {
     return ModelConfig::FromJson(
                absl::StrReplaceAll(kLlama32, {{"\"torch_dtype\": \"bfloat16\"", keys}}))

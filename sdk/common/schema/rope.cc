@@ -52,8 +52,10 @@ absl::Status ReadObject(const Json& json, const std::string& where, ConfigReader
   RopeScaling& scaling = out.scaling;
   scaling.original_max_position_embeddings = context.max_position_embeddings;
   rope.Int(kOriginal, scaling.original_max_position_embeddings);
-  if (context.original) scaling.original_max_position_embeddings = *context.original;
-  config.Int(kOriginal, scaling.original_max_position_embeddings);
+  if (context.original) {
+    scaling.original_max_position_embeddings = *context.original;
+    config.Int(kOriginal, scaling.original_max_position_embeddings);
+  }
   if (type == "llama3") {
     scaling.type = RopeScaling::Type::kLlama3;
     rope.Number("factor", scaling.factor, true);

@@ -43,16 +43,17 @@ struct Rope {
 /// What the rest of the config says.
 struct RopeContext {
   int64_t max_position_embeddings = 0;
-  /// original_max_position_embeddings of a config without that key, before the object's own;
-  /// absent: the object's own, and without one max_position_embeddings.
+  /// The config class has a key original_max_position_embeddings outside of the object, with this
+  /// default; it goes before the object's own. Absent: the object's own counts alone, and without
+  /// one max_position_embeddings.
   std::optional<int64_t> original;
 };
 
 /// Reads `rope` from rope_scaling, rope_parameters and rope_theta; what none of them says stays as
 /// it is. Where several say it, it is as in transformers (5.24): rope_scaling, if it is there and
 /// not empty, replaces rope_parameters; in the object `rope_type` goes before `type`, and its
-/// rope_theta before the one outside; original_max_position_embeddings outside goes before the one
-/// in the object. InvalidArgument names the key; Unimplemented: another type of scaling.
+/// rope_theta before the one outside. InvalidArgument names the key; Unimplemented: another type of
+/// scaling.
 [[nodiscard]] absl::Status ReadRope(ConfigReader& reader, const RopeContext& context, Rope& rope);
 
 /// ReadRope for Gemma 3, whose layers with a sliding window have frequencies of their own:

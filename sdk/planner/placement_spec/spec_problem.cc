@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "sdk/common/messages/settings.h"
 #include "sdk/common/schema/presets.h"
+#include "sdk/common/schema_spec/rewarding_nodes.h"
 
 namespace baton::placement {
 namespace {
@@ -24,11 +25,20 @@ bool Trains(const std::string& role) {
   return role == "actor" || role == "critic" || role == "cost_critic";
 }
 
+// Roles of the score nodes that run: those of rewards alone in a job that only evaluates.
+std::set<std::string> ScoringRoles(const v1::JobSpec& spec) {
+  const std::vector<bool> rewarding = RewardingNodes(spec.dataflow());
+  std::set<std::string> roles;
+  for (int i = 0; i < spec.dataflow().score_size(); ++i) {
+    if (spec.trainer().val_only() && !rewarding[static_cast<size_t>(i)]) continue;
+    roles.insert(spec.dataflow().score(i).role());
+  }
+  return roles;
+}
+
 bool ActorScores(const v1::JobSpec& spec) {
-  if (!spec.has_dataflow()) return spec.algorithm().recompute_log_prob();
-  const auto& nodes = spec.dataflow().score();
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const v1::ScoreNode& node) { return node.role() == "actor"; });
+  if (spec.has_dataflow()) return ScoringRoles(spec).count("actor") > 0;
+  return spec.algorithm().recompute_log_prob() && !spec.trainer().val_only();
 }
 
 bool HasScalarHead(const std::string& role) {
@@ -73,11 +83,13 @@ std::set<std::string> PresetRoles(const v1::JobSpec& spec) {
   const Recipe* found = RecipeOf(spec);
   const Recipe& recipe = found == nullptr ? *none : *found;
   std::set<std::string> roles = {"actor"};
+  if (spec.has_reward_model()) roles.insert("reward_model");
+  if (spec.has_judge() && !recipe.flaws) roles.insert("judge");
+  if (spec.trainer().val_only()) return roles;  // the others score no rewards
   if (recipe.critic) roles.insert("critic");
   if (recipe.cost) roles.insert("cost");
   if (recipe.cost && spec.algorithm().cost_critic()) roles.insert("cost_critic");
-  if (recipe.flaws || spec.has_judge()) roles.insert("judge");
-  if (spec.has_reward_model()) roles.insert("reward_model");
+  if (recipe.flaws) roles.insert("judge");
   if (spec.has_reference() || spec.algorithm().use_kl_loss() ||
       UsesKlInReward(spec.algorithm(), recipe)) {
     roles.insert("reference");
@@ -126,8 +138,11 @@ int64_t MiniBatch(const v1::JobSpec& spec, const std::string& role) {
 std::set<std::string> AllRoles(const v1::JobSpec& spec) {
   if (!IsRl(spec)) return {"actor"};
   if (!spec.has_dataflow()) return PresetRoles(spec);
-  std::set<std::string> roles;
-  for (const v1::ScoreNode& node : spec.dataflow().score()) roles.insert(node.role());
+  std::set<std::string> roles = ScoringRoles(spec);
+  if (spec.trainer().val_only()) {
+    roles.insert("actor");
+    return roles;
+  }
   for (const v1::UpdateNode& node : spec.dataflow().update()) roles.insert(node.role());
   return roles;
 }
@@ -158,7 +173,7 @@ absl::StatusOr<SpecProblem> ProblemOf(const v1::JobSpec& spec, const ModelSource
     role.model.scalar_head = HasScalarHead(name) || spec.kind() == v1::JOB_KIND_REWARD_MODEL;
     role.generates = IsRl(spec) && name == "actor";
     role.scores = IsRl(spec) && (name != "actor" || ActorScores(spec));
-    role.trains = Trains(name);
+    role.trains = Trains(name) && !spec.trainer().val_only();
     out.problem.roles.push_back(std::move(role));
   }
   for (const std::string& role : AllRoles(spec)) {

@@ -59,6 +59,28 @@ TEST(SpecProblem, IncludesTheCostCritic) {
   EXPECT_TRUE(made->problem.roles[2].model.scalar_head);
 }
 
+TEST(SpecProblem, AnEvaluationTrainsNothingAndScoresRewardsAlone) {
+  v1::JobSpec spec = Ppo();
+  spec.mutable_reward_model();
+  spec.mutable_algorithm()->set_recompute_log_prob(true);
+  spec.mutable_trainer()->set_val_only(true);
+  const auto made = ProblemOf(spec, Llama);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto& roles = made->problem.roles;
+  ASSERT_EQ(roles.size(), 2u);
+  EXPECT_EQ(roles[0].name, "actor");
+  EXPECT_TRUE(roles[0].generates && !roles[0].trains && !roles[0].scores);
+  EXPECT_EQ(roles[1].name, "reward_model");
+  v1::ScoreNode* node = spec.mutable_dataflow()->add_score();
+  node->set_role("cost");
+  node->set_out("cost");
+  node = spec.mutable_dataflow()->add_score();
+  node->set_role("reward_model");
+  node->set_out("reward");
+  spec.mutable_dataflow()->add_update()->set_role("critic");
+  EXPECT_THAT(ModelRoles(spec), ElementsAre("actor", "reward_model"));
+}
+
 TEST(SpecProblem, RunnableHasItsLimits) {
   v1::JobSpec spec = Ppo();
   spec.mutable_model()->set_dtype("bfloat16");

@@ -1,5 +1,6 @@
 """What `baton submit` says of models and data before any worker is held, by the programs as they
 are installed; and the recipe of docs/formats/data-set.md."""
+import datetime
 import json
 import os
 import re
@@ -24,12 +25,21 @@ CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_s
           "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
           "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 64,
           "rms_norm_eps": 1e-6}
-# Stands in where the library is not installed: a parquet file of this test is then JSON.
+# Stand in where the libraries are not installed: a parquet file of this test is then a value of
+# Python, and a data set a folder of JSON.
 DATASETS = '''
-import json
+import datetime, types
 def load_dataset(kind, data_files=None, split=None):
     assert (kind, split) == ("parquet", "train")
-    return json.load(open(data_files, encoding="utf-8"))
+    return eval(open(data_files, encoding="utf-8").read())
+def load_dataset_builder(name, config):
+    files = {"train": [name + "/train.jsonl"]}
+    return types.SimpleNamespace(name="json", config=types.SimpleNamespace(data_files=files))
+'''
+FSSPEC = '''
+import io
+def open(path, mode, encoding, compression):
+    return io.open(path, mode, encoding=encoding)
 '''
 
 
@@ -192,9 +202,10 @@ class DataCheckTest(unittest.TestCase):
         with open(os.path.join(SOURCE, "docs", "formats", "data-set.md"), encoding="utf-8") as text:
             recipe = re.search(r"## Parquet and Hugging Face.*?```python\n(.*?)```", text.read(),
                                re.S).group(1)
-        self.assertLessEqual(len(recipe.strip().splitlines()), 17)
+        self.assertLessEqual(len(recipe.strip().splitlines()), 30)
         script = self.write("recipe/convert.py", recipe)
         rows = [{"prompt": [{"role": "user", "content": "1+1="}], "label": True, "tools": None,
+                 "day": datetime.date(2024, 5, 1), "time": datetime.datetime(2024, 5, 1, 12, 30),
                  "reward_model": {"style": "rule", "ground_truth": "2"}},
                 {"prompt": [{"role": "user", "content": "é"}], "label": False,
                  "tools": [{"name": "f", "parameters": {"a": {"type": "string"}, "b": None}},
@@ -208,10 +219,16 @@ class DataCheckTest(unittest.TestCase):
             pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), table)
         else:
             self.write("recipe/datasets.py", DATASETS)
-            self.write("rows.parquet", json.dumps(rows))
-        done = subprocess.run([sys.executable, script, table, out], env=environment, text=True,
-                              capture_output=True, timeout=120)
-        self.assertEqual(done.returncode, 0, done.stderr)
+            self.write("recipe/fsspec.py", FSSPEC)
+            self.write("rows.parquet", repr(rows))
+
+        def convert(source, target):
+            done = subprocess.run([sys.executable, script, source, target], env=environment,
+                                  text=True, capture_output=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+        convert(table, out)
+        rows[0].update(day="2024-05-01", time="2024-05-01T12:30:00")
         with open(out, encoding="utf-8") as file:
             text = file.read()
             # A table gives each tool the parameters of all tools; the script takes them out again.
@@ -219,6 +236,15 @@ class DataCheckTest(unittest.TestCase):
             del rows[1]["tools"][1]["parameters"]["a"]
             self.assertEqual([json.loads(line) for line in text.splitlines()], rows)
             self.assertIn("é", text)
+        # Texts that look like dates stay texts: an answer is compared with what is written there.
+        written = [{"prompt": "When?", "answer": answer, "when": [{"day": answer}]} for answer in
+                   ("2024-05-01", "2024-05-01 12:30", "2024-05-01T12:30:00+02:00")]
+        for name, text in (("lines", "\n".join(map(json.dumps, written)) + "\n"),
+                           ("array", json.dumps(written))):
+            self.write(f"{name}/train.jsonl", text)
+            convert(self.path(name), self.path("dates.jsonl"))
+            with open(self.path("dates.jsonl"), encoding="utf-8") as file:
+                self.assertEqual([json.loads(line) for line in file], written)
         # Baton reads both lines with verl's key of answers: all they lack is a model with a template.
         spec = SPEC.replace("train.jsonl", "rows.jsonl").replace(
             "max_prompt_length", "answer_key: reward_model.ground_truth, max_prompt_length")

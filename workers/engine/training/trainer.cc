@@ -21,6 +21,26 @@ absl::Span<double> AsSpan(LossSums& sums) {
   return absl::MakeSpan(reinterpret_cast<double*>(&sums), sizeof(sums) / sizeof(double));
 }
 
+absl::Status WithoutOptimizer() {
+  return absl::FailedPreconditionError(
+      "this trainer only scores and evaluates: it was made without an optimizer");
+}
+
+/// Takes no memory, and refuses what an update needs.
+class NoOptimizer final : public Optimizer {
+ public:
+  void ZeroGradients() override {}
+  absl::StatusOr<double> GradientNorm() const override { return WithoutOptimizer(); }
+  void Step(double, double) override {}
+  int64_t step() const override { return 0; }
+  const LrSchedule& schedule() const override { return schedule_; }
+  absl::Status Save(const std::string&) const override { return WithoutOptimizer(); }
+  absl::Status Load(const std::string&) override { return WithoutOptimizer(); }
+
+ private:
+  const LrSchedule schedule_ = *LrSchedule::Create("constant", 0, 1, 0, 0);
+};
+
 std::string MetricPrefix(const LossSpec& loss) {
   return loss.kind == LossSpec::kSft ? "train/" : "actor/";
 }
@@ -46,9 +66,17 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(CausalLM* model,
   }
 }
 
+std::unique_ptr<Trainer> Trainer::CreateWithoutOptimizer(CausalLM* model,
+                                                         Communicator* data_group) {
+  std::unique_ptr<Trainer> trainer(new Trainer(model, std::make_unique<NoOptimizer>(), data_group));
+  trainer->learns_ = false;
+  return trainer;
+}
+
 absl::StatusOr<std::vector<Trainer::MiniBatch>> Trainer::PlanUpdate(
     absl::Span<const TrainSequence> batch, const LossSpec& loss,
     const UpdateOptions& options) const {
+  if (!learns_) return WithoutOptimizer();
   BATON_RETURN_IF_ERROR(ValidateOptions(options));
   BATON_RETURN_IF_ERROR(Validate(loss));
   BATON_RETURN_IF_ERROR(ValidateSequences(batch, model_->config()));

@@ -49,6 +49,11 @@ class Trainer {
                                                          const OptimizerSpec& optimizer,
                                                          Communicator* data_group = nullptr);
 
+  /// A trainer of a model that only scores and evaluates: it has neither gradients nor memory of an
+  /// optimizer. Update, SaveOptimizer and LoadOptimizer are FailedPrecondition.
+  static std::unique_ptr<Trainer> CreateWithoutOptimizer(CausalLM* model,
+                                                         Communicator* data_group = nullptr);
+
   /// One call trains on one batch. Returns metrics: means over the optimizer steps of this call.
   ///   policy: actor/{pg_loss, entropy, pg_clipfrac, pg_clipfrac_lower, ppo_kl, grad_norm, lr,
   ///        skipped_steps, optimizer_steps}, with the options that ask for them actor/{kl_loss,
@@ -127,6 +132,7 @@ class Trainer {
 
   CausalLM* const model_;
   UpdateLoop loop_;
+  bool learns_ = true;  ///< Set by the factory: it has an optimizer.
 };
 
 }  // namespace baton::engine

@@ -269,6 +269,22 @@ TEST(TrainerTest, LogProbsAndLossDoNotDependOnMicroBatches) {
 }
 
 // A token is the likeliest if no other in its place has a higher log-prob: each is tried.
+TEST(TrainerTest, WithoutAnOptimizerItScoresAlikeAndHasNoGradients) {
+  const std::vector<TrainSequence> batch = RandomBatch(1, 4, 11);
+  auto model = MakeModel(TinyConfig(), torch::kFloat32);
+  auto other = MakeModel(TinyConfig(), torch::kFloat32);
+  auto trainer = MakeTrainer(*model, Learning());
+  const auto scorer = Trainer::CreateWithoutOptimizer(other.get());
+  EXPECT_EQ(*scorer->LogProbs(batch, 1), *trainer->LogProbs(batch, 1));
+  EXPECT_EQ(*scorer->Loss(batch), *trainer->Loss(batch));
+  for (const auto& [name, parameter] : other->parameters()) {
+    EXPECT_FALSE(parameter.requires_grad() || parameter.grad().defined()) << name;
+  }
+  EXPECT_EQ(scorer->Update(batch, Ppo(), {}).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(scorer->SaveOptimizer("x").code(), absl::StatusCode::kFailedPrecondition);
+}
+
 TEST(TrainerTest, AccuracyCountsTheLikeliestTokens) {
   auto model = MakeModel(TinyConfig(), torch::kFloat64);
   auto trainer = MakeTrainer(*model, Measuring());

@@ -1,7 +1,12 @@
 """Tiny tokenizers of every kind, trained on made-up text: MAKERS has a function for each that makes
-its tokenizer.json as a value (make_tokenizer_golden.py writes the files)."""
+its tokenizer.json as a value (make_tokenizer_golden.py writes the files).
+
+Each run makes the same files. Training Unigram, WordPiece, and BPE with a suffix depends on the
+order of a hash map, which is another one in each run; those vocabularies are trained once and then
+kept (keep_vocabulary)."""
 import base64
 import json
+import os
 import random
 import re
 
@@ -25,6 +30,17 @@ WORDS = ("the a runner hands on her baton to another and he runs they're we'll i
          "conductor leads many players relay carries weights policy reward token steps "
          "naïve café Zürich Ωmega привет мир 日本 語 한국 größer 😀 123 2024 17 3.14 x=y+1; { } () "
          "def return if else for while").split()
+
+
+def keep_vocabulary(name, state):
+    """Replaces the vocabulary of `state` by that of tokenizer_NAME.json beside this file. Delete that
+    file to have one trained anew."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizer_%s.json" % name)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            kept = json.load(file)["model"]
+        state["model"].update({key: kept[key] for key in ("vocab", "merges") if key in kept})
+    return state
 
 
 def made_up_text(rng):
@@ -144,7 +160,7 @@ def make_clip():
     for token in list(state["model"]["vocab"]):  # each byte may end a word
         if len(token) == 1:
             state["model"]["vocab"].setdefault(token + "</w>", len(state["model"]["vocab"]))
-    return state
+    return keep_vocabulary("clip", state)
 
 
 def make_bloom():
@@ -195,7 +211,7 @@ CHARSMAP = (
     "0AAAD8AAAA/wAAAP4AAAAAIAAxADHigYQyADIAQQBFAFRNAGZpAMOpAOOCrAA=")
 
 
-def train_unigram(normalizer, pre_tokenizer, vocab_size, specials, extra=()):
+def train_unigram(name, normalizer, pre_tokenizer, vocab_size, specials, extra=()):
     """`extra` tokens are as improbable as the least probable one."""
     tokenizer = Tokenizer(models.Unigram())
     tokenizer.normalizer = normalizer
@@ -208,7 +224,7 @@ def train_unigram(normalizer, pre_tokenizer, vocab_size, specials, extra=()):
     known = {piece[0] for piece in state["model"]["vocab"]}
     lowest = min(piece[1] for piece in state["model"]["vocab"])
     state["model"]["vocab"] += [[t, lowest - i / 16] for i, t in enumerate(extra) if t not in known]
-    return state
+    return keep_vocabulary(name, state)
 
 
 def precompiled():
@@ -216,7 +232,7 @@ def precompiled():
 
 
 def make_t5():
-    state = train_unigram(precompiled(), pre_tokenizers.Sequence([
+    state = train_unigram("t5", precompiled(), pre_tokenizers.Sequence([
         pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]), 330,
         ["<pad>", "</s>", "<unk>"])
     tokenizer = Tokenizer.from_str(json.dumps(state))
@@ -228,7 +244,7 @@ def make_t5():
 
 
 def make_albert():
-    return train_unigram(normalizers.Sequence([
+    return train_unigram("albert", normalizers.Sequence([
         normalizers.Replace("``", '"'), normalizers.NFKD(), normalizers.StripAccents(),
         normalizers.Lowercase(), precompiled(), normalizers.Replace(Regex(" {2,}"), " ")]),
         pre_tokenizers.Metaspace(prepend_scheme="first"), 300,
@@ -237,7 +253,8 @@ def make_albert():
 
 def make_unigram_bytes():
     """Characters that no token covers become bytes; a run of them may be a token all the same."""
-    state = train_unigram(normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(),
+    state = train_unigram("unigram_bytes",
+                          normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC(),
                                                 normalizers.Strip()]),
                           pre_tokenizers.Metaspace(prepend_scheme="never", split=False), 290,
                           ["<unk>", "<s>", "</s>"], BYTES + ["\U0001f916", "\u30ed\u30ea"])
@@ -254,6 +271,8 @@ def make_bert(cased=False):
     trainer = trainers.WordPieceTrainer(vocab_size=260, show_progress=False, special_tokens=[
         "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"])
     tokenizer.train_from_iterator(made_up_text(random.Random(23)), trainer)
+    state = keep_vocabulary("bert_cased" if cased else "bert", pack(tokenizer))
+    tokenizer = Tokenizer.from_str(json.dumps(state))
     tokenizer.post_processor = processors.BertProcessing(
         ("[SEP]", tokenizer.token_to_id("[SEP]")), ("[CLS]", tokenizer.token_to_id("[CLS]")))
     return pack(tokenizer)
