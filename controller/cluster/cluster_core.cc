@@ -25,17 +25,16 @@ ClusterEffects ClusterCore::EndTurn() {
   ClusterEffects effects;
   in_turn_ = false;
   if (std::exchange(changed_, false)) Match(effects);
-  if (std::exchange(follows_, false) || !effects.empty()) {
-    cluster_.relays.Follow(cluster_.workers, effects);
-  }
+  const bool workers_changed = std::exchange(follows_, false) || !effects.empty();
+  cluster_.relays.Follow(cluster_.workers, workers_changed, effects);
   return effects;
 }
 
-ClusterEffects ClusterCore::Done(ClusterEffects effects) {
+ClusterEffects ClusterCore::Done(ClusterEffects effects, bool workers_changed) {
   if (in_turn_) {
-    follows_ = true;
+    follows_ |= workers_changed;
   } else {
-    cluster_.relays.Follow(cluster_.workers, effects);
+    cluster_.relays.Follow(cluster_.workers, workers_changed, effects);
   }
   return effects;
 }
@@ -65,14 +64,15 @@ void ClusterCore::OnHeartbeats(uint64_t session, absl::Time at) {
 ClusterEffects ClusterCore::OnTick(absl::Time now) {
   ClusterEffects effects;
   cluster_.workers.EndLeases(now, effects);
-  cluster_.relays.OnTick(now);
+  cluster_.relays.OnTick(cluster_.workers, now);
   // Also within a turn: worker slots are rearranged once free workers have theirs.
   changed_ = false;
   MarkReserving(cluster_, now);
   examined_ += MatchWorkers(cluster_, effects);
   Rearrange(cluster_, now, effects);
   Yield(cluster_, now, effects);
-  return Done(std::move(effects));
+  const bool changed = !effects.empty();
+  return Done(std::move(effects), changed);
 }
 
 ClusterEffects ClusterCore::OnNeed(const std::string& job, int priority, int64_t order, bool active,
@@ -120,12 +120,12 @@ void ClusterCore::OnLeave(const std::string& job) {
 
 ClusterEffects ClusterCore::OnPublisher(const std::string& job, const std::string& worker) {
   cluster_.relays.OnPublisher(job, worker);
-  return Done({});
+  return Done({}, /*workers_changed=*/false);
 }
 
 ClusterEffects ClusterCore::OnRelayReport(uint64_t session, const v1::RelayReport& report) {
   cluster_.relays.OnReport(cluster_.workers.WorkerOf(session), report);
-  return Done({});
+  return Done({}, /*workers_changed=*/false);
 }
 
 void ClusterCore::Expect(const std::string& job, const std::string& worker,

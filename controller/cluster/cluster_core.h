@@ -96,6 +96,10 @@ class ClusterCore {
   /// Adds what the cluster knows of a job's waits: first the job's workers that have been silent
   /// for two heartbeats; then, if the job waits for workers, which jobs hold the existing ones.
   void Explain(const std::string& job, absl::Time now, v1::ExplainJobResponse* answer) const;
+  /// True if the stream is that of a relay.
+  bool IsRelay(uint64_t session) const {
+    return cluster_.relays.Knows(cluster_.workers.WorkerOf(session));
+  }
   /// The workers that the cluster knows.
   const ClusterWorkers& workers() const { return cluster_.workers; }
   uint64_t epoch() const { return epoch_; }
@@ -105,13 +109,13 @@ class ClusterCore {
  private:
   void Match(ClusterEffects& effects);
   /// Ends an event: relays follow the workers of jobs, once in a turn.
-  ClusterEffects Done(ClusterEffects effects);
+  ClusterEffects Done(ClusterEffects effects, bool workers_changed = true);
 
   const uint64_t epoch_;
   ClusterParts cluster_;
   bool in_turn_ = false;
   bool changed_ = false;  // since BeginTurn
-  bool follows_ = false;  // relays have to follow a change since BeginTurn
+  bool follows_ = false;  // the workers of jobs may have changed since BeginTurn
   int64_t examined_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "controller/cluster/need_queue.h"
 #include "controller/spec/dataflow/role_names.h"
+#include "sdk/common/base/cut_text.h"
 
 namespace baton::controller {
 namespace {
@@ -15,39 +16,41 @@ bool PlaysRollout(const std::string& roles) {
   return std::count(all.begin(), all.end(), roles::kRollout) > 0;
 }
 
+void MoveToTail(std::vector<std::string>& relays, size_t at) {
+  const auto first = relays.begin() + static_cast<std::ptrdiff_t>(at);
+  std::rotate(first, first + 1, relays.end());
+}
+
 }  // namespace
 
 void RelayChains::OnRelay(const std::string& relay, const v1::Hello& hello,
                           const std::string& project) {
   Relay& known = relays_[relay];
-  const bool other_process = known.hello.instance_id() != hello.instance_id();
-  if (other_process) {  // what was in memory is gone
-    known.versions.clear();
-    known.broken.clear();
-  }
+  // What was in its memory is gone with a process.
+  if (known.hello.instance_id() != hello.instance_id()) known.said.clear();
   known.hello.set_instance_id(hello.instance_id());
   known.hello.set_memory_id(hello.memory_id());
   *known.hello.mutable_relay() = hello.relay();
   known.project = project;
   known.attached = known.in_chains = true;
   known.lease_end = absl::InfiniteFuture();
+  known.hellos = ++next_hello_;
   known.told = false;
   changed_ = true;
 }
 
 void RelayChains::OnAway(const std::string& relay, absl::Time lease_end) {
   const auto known = relays_.find(relay);
-  if (known == relays_.end()) return;
-  known->second.attached = false;
+  if (known == relays_.end() || !std::exchange(known->second.attached, false)) return;
   known->second.lease_end = lease_end;
 }
 
-void RelayChains::OnTick(absl::Time now) {
+void RelayChains::OnTick(const ClusterWorkers& workers, absl::Time now) {
   size_t away = 0;
   for (auto& [name, relay] : relays_) {
+    if (workers.SessionOf(name) == 0) OnAway(name, now);  // its lease ended with its stream open
     if (!relay.attached) ++away;
-    if (relay.lease_end > now || !std::exchange(relay.in_chains, false)) continue;
-    changed_ = true;
+    if (relay.lease_end <= now && std::exchange(relay.in_chains, false)) changed_ = true;
   }
   for (auto it = relays_.begin(); it != relays_.end() && away > kMostAway;) {
     const bool forgets = !it->second.attached && !it->second.in_chains;
@@ -61,16 +64,9 @@ void RelayChains::OnPublisher(const std::string& job, const std::string& worker)
   changed_ |= std::exchange(publisher, worker) != worker;
 }
 
-void RelayChains::Forget(const std::string& job) {
-  jobs_.erase(job);
-  for (auto& [name, relay] : relays_) {
-    relay.versions.erase(job);
-    relay.broken.erase(job);
-  }
-  changed_ = true;
-}
+void RelayChains::Forget(const std::string& job) { changed_ |= jobs_.erase(job) > 0; }
 
-bool RelayChains::Serves(const Relay& relay, const std::string& job) const {
+bool RelayChains::Serves(const Relay& relay, const std::string& job) {
   return relay.project == "*" || relay.project == ProjectId(job);
 }
 
@@ -78,26 +74,31 @@ void RelayChains::OnReport(const std::string& relay, const v1::RelayReport& repo
   const auto known = relays_.find(relay);
   if (known == relays_.end()) return;
   Relay& of = known->second;
-  of.versions.clear();
-  of.broken.clear();
+  of.said.clear();
   for (const v1::RelayVersions& job : report.jobs()) {
-    if (!Serves(of, job.job()) || jobs_.count(job.job()) == 0) continue;
-    std::set<uint64_t>& versions = of.versions[job.job()];
-    versions = {job.versions().begin(), job.versions().end()};
-    while (versions.size() > kMostVersions) versions.erase(versions.begin());
-    if (job.has_broken()) of.broken[job.job()] = job.generation();
+    if (!Serves(of, job.job()) || of.said.size() >= kMostJobs) continue;
+    Said& said = of.said[job.job()];
+    said.versions = {job.versions().begin(), job.versions().end()};
+    while (said.versions.size() > kMostVersions) said.versions.erase(said.versions.begin());
+    said.generation = job.generation();
+    said.broken = job.broken();
+    if (job.has_trouble()) said.trouble = CutText(job.trouble().message(), kMostText);
   }
   changed_ = true;
 }
 
-// The attached one, of several whose names differ: a relay may have been started anew under
-// another.
-std::string RelayChains::RelayFor(const ClusterWorker& worker, const std::string& job) const {
-  if (worker.hello.memory_id().empty()) return "";
+// The one that said Hello last, of several: a relay may have been started anew under another name.
+// A relay of one project serves no worker of all projects: it would be shown that worker's token.
+std::string RelayChains::RelayFor(const ClusterWorker& worker, const ByMemory& relays) const {
+  const auto there = relays.find(worker.hello.memory_id());
+  if (worker.hello.memory_id().empty() || there == relays.end()) return "";
   std::string found;
-  for (const auto& [name, relay] : relays_) {
-    if (relay.hello.memory_id() != worker.hello.memory_id() || !Serves(relay, job)) continue;
-    if (found.empty() || (relay.attached && !relays_.at(found).attached)) found = name;
+  for (const std::string& name : there->second) {
+    const Relay& relay = relays_.at(name);
+    const bool trusted = relay.project == "*" || relay.project == worker.project;
+    if (!trusted || !Serves(relay, worker.job)) continue;
+    const auto rank = [](const Relay& of) { return std::pair(of.attached, of.hellos); };
+    if (found.empty() || rank(relay) > rank(relays_.at(found))) found = name;
   }
   return found;
 }
@@ -113,16 +114,7 @@ void RelayChains::Order(const std::string& job, const std::string& head,
   };
   for (const std::string& relay : chain.relays) add(relay);
   for (const std::string& relay : members) add(relay);
-  // A relay that the one before it cannot reach goes to the tail, where none waits for it.
-  for (size_t i = 0; i + 2 < wanted.size(); ++i) {
-    auto& broken = relays_.at(wanted[i]).broken;
-    const auto at = broken.find(job);
-    if (at == broken.end() || at->second != chain.generation) continue;
-    broken.erase(at);
-    std::rotate(wanted.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                wanted.begin() + static_cast<std::ptrdiff_t>(i) + 2, wanted.end());
-    break;
-  }
+  MoveUnreachable(job, chain, wanted);
   if (wanted.size() < 2 && chain.relays.size() < 2) return;  // none to send to, and none was
   std::vector<std::string> processes;
   for (const std::string& relay : wanted) {
@@ -135,32 +127,90 @@ void RelayChains::Order(const std::string& job, const std::string& head,
   chain.generation = (epoch_ << 32) + ++next_change_;
 }
 
-void RelayChains::Follow(const ClusterWorkers& workers, ClusterEffects& effects) {
-  if (relays_.empty()) return;
-  std::map<std::string, RelayView> views;
+// A relay that the one before it cannot reach goes to the tail, where none waits for it. One that
+// cannot reach several goes there itself. What was reported of an older chain says nothing.
+void RelayChains::MoveUnreachable(const std::string& job, Chain& chain,
+                                  std::vector<std::string>& wanted) const {
+  for (size_t i = 0; i + 1 < wanted.size(); ++i) {
+    const std::string &reporter = wanted[i], &next = wanted[i + 1];
+    const auto said = relays_.at(reporter).said.find(job);
+    const bool of_this_chain =
+        said != relays_.at(reporter).said.end() && said->second.generation == chain.generation &&
+        i + 1 < chain.relays.size() && chain.relays[i] == reporter && chain.relays[i + 1] == next;
+    if (!of_this_chain) continue;
+    if (!said->second.broken) {
+      const auto first = chain.moved.lower_bound({reporter, ""});
+      auto last = first;
+      while (last != chain.moved.end() && last->first == reporter) ++last;
+      chain.moved.erase(first, last);
+      continue;
+    }
+    if (i + 2 == wanted.size()) continue;  // it is the tail
+    if (chain.moved.insert({reporter, next}).second) return MoveToTail(wanted, i + 1);
+    if (i > 0 && chain.moved.insert({reporter, ""}).second) return MoveToTail(wanted, i);
+  }
+}
+
+RelayView RelayChains::ViewOf(const std::string& job,
+                              std::map<std::string, std::string> relay_of) const {
+  RelayView view;
+  const auto of = jobs_.find(job);
+  const Chain chain = of == jobs_.end() ? Chain() : of->second.chain;
+  for (const auto& [worker, name] : relay_of) {
+    const Relay& relay = relays_.at(name);
+    view.addresses[name] = relay.hello.relay().address();
+    view.processes[name] = relay.hello.instance_id();
+    const auto said = relay.said.find(job);
+    auto& versions = view.versions[name];
+    if (said != relay.said.end()) versions = said->second.versions;
+    if (relay.hello.relay().chain_address().empty()) {
+      view.trouble[name] = "it receives nothing: start it with --chain-listen";
+      view.unreachable.insert(name);
+    } else if (!relay.in_chains) {
+      view.trouble[name] = "it is not attached";
+      view.unreachable.insert(name);
+    }
+  }
+  for (size_t i = 0; i + 1 < chain.relays.size(); ++i) {
+    const auto sender = relays_.find(chain.relays[i]);
+    if (sender == relays_.end()) continue;
+    const auto said = sender->second.said.find(job);
+    const bool told = said != sender->second.said.end() && !said->second.trouble.empty() &&
+                      said->second.generation == chain.generation;
+    if (told && view.addresses.count(chain.relays[i + 1]) > 0) {
+      view.trouble[chain.relays[i + 1]] = absl::StrCat(chain.relays[i], ": ", said->second.trouble);
+    }
+  }
+  view.relay_of = std::move(relay_of);
+  return view;
+}
+
+void RelayChains::Follow(const ClusterWorkers& workers, bool workers_changed,
+                         ClusterEffects& effects) {
+  const bool changed = std::exchange(changed_, false);
+  if (relays_.empty() || !(changed || workers_changed)) return;
+  ByMemory by_memory;
+  for (const auto& [name, relay] : relays_) by_memory[relay.hello.memory_id()].push_back(name);
+  std::map<std::string, std::map<std::string, std::string>> relays_of;  // by job, then by worker
   std::map<std::string, std::set<std::string>> members;
   for (const auto& [name, worker] : workers.all()) {
     if (worker.job.empty()) continue;
-    const std::string relay = RelayFor(worker, worker.job);
+    const std::string relay = RelayFor(worker, by_memory);
     if (relay.empty()) continue;
-    RelayView& view = views[worker.job];
-    view.relay_of[name] = relay;
+    relays_of[worker.job][name] = relay;
     const Relay& its = relays_.at(relay);
-    view.addresses[relay] = its.hello.relay().address();
-    const auto versions = its.versions.find(worker.job);
-    auto& seen = view.versions[relay];
-    if (versions != its.versions.end()) seen = versions->second;
     const bool reachable = its.in_chains && !its.hello.relay().chain_address().empty();
     if (PlaysRollout(worker.roles) && reachable) members[worker.job].insert(relay);
   }
-  for (const auto& [job, view] : views) jobs_.try_emplace(job);
+  for (const auto& [job, relay_of] : relays_of) jobs_.try_emplace(job);
   for (auto& [job, of] : jobs_) {
-    RelayView& view = views[job];  // empty: it has no worker on the host of a relay
-    const auto head = view.relay_of.find(of.publisher);
-    const bool sends = head != view.relay_of.end() && relays_.at(head->second).in_chains;
+    std::map<std::string, std::string>& relay_of = relays_of[job];  // may be empty
+    const auto head = relay_of.find(of.publisher);
+    const bool sends = head != relay_of.end() && relays_.at(head->second).in_chains;
     if (!of.publisher.empty()) {
       Order(job, sends ? head->second : "", sends ? members[job] : std::set<std::string>());
     }
+    RelayView view = ViewOf(job, std::move(relay_of));
     if (view == of.sent) continue;
     of.sent = view;
     effects.push_back(ClusterRelays{job, std::move(view)});

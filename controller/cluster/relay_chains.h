@@ -29,11 +29,9 @@ namespace baton::controller {
 /// Not thread-safe.
 class RelayChains {
  public:
-  /// Relays that are away and still known, at most: a token can attach under any number of ids.
-  static constexpr size_t kMostAway = 1000;
-
-  /// Versions of a job that a relay may say it has; the newest count.
-  static constexpr size_t kMostVersions = 64;
+  // Bounds on what a token can make the controller remember: relays that are away; jobs in a
+  // report, and the newest versions of each; bytes of a report's error.
+  static constexpr size_t kMostAway = 1000, kMostJobs = 1000, kMostVersions = 64, kMostText = 300;
 
   /// `epoch`: of the controller. Orders of an older controller have smaller generations.
   explicit RelayChains(uint64_t epoch) : epoch_(epoch) {}
@@ -42,30 +40,38 @@ class RelayChains {
   void OnRelay(const std::string& relay, const v1::Hello& hello, const std::string& project);
   /// Its stream ended. It keeps its places for one lease.
   void OnAway(const std::string& relay, absl::Time lease_end);
-  /// Relays whose lease has ended leave their chains.
-  void OnTick(absl::Time now);
+  /// Relays whose lease has ended leave their chains: those that `workers` does not have attached.
+  void OnTick(const ClusterWorkers& workers, absl::Time now);
   /// The job's versions come from this worker from now on.
   void OnPublisher(const std::string& job, const std::string& worker);
-  /// The job is deleted, or has ended.
+  /// The job asks for no worker any more.
   void Forget(const std::string& job);
+  bool Knows(const std::string& relay) const { return relays_.count(relay) > 0; }
   /// Replaces what the relay said before. Of jobs that it does not serve nothing is noted.
   void OnReport(const std::string& relay, const v1::RelayReport& report);
 
   /// Follows the workers of all jobs: adds the views of jobs and the orders of relays that have
-  /// changed. Nothing is done while no relay is known and none was.
-  void Follow(const ClusterWorkers& workers, ClusterEffects& effects);
+  /// changed. `workers_changed`: since the last call. Nothing is done where nothing has changed.
+  void Follow(const ClusterWorkers& workers, bool workers_changed, ClusterEffects& effects);
 
  private:
+  // What a relay said of a job.
+  struct Said {
+    std::set<uint64_t> versions;
+    uint64_t generation = 0;
+    bool broken = false;
+    std::string trouble;
+  };
   struct Relay {
     v1::Hello hello;
     std::string project;
     bool attached = false;
-    absl::Time lease_end = absl::InfiniteFuture();       // while it is away
-    bool in_chains = true;                               // its lease has not ended
-    std::map<std::string, std::set<uint64_t>> versions;  // by job
-    std::map<std::string, uint64_t> broken;  // by job: generation of the order with a broken link
-    bool told = false;                       // `orders` were sent on this stream
-    std::string orders;                      // as sent last, serialized
+    bool in_chains = true;                          // its lease has not ended
+    absl::Time lease_end = absl::InfiniteFuture();  // while it is away
+    uint64_t hellos = 0;                            // number of its last Hello, of all
+    std::map<std::string, Said> said;               // by job
+    bool told = false;                              // `orders` were sent on this stream
+    std::string orders;                             // as sent last, serialized
   };
   struct Chain {
     uint64_t generation = 0;
@@ -73,23 +79,30 @@ class RelayChains {
     // Of each: its process and its address. A process that is started anew has nothing, so it is
     // another member.
     std::vector<std::string> processes;
+    // Relays that could not reach another one, which went to the tail for that, until they reach
+    // some; "": they went to the tail themselves. So two that refuse do not change places for ever.
+    std::set<std::pair<std::string, std::string>> moved;
   };
   struct JobView {
     std::string publisher;  // a worker
     RelayView sent;
     Chain chain;
   };
+  using ByMemory = std::map<std::string, std::vector<std::string>>;
 
-  bool Serves(const Relay& relay, const std::string& job) const;
-  std::string RelayFor(const ClusterWorker& worker, const std::string& job) const;
+  static bool Serves(const Relay& relay, const std::string& job);
+  std::string RelayFor(const ClusterWorker& worker, const ByMemory& relays) const;
+  RelayView ViewOf(const std::string& job, std::map<std::string, std::string> relay_of) const;
   void Order(const std::string& job, const std::string& head, const std::set<std::string>& members);
+  void MoveUnreachable(const std::string& job, Chain& chain,
+                       std::vector<std::string>& wanted) const;
   void SendOrders(ClusterEffects& effects);
 
   const uint64_t epoch_;
   std::map<std::string, Relay> relays_;
   std::map<std::string, JobView> jobs_;
-  bool changed_ = false;      // since the last Follow
-  uint64_t next_change_ = 0;  // of any chain
+  bool changed_ = false;  // since the last Follow
+  uint64_t next_change_ = 0, next_hello_ = 0;
 };
 
 }  // namespace baton::controller

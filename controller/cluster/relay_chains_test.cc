@@ -77,8 +77,9 @@ class RelayChainsTest : public ::testing::Test {
     v1::RelayVersions& job = *report.add_jobs();
     job.set_job(kJob);
     job.mutable_versions()->Assign(versions.begin(), versions.end());
-    job.set_generation(broken);
-    if (broken != 0) job.mutable_broken()->set_code(14);
+    job.set_generation(broken != 0 ? broken : GenerationAt("a"));
+    job.set_broken(broken != 0);
+    if (broken != 0) job.mutable_trouble()->set_message("connection refused");
     heard_.Note(core_.OnRelayReport(relay, report));
   }
   /// The hosts of the job's chain, as the orders have it. Each relay must have the same generation.
@@ -194,6 +195,89 @@ TEST_F(RelayChainsTest, ARelayThatCannotBeReachedGoesToTheTail) {
   EXPECT_EQ(GenerationAt("a"), generation) << "an older order's link";
   Report(relays_["d"], {}, generation);
   EXPECT_EQ(GenerationAt("a"), generation) << "none comes after the tail";
+  EXPECT_EQ(heard_.views[kJob].trouble["relay-c"], "relay-d: connection refused");
+}
+
+// Otherwise they would change places for ever, each time with a connection and a report.
+TEST_F(RelayChainsTest, TwoThatCannotBeReachedAreMovedOnceEach) {
+  StartJob();
+  Report(relays_["a"], {}, GenerationAt("a"));
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "c", "d", "b"));
+  Report(relays_["a"], {}, GenerationAt("a"));
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "d", "b", "c"));
+  Report(relays_["d"], {}, GenerationAt("a"));
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "d", "c", "b"));
+  Report(relays_["d"], {}, GenerationAt("a"));
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "d", "b", "c"));
+  for (int i = 0; i < 3; ++i) {
+    const uint64_t before = GenerationAt("a");
+    Report(relays_["d"], {}, before);
+    Report(relays_["a"], {});
+    if (i > 0) EXPECT_EQ(GenerationAt("a"), before) << i;
+  }
+  EXPECT_EQ(ChainFrom("a").front(), "a") << "the head stays";
+}
+
+// A relay that reaches nobody holds up nobody.
+TEST_F(RelayChainsTest, ARelayThatReachesNoOtherGoesToTheTail) {
+  StartJob();
+  Report(relays_["b"], {}, GenerationAt("b"));
+  Report(relays_["b"], {}, GenerationAt("b"));
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "b", "c", "d")) << "each of the others was tried";
+  Report(relays_["b"], {}, GenerationAt("b"));
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "c", "d", "b"));
+}
+
+TEST_F(RelayChainsTest, ARelayWhoseLeaseEndsWithItsStreamOpenIsBridged) {
+  StartJob();
+  now_ += absl::Seconds(9);
+  for (uint64_t session = 1; session <= session_; ++session) {
+    if (session != relays_["c"]) core_.OnHeartbeats(session, now_);
+  }
+  now_ += absl::Seconds(2);
+  heard_.Note(core_.OnTick(now_));
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "b", "d"));
+  EXPECT_EQ(heard_.views[kJob].trouble["relay-c"], "it is not attached");
+  EXPECT_THAT(heard_.views[kJob].unreachable, ElementsAre("relay-c"));
+}
+
+TEST_F(RelayChainsTest, TheRelayThatSaidHelloLastIsThatOfItsHost) {
+  StartJob();
+  v1::Hello hello = HelloOf("another", "b", "relay");
+  hello.mutable_relay()->set_address("b:1");
+  hello.mutable_relay()->set_chain_address("b:2");
+  Attach(hello);
+  EXPECT_EQ(heard_.views[kJob].relay_of["rollout-b"], "another");
+  EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "c", "d", "b")) << "now of the other relay";
+}
+
+// It would be shown the worker's token, which opens every project.
+TEST_F(RelayChainsTest, ARelayOfOneProjectServesNoWorkerOfAll) {
+  AttachRelay("a", "default");
+  AttachWorker("a", "actor");
+  Need({{"actor", 1}});
+  EXPECT_THAT(heard_.views, IsEmpty());
+}
+
+TEST_F(RelayChainsTest, AReportThatComesBeforeTheJobsWorkersCounts) {
+  const uint64_t relay = AttachRelay("b");
+  Report(relay, {4});
+  AttachWorker("b", "rollout");
+  Need({{"rollout", 1}});
+  EXPECT_THAT(heard_.views[kJob].versions["relay-b"], ElementsAre(4));
+}
+
+TEST_F(RelayChainsTest, ARelayThatReceivesNothingIsInNoChain) {
+  AttachRelay("a");
+  v1::Hello hello = HelloOf("relay-b", "b", "relay");
+  hello.mutable_relay()->set_address("b:7079");
+  Attach(hello);
+  AttachWorker("a", "actor");
+  AttachWorker("b", "rollout");
+  Need({{"actor", 1}, {"rollout", 1}});
+  heard_.Note(core_.OnPublisher(kJob, "actor-a"));
+  EXPECT_THAT(heard_.orders, IsEmpty());
+  EXPECT_THAT(heard_.views[kJob].trouble["relay-b"], ::testing::HasSubstr("--chain-listen"));
 }
 
 TEST_F(RelayChainsTest, AJobHearsWhichHostHasWhichVersion) {

@@ -30,11 +30,19 @@ struct RelayView {
   std::map<std::string, std::string> relay_of;
   /// Of each relay: where the workers of its host reach it (RelayPlace.address).
   std::map<std::string, std::string> addresses;
+  /// Of each relay: its process. One that is started anew has lost all versions.
+  std::map<std::string, std::string> processes;
   /// Of each relay: the job's versions that are visible on its host.
   std::map<std::string, std::set<uint64_t>> versions;
+  /// Of each relay that gets no versions at the moment: why, for people.
+  std::map<std::string, std::string> trouble;
+  /// Those of them that no other relay sends to at all.
+  std::set<std::string> unreachable;
 
   bool operator==(const RelayView& other) const {
-    return relay_of == other.relay_of && addresses == other.addresses && versions == other.versions;
+    return relay_of == other.relay_of && addresses == other.addresses &&
+           processes == other.processes && versions == other.versions && trouble == other.trouble &&
+           unreachable == other.unreachable;
   }
 };
 

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "sdk/common/base/clock.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/process/memory_id.h"
@@ -12,13 +13,21 @@ namespace baton::relay {
 namespace {
 
 constexpr char kRole[] = "relay";
-constexpr size_t kMostJobs = 1000;  // whose orders are remembered
+
+// What the workers of this host reach a relay by that listens on every address.
+std::string ForOwnHost(const std::string& address) {
+  const std::string port = address.substr(address.rfind(':'));
+  if (absl::StartsWith(address, "0.0.0.0:")) return absl::StrCat("127.0.0.1", port);
+  if (absl::StartsWith(address, "[::]:")) return absl::StrCat("[::1]", port);
+  return address;
+}
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ControllerLink>> ControllerLink::Create(
     Relay* relay, ControllerLinkOptions options) {
-  std::unique_ptr<ControllerLink> link(new ControllerLink(relay, options.report_interval));
+  std::unique_ptr<ControllerLink> link(
+      new ControllerLink(relay, options.report_interval, options.repeat_interval));
   ControllerLink* const self = link.get();
   BATON_ASSIGN_OR_RETURN(auto transport, TcpTransport::Create(options.chain));
   options.member.on_changed = [self] { self->Changed(); };
@@ -36,7 +45,7 @@ absl::StatusOr<std::unique_ptr<ControllerLink>> ControllerLink::Create(
   WorkerOptions& worker = options.worker;
   worker.memory_id = MemoryId(options.directory);
   v1::RelayPlace& place = worker.relay.emplace();
-  place.set_address(options.address);
+  place.set_address(ForOwnHost(options.address));
   place.set_chain_address(link->chain_address_);
   worker.on_relay_orders = [self](const v1::RelayOrders& orders) { self->Follow(orders); };
   worker.on_relay_forget = [self](const v1::RelayForget& forget) { self->Forget(forget); };
@@ -61,6 +70,18 @@ absl::Status ControllerLink::Run() {
 }
 
 void ControllerLink::Follow(const v1::RelayOrders& orders) {
+  std::map<JobKey, bool> unordered;
+  {
+    absl::MutexLock lock(&mu_);
+    for (const auto& [key, job] : jobs_) unordered[key] = true;
+    for (const v1::RelayOrder& given : orders.orders()) {
+      const JobKey key(given.job(), given.job_uid());
+      unordered.erase(key);
+      jobs_[key].capability = given.capability();
+    }
+  }
+  // What is no longer ordered is sent to nobody.
+  for (const auto& [key, ends] : unordered) member_->Forget(key.first, key.second);
   for (const v1::RelayOrder& given : orders.orders()) {
     ChainOrder order;
     order.job = given.job();
@@ -69,11 +90,6 @@ void ControllerLink::Follow(const v1::RelayOrders& orders) {
     order.generation = given.generation();
     order.relays = given.relays();
     order.next = given.next();
-    {
-      absl::MutexLock lock(&mu_);
-      jobs_[{order.job, order.job_uid}] = order.capability;
-      if (jobs_.size() > kMostJobs) jobs_.erase(jobs_.begin());
-    }
     member_->Follow(order, [this, order](const absl::Status& status) {
       const bool old = ErrorReason(status) == "STALE_CHAIN";
       Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarn,
@@ -91,31 +107,27 @@ void ControllerLink::Follow(const v1::RelayOrders& orders) {
 // Of jobs that had no order here nothing was received; whoever published them drops them.
 void ControllerLink::Forget(const v1::RelayForget& forget) {
   for (const v1::RelayVersions& over : forget.jobs()) {
-    v1::DropRequest drop;
     {
       absl::MutexLock lock(&mu_);
       const auto job = jobs_.find({over.job(), over.job_uid()});
-      if (job == jobs_.end()) continue;
-      drop.set_capability(job->second);
-      jobs_.erase(job);
+      if (job == jobs_.end() || std::exchange(job->second.over, true)) continue;
     }
     member_->Forget(over.job(), over.job_uid());
-    v1::ListRequest request;
-    request.set_job(over.job());
-    relay_->List(request, [relay = relay_, drop, uid = over.job_uid()](const auto& list) mutable {
-      if (!list.ok()) return;
-      for (const v1::SegmentInfo& segment : list->segments()) {
-        if (segment.job_uid() == uid) drop.add_segment_ids(segment.segment_id());
-      }
-      if (drop.segment_ids().empty()) return;
-      relay->Drop(drop, [](const absl::StatusOr<v1::DropResponse>& dropped) {
-        if (dropped.ok()) return;
-        Log(LogLevel::kWarn, "versions of a job that is over cannot be dropped",
-            {{"error", std::string(dropped.status().message())}});
-      });
-    });
     Log(LogLevel::kInfo, "a job is over", {{"job", over.job()}});
   }
+  Changed();
+}
+
+void ControllerLink::Drop(const JobKey& job, const std::string& capability,
+                          const std::vector<std::string>& segments) {
+  v1::DropRequest drop;
+  drop.mutable_segment_ids()->Assign(segments.begin(), segments.end());
+  drop.set_capability(capability);
+  relay_->Drop(drop, [name = job.first](const absl::StatusOr<v1::DropResponse>& dropped) {
+    if (dropped.ok()) return;
+    Log(LogLevel::kWarn, "versions of a job that is over cannot be dropped",
+        {{"job", name}, {"error", std::string(dropped.status().message())}});
+  });
 }
 
 void ControllerLink::Changed() {
@@ -123,8 +135,10 @@ void ControllerLink::Changed() {
   changed_ = true;
 }
 
+// A controller answers a report with what it has forgotten, so a report is repeated.
 void ControllerLink::ReportLoop() {
   std::string told;
+  absl::Time told_at = absl::InfinitePast();
   const auto due = [this]() ABSL_SHARED_LOCKS_REQUIRED(mu_) { return changed_ || stopping_; };
   while (true) {
     {
@@ -135,20 +149,21 @@ void ControllerLink::ReportLoop() {
     }
     v1::RelayReport report = MakeReport();
     std::string now = report.SerializeAsString();
-    if (now == told) continue;
+    if (now == told && (now.empty() || BootNow() - told_at < repeat_interval_)) continue;
     told = std::move(now);
+    told_at = BootNow();
     worker_->ReportRelay(std::move(report));
   }
 }
 
 v1::RelayReport ControllerLink::MakeReport() {
-  std::map<JobKey, std::string> jobs;
+  std::map<JobKey, Job> jobs;
   {
     absl::MutexLock lock(&mu_);
     jobs = jobs_;
   }
   std::map<JobKey, v1::RelayVersions> versions;
-  for (const auto& [key, capability] : jobs) {
+  for (const auto& [key, job] : jobs) {
     absl::Notification answered;
     ChainReport found;
     member_->Report(key.first, key.second, [&](const ChainReport& report) {
@@ -158,21 +173,34 @@ v1::RelayReport ControllerLink::MakeReport() {
     answered.WaitForNotification();
     v1::RelayVersions& of = versions[key];
     of.set_generation(found.generation);
-    of.set_put_bytes(found.put_bytes);
-    if (!found.connected && !found.last_error.ok()) {
-      *of.mutable_broken() = ToProto(found.last_error);
-    }
+    if (found.last_error.ok()) continue;
+    *of.mutable_trouble() = ToProto(found.last_error);
+    of.set_broken(!found.connected);
   }
+  std::map<JobKey, std::vector<std::string>> segments;
   absl::Notification listed;
   relay_->List({}, [&](const absl::StatusOr<v1::ListResponse>& list) {
     if (list.ok()) {
       for (const v1::SegmentInfo& segment : list->segments()) {
-        versions[{segment.job(), segment.job_uid()}].add_versions(segment.policy_version());
+        const JobKey key(segment.job(), segment.job_uid());
+        versions[key].add_versions(segment.policy_version());
+        segments[key].push_back(segment.segment_id());
       }
     }
     listed.Notify();
   });
   listed.WaitForNotification();
+  // A version may have been sealed since its job was over.
+  for (const auto& [key, job] : jobs) {
+    if (!job.over) continue;
+    const auto left = segments.find(key);
+    if (left != segments.end()) {
+      Drop(key, job.capability, left->second);
+    } else {
+      absl::MutexLock lock(&mu_);
+      jobs_.erase(key);
+    }
+  }
   v1::RelayReport report;
   for (auto& [key, of] : versions) {
     v1::RelayVersions& job = *report.add_jobs();

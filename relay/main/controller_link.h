@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -31,7 +32,8 @@ struct ControllerLinkOptions {
   std::string chain_host;  ///< What they reach this host by; empty: the host of chain_listen.
   TcpOptions chain;
   ChainMemberOptions member;
-  absl::Duration report_interval = absl::Seconds(1);  ///< If nothing is heard of a change before.
+  absl::Duration report_interval = absl::Seconds(1);  ///< If nothing is heard of a change before …
+  absl::Duration repeat_interval = absl::Seconds(5);  ///< … and of the same report again.
 };
 
 /// Thread-safe.
@@ -51,24 +53,30 @@ class ControllerLink {
 
  private:
   using JobKey = std::pair<std::string, std::string>;  ///< Name and uid.
+  struct Job {
+    std::string capability;
+    bool over = false;  ///< The controller says so.
+  };
 
-  ControllerLink(Relay* relay, absl::Duration report_interval)
-      : relay_(relay), report_interval_(report_interval) {}
+  ControllerLink(Relay* relay, absl::Duration report_interval, absl::Duration repeat_interval)
+      : relay_(relay), report_interval_(report_interval), repeat_interval_(repeat_interval) {}
 
   void Follow(const v1::RelayOrders& orders);
   void Forget(const v1::RelayForget& forget);
+  void Drop(const JobKey& job, const std::string& capability,
+            const std::vector<std::string>& segments);
   void Changed();
   void ReportLoop();
   v1::RelayReport MakeReport();
 
   Relay* const relay_;
-  const absl::Duration report_interval_;
+  const absl::Duration report_interval_, repeat_interval_;
   std::string chain_address_;
   std::unique_ptr<ChainMember> member_;
   std::unique_ptr<Worker> worker_;
 
   absl::Mutex mu_;
-  std::map<JobKey, std::string> jobs_ ABSL_GUARDED_BY(mu_);  ///< With orders: its capability.
+  std::map<JobKey, Job> jobs_ ABSL_GUARDED_BY(mu_);  ///< That had orders here.
   bool changed_ ABSL_GUARDED_BY(mu_) = true;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread reporter_;

@@ -213,8 +213,8 @@ absl::StatusOr<SegmentTable::Lease> SegmentTable::Acquire(const std::string& job
     return absl::NotFoundError(
         absl::StrCat("this relay has no ", version ? absl::StrCat("version ", *version) : "version",
                      " of ", job.empty() ? "a job without name" : job, "; it has ",
-                     have.empty() ? "none of that job: a job's trainer and its rollouts must use "
-                                    "the relay of one machine"
+                     have.empty() ? "none of that job: if the job's trainer is on another machine, "
+                                    "start baton-relay with --controller on each machine"
                                   : absl::StrJoin(have, ", ")));
   }
   Record& record = records_.at(found->segment.segment_id);

@@ -100,11 +100,18 @@ void ChainLink::Enqueue(std::shared_ptr<ChainSource> source) {
     source->version.set_chunk_bytes(ChunkBytes(order_.relays, source->version.size_bytes(), cost_));
   }
   queue_.push_back(std::move(source));
-  const size_t on_its_way = phase_ == Phase::kIdle ? 0 : 1;
-  if (queue_.size() > kMostQueued) {
-    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(on_its_way));
-  }
+  if (queue_.size() > kMostQueued) DropOldest();
   if (phase_ == Phase::kIdle) AnnounceNext();
+}
+
+// Not the one that is on its way, nor what rollouts still need.
+void ChainLink::DropOldest() {
+  const auto& kept = queue_.back()->version.keep_versions();
+  for (size_t i = phase_ == Phase::kIdle ? 0 : 1; i + 1 < queue_.size(); ++i) {
+    if (std::count(kept.begin(), kept.end(), queue_[i]->version.policy_version()) > 0) continue;
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    return;
+  }
 }
 
 void ChainLink::AnnounceNext() {

@@ -72,6 +72,7 @@ class ChainLink : public ConnectionHandler, public std::enable_shared_from_this<
   void Connect();
   void Failed(const absl::Status& status);
   void Tick();
+  void DropOldest();
   void AnnounceNext();
   void OnResume(const chain::v1::Resume& resume);
   void OnReceived(uint64_t offset);

@@ -61,8 +61,9 @@ absl::StatusOr<std::unique_ptr<WeightsRelay>> WeightsRelay::Create(const RelayCh
 }
 
 absl::StatusOr<const relay::RelayClient*> WeightsRelay::ClientOf(const std::string& named) {
-  const std::string& address = choice_.fixed || named.empty() ? choice_.address : named;
   absl::MutexLock lock(&mu_);
+  if (!choice_.fixed && !named.empty()) named_ = named;
+  const std::string address = named_.empty() ? choice_.address : named_;
   std::unique_ptr<relay::RelayClient>& client = clients_[address];
   if (client != nullptr) return client.get();
   BATON_RETURN_IF_ERROR(MayShowToken(choice_.token, address, TlsFiles(), choice_.insecure));

@@ -107,12 +107,13 @@ class WeightsRelay {
     std::string relay;  ///< As the newest publication named it.
   };
 
-  /// The client of the relay that a task names; empty: it names none.
+  /// The client of the relay that a task names; empty: it names none, and the one before counts.
   absl::StatusOr<const relay::RelayClient*> ClientOf(const std::string& named);
 
   const RelayChoice choice_;
   const std::string holder_;
   absl::Mutex mu_;
+  std::string named_ ABSL_GUARDED_BY(mu_);  ///< By the newest task that names one.
   std::map<std::string, std::unique_ptr<relay::RelayClient>> clients_
       ABSL_GUARDED_BY(mu_);                                  ///< By address.
   std::map<std::string, Begun> begun_ ABSL_GUARDED_BY(mu_);  ///< By job.

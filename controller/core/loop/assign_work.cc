@@ -49,6 +49,7 @@ void RecallOutdated(JobParts& job) {
     if (replica.loading != 0 || replica.version == 0 || replica.version == served || load == 0) {
       continue;
     }
+    if (!job.versions.relays().IsAt(slot.worker, served, job.roster())) continue;
     if (!job.outdated.Asks(index, served, load)) continue;
     const auto updates = Staleness(job.versions.known(), replica.version, served);
     if (updates.has_value()) RecallOutdated(slot.worker, *updates, job);

@@ -27,6 +27,7 @@
 #include "controller/core/job/job_core_options.h"
 #include "controller/core/job/job_state.h"
 #include "controller/core/steps/job_parts.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 
@@ -102,6 +103,10 @@ class JobCore {
   /// True while a checkpoint of that incarnation is being committed.
   bool WantsCheckpoint(uint64_t incarnation) const {
     return incarnation == job_.out.incarnation() && job_.save.committing() && IsActive(state());
+  }
+  /// The worker that has published the versions that rollouts have; empty: none was.
+  std::string publisher() const {
+    return job_.versions.published_version() == 0 ? "" : job_.roster().FirstOf(roles::kActor);
   }
   /// The address of the relay of this worker's host; empty: it is not known.
   std::string RelayFor(const std::string& worker) const {

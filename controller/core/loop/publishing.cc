@@ -1,14 +1,39 @@
 #include "controller/core/loop/publishing.h"
 
-#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/core/loop/assign_work.h"
+#include "controller/core/loop/evaluation.h"
 #include "controller/core/loop/issue_command.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
+
+namespace {
+
+// No host has the weights of the evaluation any more, and they will not come.
+void GiveUpUnreachable(JobParts& job) {
+  const uint64_t pin = job.evaluation.pin().version;
+  if (!job.evaluation.active() || pin == 0 || pin >= job.versions.served()) return;
+  bool any = false;
+  for (const RoleSlot& slot : job.roster().slots()) {
+    if (slot.role != roles::kRollout || !slot.ready()) continue;
+    const auto index = static_cast<uint64_t>(job.roster().IndexOf(slot));
+    const ReplicaWeights::Replica& replica = job.versions.replicas().Of(index);
+    if (replica.version == pin || replica.loading == pin) return;
+    if (job.versions.relays().IsAt(slot.worker, pin, job.roster())) return;
+    any = true;
+  }
+  if (!any) return;
+  job.out.Warn(absl::StrCat(job.evaluation.name(),
+                            " is given up: no host of a rollout has its weights any more"));
+  DropEvaluation("no host of a rollout has its weights any more", job);
+}
+
+}  // namespace
 
 bool PublishDue(const JobParts& job) {
   return job.is_rl() && !job.replays() && !job.versions.published();
@@ -37,22 +62,35 @@ void OnPublished(TaskKind kind, JobParts& job) {
 }
 
 void OnRelaysSeen(const RelaysSeen& event, JobParts& job) {
-  job.versions.relays().See(event.relays);
+  PolicyVersions& versions = job.versions;
+  const bool lost = versions.relays().See(event.relays, job.roster(), job.out.now());
+  const uint64_t published = versions.published_version();
+  if (lost && published != 0 && !versions.relays().Missing(published, job.roster()).empty()) {
+    job.out.Warn(
+        absl::StrCat("the relay of the actor's host was started again while policy version ",
+                     published, " was on its way: it is published again"));
+    versions.Unpublish();
+  }
   ServePublished(job);
   // A host that was left out may have the version now.
   job.Then(FollowUp::kAdvance);
 }
 
 void ServePublished(JobParts& job) {
+  job.versions.relays().LookAgain(job.out.now());
+  GiveUpUnreachable(job);
   if (!job.versions.Serve(job.roster(), job.out.now())) return;
-  const std::set<std::string> late =
-      job.versions.relays().Missing(job.versions.served(), job.roster());
+  std::vector<std::string> late;
+  for (const auto& [relay, why] :
+       job.versions.relays().Missing(job.versions.served(), job.roster())) {
+    late.push_back(why.empty() ? relay : absl::StrCat(relay, " (", why, ")"));
+  }
   if (!late.empty()) {
-    job.out.Warn(absl::StrCat(
-        "policy version ", job.versions.served(), " goes to rollouts without those beside ",
-        absl::StrJoin(late, ", "), ": it has not arrived there for ",
-        absl::FormatDuration(
-            absl::Floor(job.out.now() - job.versions.relays().begun(), absl::Seconds(1)))));
+    const absl::Duration since = job.out.now() - job.versions.relays().begun();
+    job.out.Warn(absl::StrCat("policy version ", job.versions.served(),
+                              " goes to rollouts without those beside ", absl::StrJoin(late, ", "),
+                              ": it has not arrived there for ",
+                              absl::FormatDuration(absl::Floor(since, absl::Seconds(1)))));
   }
   job.Then(FollowUp::kAdvance);
 }

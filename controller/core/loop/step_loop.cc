@@ -85,8 +85,8 @@ void TendTrainer(JobParts& job) {
     job.Switch(Activity::kNone);
     return Publish(job);
   }
-  if (AwaitsTravel(job)) return Wait(Activity::kPublish, job);
   if (!job.StepUnderWay() && TendMilestones(job)) return;
+  if (AwaitsTravel(job)) return Wait(Activity::kPublish, job);
   BeginRound(job);
   if (!job.life.runs()) return;
   if (TakeBatch(job)) return BuildBatchOf(job);

@@ -132,7 +132,7 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
   if (FailureOf(event) == TaskFailure::kNotFound) {
     // The relay lost the version, by a restart or for want of room.
     const bool apart = job.versions.relays().IsApart(slot.worker, job.roster());
-    if (apart) job.versions.relays().Lost(slot.worker, version);
+    if (apart) job.versions.relays().Lost(slot.worker, version, job.out.now());
     if (job.evaluation.pin().version == version && version != job.versions.newest()) {
       job.out.Warn(
           absl::StrCat(job.evaluation.name(), " is given up: the relay no longer has its weights"));
@@ -141,10 +141,9 @@ void OnLoadWeights(const TaskDone& event, const RoleSlot& slot, JobParts& job) {
     // This version is not wanted any more: a newer one came meanwhile.
     const uint64_t served = job.versions.served();
     if (served != 0 && version != served) return job.Then(FollowUp::kAdvance);
-    // The actor publishes it again. A host apart from the actor's gets it anew from there, and says
-    // so.
-    if (apart) return job.Then(FollowUp::kAdvance);
-    job.versions.Unpublish();
+    // The actor publishes it again. A host apart from the actor's is said to have it: the worker
+    // looks again.
+    if (!apart) job.versions.Unpublish();
   }
   if (job.slots.CountFailure(slot) >= job.options.max_attempts) {
     return Fail(absl::Status(

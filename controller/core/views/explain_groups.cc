@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -31,25 +31,24 @@ void ExplainBatch(const JobParts& job, WaitList& waits) {
 // Hosts that do not have the newest published version yet.
 void ExplainTravel(const JobParts& job, WaitList& waits) {
   const PolicyVersions& versions = job.versions;
-  if (!job.life.runs() || versions.published_version() == 0) return;
   const uint64_t version = versions.published_version();
-  const std::set<std::string> missing = versions.relays().Missing(version, job.roster());
+  if (!job.life.runs() || version == 0 || job.roster().hybrid()) return;
+  std::vector<std::string> missing;
+  for (const auto& [relay, why] : versions.relays().Missing(version, job.roster())) {
+    missing.push_back(why.empty() ? relay : absl::StrCat(relay, " (", why, ")"));
+  }
   if (missing.empty()) return;
-  const bool travels = versions.served() != version;
+  std::string cause = absl::StrCat("policy version ", version, ", which is not yet at ",
+                                   absl::StrJoin(missing, ", "));
   const std::string publisher = job.roster().FirstOf(roles::kActor);
-  waits.Add("weights", "rollouts",
-            absl::StrCat("policy version ", version, ", which is on its way to ",
-                         absl::StrJoin(missing, ", "),
-                         versions.relays().Knows(publisher)
-                             ? ""
-                             : absl::StrCat("; no relay of the host of worker ", publisher,
-                                            ", which publishes it, is attached: start baton-relay "
-                                            "there with --controller")),
-            versions.relays().begun(),
-            travels ? versions.relays().patience_ends() - versions.relays().begun()
-                    : absl::InfiniteDuration(),
-            travels ? "the rollouts of the other hosts go on without them"
-                    : "the rollouts of the other hosts go on without them already");
+  if (!versions.relays().Knows(publisher)) {
+    absl::StrAppend(&cause, "; no relay of the host of worker ", publisher,
+                    ", which publishes it, is attached: start baton-relay there with --controller");
+  }
+  const absl::Time begun = versions.relays().begun(), ends = versions.relays().patience_ends();
+  waits.Add("weights", "rollouts", cause, begun == absl::Time() ? job.doing.since() : begun,
+            ends == absl::InfiniteFuture() ? absl::InfiniteDuration() : ends - begun,
+            "rollouts of hosts that have it go on without the others");
 }
 
 void ExplainEvaluation(const JobParts& job, WaitList& waits) {

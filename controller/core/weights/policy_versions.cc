@@ -88,19 +88,26 @@ void PolicyVersions::Begun(const EffectSink& out) { Make(saved_, UpdatesOf(saved
 bool PolicyVersions::Unpublish() {
   const bool was = published();
   published_ = served_ = 0;
+  relays_.EndTravel();
   return was;
 }
 
 void PolicyVersions::Published(const Roster& roster, absl::Time now) {
   published_ = newest_;
-  relays_.BeginTravel(now);
+  relays_.BeginTravel(newest_, roster, now);
   Serve(roster, now);
 }
 
+std::vector<uint64_t> PolicyVersions::StillLoaded() const {
+  std::vector<uint64_t> versions = relays_.travelling();
+  if (!versions.empty() && served_ != 0) versions.insert(versions.begin(), served_);
+  return versions;
+}
+
 bool PolicyVersions::Serve(const Roster& roster, absl::Time now) {
-  if (published_ == served_ || !relays_.Arrived(published_, roster, now)) return false;
-  served_ = published_;
-  return true;
+  const uint64_t arrived = relays_.Arrived(roster, now);
+  if (arrived != 0) served_ = arrived;
+  return arrived != 0;
 }
 
 std::optional<uint64_t> PolicyVersions::Behind(uint64_t version) const {
@@ -114,6 +121,7 @@ uint64_t PolicyVersions::IncarnationOf(uint64_t version) const {
 
 void PolicyVersions::SyncedInPlace(absl::Time now) {
   published_ = served_ = newest_;
+  relays_.EndTravel();
   NoteTime(now);
 }
 

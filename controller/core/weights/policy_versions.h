@@ -30,6 +30,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "baton/store/v1/rows.pb.h"
@@ -101,6 +102,8 @@ class PolicyVersions {
   /// The published version may have arrived on the rollouts' hosts, or a host may be too late.
   /// True: rollouts can get it from now on, and could not before.
   bool Serve(const Roster& roster, absl::Time now);
+  /// Versions that rollouts may still load while newer ones travel.
+  std::vector<uint64_t> StillLoaded() const;
   /// The ranks themselves have the newest version for generation: every rollout holds it at once.
   void SyncedInPlace(absl::Time now);
 

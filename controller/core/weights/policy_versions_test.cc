@@ -42,7 +42,7 @@ struct TwoRollouts {
     RelayView view;
     view.relay_of = {{"a", "relay-a"}, {"b", "relay-b"}};
     view.versions = {{"relay-a", std::move(at_a)}, {"relay-b", std::move(at_b)}};
-    versions.relays().See(std::move(view));
+    versions.relays().See(std::move(view), roster, kBegin);
   }
   EffectSink out = SinkAt(kBegin);
   Roster roster;

@@ -1,14 +1,84 @@
 #include "controller/core/weights/relay_versions.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
+namespace {
 
-void RelayVersions::Lost(const std::string& worker, uint64_t version) {
-  const auto relay = view_.relay_of.find(worker);
-  if (relay != view_.relay_of.end()) view_.versions[relay->second].erase(version);
+// The relay of the actor's host, and its process.
+std::pair<std::string, std::string> ActorsRelay(const RelayView& view, const Roster& roster) {
+  const auto relay = view.relay_of.find(roster.FirstOf(roles::kActor));
+  if (relay == view.relay_of.end()) return {};
+  const auto process = view.processes.find(relay->second);
+  return {relay->second, process == view.processes.end() ? "" : process->second};
+}
+
+bool Has(const RelayView& view, const std::string& relay, uint64_t version) {
+  const auto versions = view.versions.find(relay);
+  return versions != view.versions.end() && versions->second.count(version) > 0;
+}
+
+}  // namespace
+
+bool RelayVersions::See(RelayView view, const Roster& roster, absl::Time now) {
+  const auto before = ActorsRelay(view_, roster), after = ActorsRelay(view, roster);
+  view_ = std::move(view);
+  for (auto it = left_out_.begin(); it != left_out_.end();) {
+    const bool caught_up = Has(view_, *it, last_.version);
+    if (caught_up) travelled_ = std::max(travelled_, now - last_.begun);
+    it = caught_up ? left_out_.erase(it) : std::next(it);
+  }
+  return !before.first.empty() && !after.first.empty() && before != after;
+}
+
+void RelayVersions::LookAgain(absl::Time now) {
+  for (auto it = lost_.begin(); it != lost_.end();) {
+    it = now - it->second.at >= kLookAgain ? lost_.erase(it) : std::next(it);
+  }
+}
+
+void RelayVersions::BeginTravel(uint64_t version, const Roster& roster, absl::Time now) {
+  while (!travels_.empty() && travels_.back().version >= version) travels_.pop_back();
+  travels_.push_back({version, now, !Missing(version, roster).empty()});
+}
+
+uint64_t RelayVersions::Arrived(const Roster& roster, absl::Time now) {
+  if (travels_.empty()) return 0;
+  if (now >= patience_ends()) {
+    for (const std::string& relay : WaitedFor(travels_.front().version, roster)) {
+      const bool has_newer =
+          std::any_of(travels_.begin(), travels_.end(),
+                      [&](const Travel& travel) { return Has(view_, relay, travel.version); });
+      if (!has_newer) left_out_.insert(relay);
+    }
+  }
+  for (size_t i = travels_.size(); i-- > 0;) {
+    if (!WaitedFor(travels_[i].version, roster).empty()) continue;
+    last_ = travels_[i];
+    if (last_.apart) travelled_ = now - last_.begun;
+    travels_.erase(travels_.begin(), travels_.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return last_.version;
+  }
+  return 0;
+}
+
+std::vector<uint64_t> RelayVersions::travelling() const {
+  std::vector<uint64_t> versions;
+  for (const Travel& travel : travels_) versions.push_back(travel.version);
+  return versions;
+}
+
+absl::Time RelayVersions::begun() const {
+  return travels_.empty() ? last_.begun : travels_.front().begun;
+}
+
+absl::Time RelayVersions::patience_ends() const {
+  if (travels_.empty()) return absl::InfiniteFuture();
+  if (travelled_ == absl::InfiniteDuration()) return begun() + kFirstPatience;
+  return begun() + std::max(kLeastPatience, kPatience * travelled_);
 }
 
 std::string RelayVersions::AddressFor(const std::string& worker) const {
@@ -20,38 +90,36 @@ std::string RelayVersions::AddressFor(const std::string& worker) const {
 
 bool RelayVersions::IsApart(const std::string& worker, const Roster& roster) const {
   const auto relay = view_.relay_of.find(worker);
-  if (relay == view_.relay_of.end()) return false;
-  const auto actors = view_.relay_of.find(roster.FirstOf(roles::kActor));
-  return actors == view_.relay_of.end() || actors->second != relay->second;
+  return relay != view_.relay_of.end() && relay->second != ActorsRelay(view_, roster).first;
 }
 
 bool RelayVersions::IsAt(const std::string& worker, uint64_t version, const Roster& roster) const {
   if (!IsApart(worker, roster)) return true;
-  const auto versions = view_.versions.find(view_.relay_of.at(worker));
-  return versions != view_.versions.end() && versions->second.count(version) > 0;
+  const auto lost = lost_.find(worker);
+  if (lost != lost_.end() && lost->second.version == version) return false;
+  return Has(view_, view_.relay_of.at(worker), version);
 }
 
-std::set<std::string> RelayVersions::Missing(uint64_t version, const Roster& roster) const {
-  std::set<std::string> missing;
+std::map<std::string, std::string> RelayVersions::Missing(uint64_t version,
+                                                          const Roster& roster) const {
+  std::map<std::string, std::string> missing;
   for (const RoleSlot& slot : roster.slots()) {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
-    if (!IsAt(slot.worker, version, roster)) missing.insert(view_.relay_of.at(slot.worker));
+    if (IsAt(slot.worker, version, roster)) continue;
+    const std::string& relay = view_.relay_of.at(slot.worker);
+    const auto trouble = view_.trouble.find(relay);
+    missing[relay] = trouble == view_.trouble.end() ? "" : trouble->second;
   }
   return missing;
 }
 
-absl::Time RelayVersions::patience_ends() const {
-  if (travelled_ == absl::InfiniteDuration()) return begun_ + kFirstPatience;
-  return begun_ + std::max(kLeastPatience, kPatience * travelled_);
-}
-
-bool RelayVersions::Arrived(uint64_t version, const Roster& roster, absl::Time now) {
-  if (Missing(version, roster).empty()) {
-    // A restarted controller does not know when an earlier one began.
-    if (begun_ != absl::InfinitePast()) travelled_ = now - begun_;
-    return true;
+std::set<std::string> RelayVersions::WaitedFor(uint64_t version, const Roster& roster) const {
+  std::set<std::string> relays;
+  for (const auto& [relay, trouble] : Missing(version, roster)) {
+    const bool waits = view_.unreachable.count(relay) == 0 && left_out_.count(relay) == 0;
+    if (waits) relays.insert(relay);
   }
-  return begun_ == absl::InfinitePast() || now >= patience_ends();
+  return relays;
 }
 
 }  // namespace baton::controller

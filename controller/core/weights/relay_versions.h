@@ -1,17 +1,21 @@
 // Versions on their way from the actor's relay to the relays of other hosts.
 //
-// Owns what the controller knows of the relays of the job's hosts (RelayView), and since when the
-// newest published version travels. A version becomes that of the rollouts at once everywhere, when
-// it is visible on the host of each rollout: a chain of relays brings it to the last host little
-// later than to the first, and until then all go on with the version before. A host that is much
-// later than usual is left out: its rollouts get nothing to do until they can have the version.
+// Owns what the controller knows of the relays of the job's hosts (RelayView), and since when which
+// published versions travel. A version becomes that of the rollouts everywhere at once, when it is
+// visible on the host of each rollout: a chain of relays brings it to the last host little later
+// than to the first, and until then all go on with the version before. A host that is much later
+// than usual is left out until it has caught up: its rollouts get nothing to do meanwhile, and the
+// others do not wait for it.
 #ifndef BATON_CONTROLLER_CORE_WEIGHTS_RELAY_VERSIONS_H_
 #define BATON_CONTROLLER_CORE_WEIGHTS_RELAY_VERSIONS_H_
 
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "controller/cluster/worker_exchange.h"
@@ -27,35 +31,64 @@ class RelayVersions {
   /// … later so many times as long as the version before took, but not less than the minimum.
   static constexpr int kPatience = 4;
   static constexpr absl::Duration kLeastPatience = absl::Seconds(30);
+  /// A worker that did not find a version that its host is said to have looks again after this.
+  static constexpr absl::Duration kLookAgain = absl::Seconds(2);
 
-  /// Replaces what is known of relays.
-  void See(RelayView view) { view_ = std::move(view); }
-  /// The host's relay has lost the version, or never had it.
-  void Lost(const std::string& worker, uint64_t version);
-  /// The actor's relay has a version from now on.
-  void BeginTravel(absl::Time now) { begun_ = now; }
+  /// Replaces what is known of relays. True: the relay of the actor's host is another process than
+  /// before, which has nothing of what was published.
+  bool See(RelayView view, const Roster& roster, absl::Time now);
+  /// The worker did not find the version.
+  void Lost(const std::string& worker, uint64_t version, absl::Time now) {
+    lost_[worker] = {version, now};
+  }
+  /// Time has passed.
+  void LookAgain(absl::Time now);
 
-  /// True if the relay of this worker's host is known.
-  bool Knows(const std::string& worker) const { return view_.relay_of.count(worker) > 0; }
-  /// The address of the relay of this worker's host; empty: it is not known.
-  std::string AddressFor(const std::string& worker) const;
+  /// The actor's relay has the version from now on.
+  void BeginTravel(uint64_t version, const Roster& roster, absl::Time now);
+  /// What was published is gone, or nothing travels.
+  void EndTravel() { travels_.clear(); }
+  /// The newest travelling version that rollouts are to load now; 0: none. It travels no longer,
+  /// nor do older ones.
+  uint64_t Arrived(const Roster& roster, absl::Time now);
+  /// Versions on their way, oldest first.
+  std::vector<uint64_t> travelling() const;
+  /// Since when the oldest one is, and when the hosts that lack it are left out.
+  absl::Time begun() const;
+  absl::Time patience_ends() const;
+
   /// True if this worker can load the version, which the actor's relay has. So can a worker whose
   /// relay the controller does not know: it is told nothing of it.
   bool IsAt(const std::string& worker, uint64_t version, const Roster& roster) const;
   /// True if the relay of this worker's host is known, and is not the actor's.
   bool IsApart(const std::string& worker, const Roster& roster) const;
-  /// The relays of rollouts that do not have the version yet.
-  std::set<std::string> Missing(uint64_t version, const Roster& roster) const;
-  /// True if rollouts are to load the version now. Notes how long it travelled.
-  bool Arrived(uint64_t version, const Roster& roster, absl::Time now);
-  absl::Time begun() const { return begun_; }
-  /// When the hosts that lack the version are left out.
-  absl::Time patience_ends() const;
+  /// True if the relay of this worker's host is known.
+  bool Knows(const std::string& worker) const { return view_.relay_of.count(worker) > 0; }
+  /// The address of the relay of this worker's host; empty: it is not known.
+  std::string AddressFor(const std::string& worker) const;
+  /// The relays of rollouts that do not have the version, each with what is known of the cause.
+  std::map<std::string, std::string> Missing(uint64_t version, const Roster& roster) const;
 
  private:
+  struct Travel {
+    uint64_t version = 0;
+    absl::Time begun;
+    bool apart = false;  // some host lacked it at first
+  };
+  struct Loss {
+    uint64_t version = 0;
+    absl::Time at;
+  };
+
+  std::set<std::string> WaitedFor(uint64_t version, const Roster& roster) const;
+
   RelayView view_;
-  absl::Time begun_ = absl::InfinitePast();
-  absl::Duration travelled_ = absl::InfiniteDuration();  // the version before; infinite: not known
+  std::map<std::string, Loss> lost_;  // by worker
+  std::deque<Travel> travels_;        // oldest first
+  Travel last_;                       // the last that arrived
+  std::set<std::string> left_out_;    // relays
+  // How long a version travelled before it was everywhere; infinite: not known.
+  absl::Duration travelled_ = absl::InfiniteDuration();
 };
 
 }  // namespace baton::controller

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 class RelayVersionsTest : public ::testing::Test {
  protected:
@@ -42,10 +43,16 @@ class RelayVersionsTest : public ::testing::Test {
   }
   void Arrive(const std::string& host, uint64_t version) {
     view_.versions["relay-" + host].insert(version);
-    relays_.See(view_);
+    See();
   }
-  bool ArrivedAt(absl::Duration after) {
-    return relays_.Arrived(7, roster_, absl::UnixEpoch() + after);
+  bool See(absl::Duration after = absl::ZeroDuration()) {
+    return relays_.See(view_, roster_, absl::UnixEpoch() + after);
+  }
+  void BeginTravel(uint64_t version, absl::Duration after = absl::ZeroDuration()) {
+    relays_.BeginTravel(version, roster_, absl::UnixEpoch() + after);
+  }
+  uint64_t Arrived(absl::Duration after) {
+    return relays_.Arrived(roster_, absl::UnixEpoch() + after);
   }
 
   Roster roster_;
@@ -57,56 +64,114 @@ TEST_F(RelayVersionsTest, WithoutKnownRelaysEveryVersionIsEverywhere) {
   EXPECT_TRUE(relays_.IsAt("rollout-b", 7, roster_));
   EXPECT_THAT(relays_.Missing(7, roster_), IsEmpty());
   EXPECT_EQ(relays_.AddressFor("rollout-b"), "");
-  EXPECT_TRUE(ArrivedAt(absl::ZeroDuration()));
+  EXPECT_EQ(Arrived(absl::ZeroDuration()), 0u) << "nothing travels";
+  BeginTravel(7);
+  EXPECT_EQ(Arrived(absl::ZeroDuration()), 7u);
+  EXPECT_EQ(Arrived(absl::ZeroDuration()), 0u) << "it has arrived";
 }
 
 TEST_F(RelayVersionsTest, TheActorsHostHasItAtOnce) {
-  relays_.See(view_);
+  See();
   EXPECT_TRUE(relays_.IsAt("rollout-a", 7, roster_));
   EXPECT_FALSE(relays_.IsAt("rollout-b", 7, roster_));
   EXPECT_EQ(relays_.AddressFor("rollout-b"), "b:7079");
 }
 
 TEST_F(RelayVersionsTest, RolloutsGetItWhenEachHostHasIt) {
-  relays_.See(view_);
-  relays_.BeginTravel(absl::UnixEpoch());
-  EXPECT_THAT(relays_.Missing(7, roster_), ElementsAre("relay-b", "relay-c"));
+  See();
+  BeginTravel(7);
+  view_.trouble["relay-c"] = "relay-b: no room";
+  See();
+  EXPECT_THAT(relays_.Missing(7, roster_),
+              ElementsAre(Pair("relay-b", ""), Pair("relay-c", "relay-b: no room")));
   Arrive("b", 7);
-  EXPECT_FALSE(ArrivedAt(absl::Seconds(1)));
+  EXPECT_EQ(Arrived(absl::Seconds(1)), 0u);
+  EXPECT_THAT(relays_.travelling(), ElementsAre(7));
   Arrive("c", 7);
-  EXPECT_TRUE(ArrivedAt(absl::Seconds(2)));
+  EXPECT_EQ(Arrived(absl::Seconds(2)), 7u);
+  EXPECT_THAT(relays_.travelling(), IsEmpty());
 }
 
-TEST_F(RelayVersionsTest, AHostThatIsMuchLaterThanUsualIsLeftOut) {
-  relays_.See(view_);
-  relays_.BeginTravel(absl::UnixEpoch());
-  EXPECT_FALSE(ArrivedAt(absl::Minutes(9)));
-  EXPECT_TRUE(ArrivedAt(absl::Minutes(10))) << "nothing is known of its links";
+TEST_F(RelayVersionsTest, AHostThatIsMuchLaterThanUsualIsLeftOutUntilItHasCaughtUp) {
+  See();
+  BeginTravel(7);
+  EXPECT_EQ(Arrived(absl::Minutes(9)), 0u);
   Arrive("b", 7);
   Arrive("c", 7);
-  EXPECT_TRUE(ArrivedAt(absl::Seconds(20)));
-  // The next one, which arrives at b alone.
-  relays_.BeginTravel(absl::UnixEpoch());
-  view_.versions["relay-b"].insert(8);
-  relays_.See(view_);
-  const auto arrived = [&](absl::Duration after) {
-    return relays_.Arrived(8, roster_, absl::UnixEpoch() + after);
-  };
-  EXPECT_FALSE(arrived(absl::Seconds(79)));
-  EXPECT_TRUE(arrived(absl::Seconds(80))) << "four times the 20 s of the version before";
-  EXPECT_FALSE(relays_.IsAt("rollout-c", 8, roster_));
+  EXPECT_EQ(Arrived(absl::Minutes(9) + absl::Seconds(59)), 7u) << "nothing was known of its links";
+  // Ten seconds; four times that is 40.
+  for (const uint64_t version : {8, 9}) {
+    const absl::Duration begin = absl::Hours(version);
+    BeginTravel(version, begin);
+    Arrive("b", version);
+    if (version == 8) Arrive("c", 8);
+    const absl::Duration known = version == 8 ? absl::Seconds(10) : absl::Seconds(39);
+    EXPECT_EQ(Arrived(begin + known), version == 8 ? 8u : 0u);
+  }
+  EXPECT_EQ(Arrived(absl::Hours(9) + absl::Seconds(40)), 9u);
+  EXPECT_FALSE(relays_.IsAt("rollout-c", 9, roster_));
+  // Nobody waits for it now.
+  BeginTravel(10, absl::Hours(10));
+  Arrive("b", 10);
+  EXPECT_EQ(Arrived(absl::Hours(10) + absl::Seconds(1)), 10u);
+  Arrive("c", 10);
+  BeginTravel(11, absl::Hours(11));
+  Arrive("b", 11);
+  EXPECT_EQ(Arrived(absl::Hours(11) + absl::Seconds(1)), 0u) << "it has caught up";
 }
 
-TEST_F(RelayVersionsTest, ALostVersionIsNotThere) {
+// What needs no travel says nothing of how long one takes.
+TEST_F(RelayVersionsTest, AVersionThatIsEverywhereAtOnceIsNotMeasured) {
+  for (const char* host : {"b", "c"}) Arrive(host, 7);
+  BeginTravel(7);
+  EXPECT_EQ(Arrived(absl::ZeroDuration()), 7u);
+  BeginTravel(8);
+  EXPECT_EQ(Arrived(absl::Minutes(9)), 0u);
+}
+
+TEST_F(RelayVersionsTest, NobodyWaitsForAHostThatNothingIsSentTo) {
+  view_.unreachable = {"relay-c"};
+  See();
+  BeginTravel(7);
+  EXPECT_EQ(Arrived(absl::ZeroDuration()), 0u);
+  Arrive("b", 7);
+  EXPECT_EQ(Arrived(absl::ZeroDuration()), 7u);
+}
+
+// The trainer publishes faster than versions travel.
+TEST_F(RelayVersionsTest, TheNewestVersionThatIsEverywhereIsTaken) {
+  See();
+  for (const uint64_t version : {7, 8, 9}) BeginTravel(version);
+  for (const char* host : {"b", "c"}) Arrive(host, 7);
+  for (const char* host : {"b", "c"}) Arrive(host, 8);
+  EXPECT_EQ(Arrived(absl::Seconds(1)), 8u);
+  EXPECT_THAT(relays_.travelling(), ElementsAre(9));
+}
+
+TEST_F(RelayVersionsTest, AWorkerLooksAgainForALostVersion) {
   Arrive("b", 7);
   EXPECT_TRUE(relays_.IsAt("rollout-b", 7, roster_));
-  relays_.Lost("rollout-b", 7);
+  relays_.Lost("rollout-b", 7, absl::UnixEpoch());
   EXPECT_FALSE(relays_.IsAt("rollout-b", 7, roster_));
+  relays_.LookAgain(absl::UnixEpoch() + absl::Seconds(1));
+  EXPECT_FALSE(relays_.IsAt("rollout-b", 7, roster_));
+  relays_.LookAgain(absl::UnixEpoch() + absl::Seconds(2));
+  EXPECT_TRUE(relays_.IsAt("rollout-b", 7, roster_));
+}
+
+TEST_F(RelayVersionsTest, AnotherProcessOfTheActorsRelayHasNothing) {
+  view_.processes = {{"relay-a", "1"}, {"relay-b", "1"}};
+  EXPECT_FALSE(See()) << "the first that is seen";
+  view_.processes["relay-b"] = "2";
+  EXPECT_FALSE(See());
+  view_.processes["relay-a"] = "2";
+  EXPECT_TRUE(See());
+  EXPECT_FALSE(See());
 }
 
 TEST_F(RelayVersionsTest, AnActorWhoseHostHasNoRelayMakesEveryHostWait) {
   view_.relay_of.erase("actor-a");
-  relays_.See(view_);
+  See();
   EXPECT_FALSE(relays_.IsAt("rollout-a", 7, roster_));
 }
 

@@ -1,10 +1,13 @@
 #include "controller/core/workers/send_commands.h"
 
+#include <cstddef>
 #include <utility>
 
 namespace baton::controller {
 
 namespace {
+
+constexpr size_t kMostKept = 8;  // BeginRequest.keep_versions
 
 void SendTo(const RoleSlot& slot, const Group& group, const CommandContext& context) {
   if (!slot.ready() || !context.pools.MayCommand(group, context.view)) return;
@@ -16,7 +19,13 @@ void SendTo(const RoleSlot& slot, const Group& group, const CommandContext& cont
   args.batch_size = context.batch_size;
   const uint64_t pinned = context.pinned_version;
   const bool publishes = context.commands.Of(group)->kind == TaskKind::kPublish;
-  if (publishes && pinned != 0 && pinned != args.policy_version) args.keep_versions = {pinned};
+  if (publishes) {
+    args.keep_versions = context.view.versions.StillLoaded();
+    if (pinned != 0 && pinned != args.policy_version) args.keep_versions.push_back(pinned);
+    while (args.keep_versions.size() > kMostKept) {  // the served one and the newest ones stay
+      args.keep_versions.erase(args.keep_versions.begin() + 1);
+    }
+  }
   context.commands.Send(group, slot, std::move(args), context.out);
 }
 

@@ -224,6 +224,7 @@ void ClusterRuntime::Do(const ClusterRelayOrders& orders) {
 
 // A report on an earlier job of the same name is no report on this one.
 void ClusterRuntime::OnRelayReport(uint64_t session, const v1::RelayReport& report) {
+  if (!core_.IsRelay(session)) return;
   v1::RelayReport of_jobs;
   v1::ControllerMessage answer;
   for (const v1::RelayVersions& versions : report.jobs()) {

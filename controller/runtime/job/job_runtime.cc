@@ -153,6 +153,11 @@ void JobRuntime::Run(const Event& event, std::function<void()> after, const Extr
   }
   if (extra) writes.push_back(extra(scope_.core.Brief()));
   EndRestoration(&writes);
+  // A restarted controller does not know where versions come from.
+  const auto* const back = std::get_if<WorkerReconnected>(&event);
+  if (back != nullptr && back->worker == scope_.core.publisher()) {
+    scope_.context->queue->Publishes(scope_.name, back->worker);
+  }
   turns_.Finish(std::move(effects), std::move(writes), std::move(after));
   reports_.TakeEarly();
 }
