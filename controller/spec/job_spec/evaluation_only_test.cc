@@ -90,6 +90,10 @@ TEST(EvaluationOnlyTest, AGraphOfTheUsersNeedsNoTraining) {
   add("reward", "compute_reward", "reward")->add_inputs("facts");
   add("brevity", "count", "brief");
   graph->mutable_advantage()->set_estimator("gae");  // it needs values
+  v1::UpdateNode* update = graph->add_update();      // and no actor learns
+  update->set_role("critic");
+  update->set_method("update");
+  update->set_loss("value");
   (*spec.mutable_resources()->mutable_role_workers())["brevity"] = 3;
   const CheckedSpec checked = CheckedWithoutProblems(spec);
   EXPECT_THAT(WorkersOf(checked.effective, checked.dataflow),
