@@ -1,5 +1,5 @@
-// Names of metrics, and bounds on those that come from data or workers, so that a job has few enough
-// series for a person to look at. Pure.
+// Names of metrics, and bounds on those that come from data or workers, so that a job has few
+// enough series for a person to look at. Pure.
 #ifndef BATON_CONTROLLER_CORE_JOB_METRIC_NAMES_H_
 #define BATON_CONTROLLER_CORE_JOB_METRIC_NAMES_H_
 
