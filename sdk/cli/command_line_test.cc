@@ -233,7 +233,7 @@ TEST_F(CommandLineTest, SamplesSayWhenOlderResponsesWereNotLookedAt) {
 
 TEST_F(CommandLineTest, ReadsWhatAJobMade) {
   EXPECT_THAT(Run({"checkpoints", "add"}).out,
-              AllOf(HasSubstr("416.1kB"), HasSubstr("\n1 (best, weights only)  138kB"),
+              AllOf(HasSubstr("416.1kB"), HasSubstr("\n1 (best, weights only)  138.0kB"),
                     HasSubstr("554.1kB in all; trainer.max_checkpoints"),
                     HasSubstr("`baton submit --from add@STEP` goes on from one")));
   EXPECT_EQ(Json({"checkpoints", "add"})["checkpoints"][0]["path"], "/data/step-2");

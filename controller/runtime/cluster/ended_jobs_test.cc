@@ -95,7 +95,8 @@ class EndedJobsTest : public ::testing::Test {
   /// Sizes of the checkpoints; negative: it has weights only.
   std::vector<int64_t> StoredSizes(int64_t order) {
     std::vector<int64_t> sizes;
-    for (const v1::Checkpoint& checkpoint : StoredRow(order).checkpoints()) {
+    const store::v1::JobRow row = StoredRow(order);
+    for (const v1::Checkpoint& checkpoint : row.checkpoints()) {
       sizes.push_back(checkpoint.weights_only() ? -checkpoint.size_bytes()
                                                 : checkpoint.size_bytes());
     }

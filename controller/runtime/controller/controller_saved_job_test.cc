@@ -109,9 +109,9 @@ TEST_F(SavedJobTest, OnlyWhatItsFilesJsonNamesIsCopied) {
   ASSERT_TRUE(GoOn(StepOf("add", 4), "next").ok());
   std::vector<std::string> names;
   for (const auto& [name, content] : TreeOf(StepOf("next", 4))) names.push_back(name);
-  EXPECT_THAT(names,
-              ::testing::UnorderedElementsAre("actor", "actor/config.json",
-                                              "actor/model.safetensors", "files.json", "job.json"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre("actor", "actor/config.json",
+                                                     "actor/model.safetensors", "files.json",
+                                                     "job.json", "optimizer.safetensors"));
 }
 
 // A file that others may write is copied, and must match files.json, or the job is refused.

@@ -149,7 +149,9 @@ TEST(CostCriticTest, LosingAnyRoleDoesNotChangeTheWeights) {
 TEST(CostCriticTest, ACheckpointsFolderHasBothCritics) {
   TestCluster cluster;
   AddEveryRole(cluster);
-  ASSERT_TRUE(cluster.Create(TwoCritics(cluster, 6), "rl").ok());
+  v1::JobSpec spec = TwoCritics(cluster, 6);
+  spec.mutable_trainer()->set_keep_optimizer("all");
+  ASSERT_TRUE(cluster.Create(spec, "rl").ok());
   ASSERT_TRUE(cluster.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster.Why("rl");
   const std::string folder = cluster.folder() + "/jobs/default/rl/checkpoints/step-4";
   TestCluster other;

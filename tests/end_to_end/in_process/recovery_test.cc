@@ -126,7 +126,9 @@ TEST_F(ControllerRestartTest, PayloadsThatAreLostAreGeneratedAgain) {
 // ends with the weights of a job that never stopped.
 TEST_F(RecoveryTest, ACheckpointsFolderAloneGoesOnUnderAnotherController) {
   cluster_.AddStandardWorkers();
-  ASSERT_TRUE(cluster_.Create(cluster_.RlSpec(kSteps), "rl").ok());
+  v1::JobSpec spec = cluster_.RlSpec(kSteps);
+  spec.mutable_trainer()->set_keep_optimizer("all");
+  ASSERT_TRUE(cluster_.Create(spec, "rl").ok());
   ASSERT_TRUE(cluster_.WaitForState("rl", Job::STATE_SUCCEEDED)) << cluster_.Why("rl");
   const std::string folder = cluster_.folder() + "/jobs/default/rl/checkpoints/step-4";
   ASSERT_TRUE(std::filesystem::exists(folder)) << folder;

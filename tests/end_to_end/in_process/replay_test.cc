@@ -119,6 +119,24 @@ class ReplayJobTest : public ::testing::Test {
   TestCluster cluster_{absl::Milliseconds(500)};
 };
 
+TEST_F(ReplayJobTest, NoneBeginsWithACheckpointThatHasWeightsOnly) {
+  v1::JobSpec spec = KeepingSpec();
+  spec.mutable_trainer()->clear_keep_optimizer();
+  RunWithoutFaults(spec);
+  v1::CreateReplayRequest request;
+  request.set_name("rl");
+  request.set_from_step(2);
+  const absl::Status refused = Create(request).status();
+  EXPECT_EQ(ErrorReason(refused), "CHECKPOINT_WEIGHTS_ONLY") << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("checkpoints/step-2 has weights only"));
+  request.set_from_step(0);
+  request.set_to_step(4);
+  const Replay part = Ended(Create(request));
+  EXPECT_EQ(part.verdict(), Replay::VERDICT_EQUAL) << part.difference();
+  EXPECT_THAT(absl::StrJoin(part.notes(), "\n"),
+              HasSubstr("The checkpoint of step 4 has weights only"));
+}
+
 TEST_F(ReplayJobTest, AJobWithFaultsTrainsAgainToTheSameBytesWithoutRolloutsAndRewards) {
   RunWithFaults(KeepingSpec());
   const auto created = Create();
