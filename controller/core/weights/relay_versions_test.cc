@@ -7,6 +7,7 @@
 #include "controller/spec/dataflow/role_names.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/controller/parts.h"
 
 namespace baton::controller {
 namespace {
@@ -19,11 +20,8 @@ class RelayVersionsTest : public ::testing::Test {
  protected:
   // An actor on host a, rollouts on hosts a, b and c.
   RelayVersionsTest() {
-    v1::JobSpec spec;
-    spec.mutable_resources()->set_rollout_workers(3);
-    v1::Dataflow dataflow;
-    dataflow.add_update()->set_role(roles::kActor);
-    roster_ = Roster(spec, dataflow);
+    const auto job = SubmittedJob("kind: JOB_KIND_RL resources { rollout_workers: 3 }");
+    roster_ = Roster(job->effective_spec(), job->dataflow());
     Seat(roles::kActor, "actor-a");
     for (const char* host : {"a", "b", "c"}) {
       const std::string relay = absl::StrCat("relay-", host);
