@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "relay/client/relay_client.h"
@@ -163,17 +164,20 @@ TEST_F(TwoHostsTest, AsyncJobsGoOnWhileVersionsTravel) {
   EXPECT_EQ(client_.Get("async").step(), kSteps);
 }
 
-TEST_F(TwoHostsTest, AKilledRelayOfTheRolloutsIsMissedUntilItIsBack) {
+// The relay beside the trainer, or the one beside the rollouts.
+TEST_F(TwoHostsTest, AKilledRelayIsMissedUntilItIsBack) {
   const std::string expected = OneHost();
   StartRelay("b");
   StartWorker("b", "rollout");
-  ASSERT_EQ(client_.Create(Spec(false), "killed").status(), absl::OkStatus());
-  ASSERT_TRUE(client_.WaitForStep("killed", 2)) << Story("killed");
-  processes_["relay-b"] = nullptr;  // SIGKILL
-  StartRelay("b");
-  ASSERT_TRUE(client_.WaitForState("killed", Job::STATE_SUCCEEDED, absl::Seconds(120)))
-      << Story("killed");
-  EXPECT_EQ(Weights("killed"), expected) << "not the same bytes";
+  for (const char* host : {"a", "b"}) {
+    const std::string job = absl::StrCat("killed-", host);
+    ASSERT_EQ(client_.Create(Spec(false), job).status(), absl::OkStatus());
+    ASSERT_TRUE(client_.WaitForStep(job, 2)) << Story(job);
+    processes_[absl::StrCat("relay-", host)] = nullptr;  // SIGKILL
+    StartRelay(host);
+    ASSERT_TRUE(client_.WaitForState(job, Job::STATE_SUCCEEDED, absl::Seconds(120))) << Story(job);
+    EXPECT_EQ(Weights(job), expected) << "not the same bytes";
+  }
 }
 
 }  // namespace
