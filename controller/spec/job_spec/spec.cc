@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/civil_time.h"
 #include "controller/spec/dataflow/check_dataflow.h"
+#include "controller/spec/dataflow/pools.h"
 #include "controller/spec/dataflow/roles.h"
 #include "controller/spec/job_spec/check_without_kind.h"
 #include "controller/spec/job_spec/evaluation_only.h"
