@@ -173,7 +173,7 @@ absl::Status RunMemoryRank(const GroupAddress& address, const Work& work,
   ResetPeakTensorBytes();
   if (writes) {
     BATON_ASSIGN_OR_RETURN(const auto relay,
-                           policy::WeightsRelay::Create(address_of_relay, "", "bench"));
+                           policy::WeightsRelay::Create({address_of_relay}, "bench"));
     policy::WeightsPublisher publisher(relay.get(), model.get(), kPublished);
     BATON_RETURN_IF_ERROR(publisher.Publish({"job", 1, true, ""}, absl::Notification()));
   }
