@@ -178,6 +178,7 @@ struct EventRouter {
   void operator()(const TimeLost& event) {
     const absl::Time now = job.out.now();
     job.slots.Delay(event.duration, now);
+    job.versions.Delay(event.duration, now);
     job.doing.Delay(event.duration, now);
     job.data.Delay(event.duration, now);
     job.milestones.Delay(event.duration, now);

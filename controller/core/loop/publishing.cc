@@ -1,13 +1,13 @@
 #include "controller/core/loop/publishing.h"
 
+#include <set>
 #include <string>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "controller/core/loop/assign_work.h"
-#include "controller/core/loop/evaluation.h"
 #include "controller/core/loop/issue_command.h"
+#include "controller/core/loop/rollback.h"
 #include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
@@ -65,7 +65,9 @@ void OnRelaysSeen(const RelaysSeen& event, JobParts& job) {
   PolicyVersions& versions = job.versions;
   const bool lost = versions.relays().See(event.relays, job.roster(), job.out.now());
   const uint64_t published = versions.published_version();
-  if (lost && published != 0 && !versions.relays().Missing(published, job.roster()).empty()) {
+  versions.NoteLacking(job.roster(), job.out.now());
+  const bool needed = versions.served() != published || !versions.lacking().empty();
+  if (lost && published != 0 && needed) {
     job.out.Warn(
         absl::StrCat("the relay of the actor's host was started again while policy version ",
                      published, " was on its way: it is published again"));
@@ -79,13 +81,15 @@ void OnRelaysSeen(const RelaysSeen& event, JobParts& job) {
 void ServePublished(JobParts& job) {
   job.versions.relays().LookAgain(job.out.now());
   GiveUpUnreachable(job);
-  if (!job.versions.Serve(job.roster(), job.out.now())) return;
-  std::vector<std::string> late;
-  for (const auto& [relay, why] :
-       job.versions.relays().Missing(job.versions.served(), job.roster())) {
-    late.push_back(why.empty() ? relay : absl::StrCat(relay, " (", why, ")"));
+  const bool serves = job.versions.Serve(job.roster(), job.out.now());
+  job.versions.NoteLacking(job.roster(), job.out.now());
+  if (!serves) return;
+  std::set<std::string> late;
+  for (const auto& [slot, since] : job.versions.lacking()) {
+    if (since != job.out.now()) continue;  // told before
+    late.insert(job.versions.relays().RelayText(job.roster().slots()[slot].worker));
   }
-  if (!late.empty()) {
+  if (!late.empty() && job.versions.relays().begun() != absl::Time()) {
     const absl::Duration since = job.out.now() - job.versions.relays().begun();
     job.out.Warn(absl::StrCat("policy version ", job.versions.served(),
                               " goes to rollouts without those beside ", absl::StrJoin(late, ", "),

@@ -232,6 +232,27 @@ void CheckGroups(JobParts& job) {
 
 // ---- Deadlines ----------------------------------------------------------------------------------
 
+namespace {
+
+// A rollout that cannot get the weights is of no use.
+void CheckLacking(JobParts& job) {
+  std::vector<std::string> workers;  // first, for an eviction changes the slots
+  for (const auto& [slot, since] : job.versions.lacking()) {
+    const bool late = job.out.now() - since > job.options.setup_deadline;
+    if (late) workers.push_back(job.roster().slots()[slot].worker);
+  }
+  for (const std::string& worker : workers) {
+    if (!job.roster().Has(worker)) continue;
+    Evict(worker,
+          absl::StrCat("policy version ", job.versions.served(), " has not arrived at ",
+                       job.versions.relays().RelayText(worker), " within ",
+                       absl::FormatDuration(job.options.setup_deadline)),
+          job);
+  }
+}
+
+}  // namespace
+
 void CheckSlotDeadlines(JobParts& job) {
   // An eviction may change any slot, so each slot is looked up when its turn comes.
   const auto next = [&](size_t from) {
@@ -257,6 +278,7 @@ void CheckSlotDeadlines(JobParts& job) {
                        absl::FormatDuration(job.options.setup_deadline)),
           job);
   }
+  CheckLacking(job);
 }
 
 }  // namespace baton::controller

@@ -28,27 +28,34 @@ void ExplainBatch(const JobParts& job, WaitList& waits) {
             absl::InfiniteDuration(), "the trainer goes on with them");
 }
 
-// Hosts that do not have the newest published version yet.
+// Rollouts whose host does not have the weights.
 void ExplainTravel(const JobParts& job, WaitList& waits) {
   const PolicyVersions& versions = job.versions;
-  const uint64_t version = versions.published_version();
-  if (!job.life.runs() || version == 0 || job.roster().hybrid()) return;
-  std::vector<std::string> missing;
-  for (const auto& [relay, why] : versions.relays().Missing(version, job.roster())) {
-    missing.push_back(why.empty() ? relay : absl::StrCat(relay, " (", why, ")"));
+  const RelayVersions& relays = versions.relays();
+  const Roster& roster = job.roster();
+  if (!job.life.runs() || roster.hybrid()) return;
+  const std::string publisher = roster.FirstOf(roles::kActor);
+  const std::string remedy =
+      relays.Knows(publisher)
+          ? ""
+          : absl::StrCat("; no relay of the host of worker ", publisher,
+                         ", which publishes them, is attached: start baton-relay there with "
+                         "--controller");
+  if (!relays.travelling().empty()) {
+    const uint64_t version = versions.published_version();
+    waits.Add("weights", "rollouts",
+              absl::StrCat("policy version ", version, " to arrive at ",
+                           absl::StrJoin(relays.Missing(version, roster), ", "), remedy),
+              relays.begun(), relays.patience_ends() - relays.begun(),
+              "rollouts of hosts that have it go on without the others");
   }
-  if (missing.empty()) return;
-  std::string cause = absl::StrCat("policy version ", version, ", which is not yet at ",
-                                   absl::StrJoin(missing, ", "));
-  const std::string publisher = job.roster().FirstOf(roles::kActor);
-  if (!versions.relays().Knows(publisher)) {
-    absl::StrAppend(&cause, "; no relay of the host of worker ", publisher,
-                    ", which publishes it, is attached: start baton-relay there with --controller");
+  for (const auto& [slot, since] : versions.lacking()) {
+    const std::string& worker = roster.slots()[slot].worker;
+    waits.Add("weights", absl::StrCat("worker ", worker),
+              absl::StrCat("policy version ", versions.served(), " to arrive at ",
+                           relays.RelayText(worker), remedy),
+              since, job.options.setup_deadline, "the role goes to another worker");
   }
-  const absl::Time begun = versions.relays().begun(), ends = versions.relays().patience_ends();
-  waits.Add("weights", "rollouts", cause, begun == absl::Time() ? job.doing.since() : begun,
-            ends == absl::InfiniteFuture() ? absl::InfiniteDuration() : ends - begun,
-            "rollouts of hosts that have it go on without the others");
 }
 
 void ExplainEvaluation(const JobParts& job, WaitList& waits) {

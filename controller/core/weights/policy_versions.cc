@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "controller/core/job/wait_list.h"
 #include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
@@ -96,6 +97,25 @@ void PolicyVersions::Published(const Roster& roster, absl::Time now) {
   published_ = newest_;
   relays_.BeginTravel(newest_, roster, now);
   Serve(roster, now);
+}
+
+void PolicyVersions::NoteLacking(const Roster& roster, absl::Time now) {
+  std::map<uint64_t, absl::Time> lacking;
+  for (const RoleSlot& slot : roster.slots()) {
+    if (slot.role != roles::kRollout || !slot.ready() || served_ == 0) continue;
+    const auto index = static_cast<uint64_t>(roster.IndexOf(slot));
+    const ReplicaWeights::Replica& replica = replicas_.Of(index);
+    if (replica.version == served_ || replica.loading != 0) continue;
+    if (relays_.IsAt(slot.worker, served_, roster)) continue;
+    const auto before = lacking_.find(index);
+    lacking[index] = before == lacking_.end() ? now : before->second;
+  }
+  lacking_ = std::move(lacking);
+}
+
+void PolicyVersions::Delay(absl::Duration duration, absl::Time now) {
+  for (auto& [slot, since] : lacking_) DelayTime(duration, now, since);
+  relays_.Delay(duration, now);
 }
 
 std::vector<uint64_t> PolicyVersions::StillLoaded() const {

@@ -102,6 +102,12 @@ class PolicyVersions {
   /// The published version may have arrived on the rollouts' hosts, or a host may be too late.
   /// True: rollouts can get it from now on, and could not before.
   bool Serve(const Roster& roster, absl::Time now);
+  /// Rollouts that lack the served version, which their host does not have, by slot: since when.
+  const std::map<uint64_t, absl::Time>& lacking() const { return lacking_; }
+  /// Time has passed, or hosts have other versions.
+  void NoteLacking(const Roster& roster, absl::Time now);
+  /// Every deadline moves by that time.
+  void Delay(absl::Duration duration, absl::Time now);
   /// Versions that rollouts may still load while newer ones travel.
   std::vector<uint64_t> StillLoaded() const;
   /// The ranks themselves have the newest version for generation: every rollout holds it at once.
@@ -130,6 +136,7 @@ class PolicyVersions {
   uint64_t published_ = 0;  // the newest that was; 0: none is to be had
   uint64_t served_ = 0;     // the newest published one that has arrived
   RelayVersions relays_;
+  std::map<uint64_t, absl::Time> lacking_;
   ReplicaWeights replicas_;
   // Infinite past: nothing is being published, or an earlier controller began it.
   absl::Time publishing_since_ = absl::InfinitePast();

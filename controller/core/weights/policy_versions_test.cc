@@ -163,6 +163,24 @@ TEST(PolicyVersionsTest, ARolloutWhoseHostIsTooLateLoadsWhenItHasTheVersion) {
   EXPECT_EQ(loads[0].worker, "b");
 }
 
+TEST(PolicyVersionsTest, ARolloutLacksAVersionThatItNeitherHoldsNorCanLoad) {
+  TwoRollouts world;
+  world.Hosts({}, {});
+  world.versions.Updated(world.out);
+  world.Publish();
+  world.versions.NoteLacking(world.roster, kBegin);
+  EXPECT_TRUE(world.versions.lacking().empty()) << "it travels";
+  ASSERT_TRUE(world.versions.Serve(world.roster, kBegin + absl::Hours(1)));
+  world.versions.NoteLacking(world.roster, kBegin + absl::Hours(1));
+  world.versions.NoteLacking(world.roster, kBegin + absl::Hours(2));
+  EXPECT_EQ(world.versions.lacking().size(), 2u);
+  EXPECT_EQ(world.versions.lacking().at(world.SlotOf("a")), kBegin + absl::Hours(1));
+  world.versions.replicas().Hold(world.SlotOf("a"), 1);
+  world.Hosts({}, {1});
+  world.versions.NoteLacking(world.roster, kBegin + absl::Hours(2));
+  EXPECT_TRUE(world.versions.lacking().empty());
+}
+
 // An evaluation of the newest version begins while that is on its way.
 TEST(PolicyVersionsTest, APinnedVersionIsLoadedWhereItHasArrived) {
   TwoRollouts world;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
+#include "controller/core/job/wait_list.h"
 #include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
@@ -38,6 +40,10 @@ void RelayVersions::LookAgain(absl::Time now) {
   for (auto it = lost_.begin(); it != lost_.end();) {
     it = now - it->second.at >= kLookAgain ? lost_.erase(it) : std::next(it);
   }
+}
+
+void RelayVersions::Delay(absl::Duration duration, absl::Time now) {
+  for (Travel& travel : travels_) DelayTime(duration, now, travel.begun);
 }
 
 void RelayVersions::BeginTravel(uint64_t version, const Roster& roster, absl::Time now) {
@@ -100,22 +106,26 @@ bool RelayVersions::IsAt(const std::string& worker, uint64_t version, const Rost
   return Has(view_, view_.relay_of.at(worker), version);
 }
 
-std::map<std::string, std::string> RelayVersions::Missing(uint64_t version,
-                                                          const Roster& roster) const {
-  std::map<std::string, std::string> missing;
+std::string RelayVersions::RelayText(const std::string& worker) const {
+  const auto relay = view_.relay_of.find(worker);
+  if (relay == view_.relay_of.end()) return "";
+  const auto trouble = view_.trouble.find(relay->second);
+  if (trouble == view_.trouble.end()) return relay->second;
+  return absl::StrCat(relay->second, " (", trouble->second, ")");
+}
+
+std::set<std::string> RelayVersions::Missing(uint64_t version, const Roster& roster) const {
+  std::set<std::string> missing;
   for (const RoleSlot& slot : roster.slots()) {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
-    if (IsAt(slot.worker, version, roster)) continue;
-    const std::string& relay = view_.relay_of.at(slot.worker);
-    const auto trouble = view_.trouble.find(relay);
-    missing[relay] = trouble == view_.trouble.end() ? "" : trouble->second;
+    if (!IsAt(slot.worker, version, roster)) missing.insert(view_.relay_of.at(slot.worker));
   }
   return missing;
 }
 
 std::set<std::string> RelayVersions::WaitedFor(uint64_t version, const Roster& roster) const {
   std::set<std::string> relays;
-  for (const auto& [relay, trouble] : Missing(version, roster)) {
+  for (const std::string& relay : Missing(version, roster)) {
     const bool waits = view_.unreachable.count(relay) == 0 && left_out_.count(relay) == 0;
     if (waits) relays.insert(relay);
   }

@@ -44,6 +44,9 @@ class RelayVersions {
   /// Time has passed.
   void LookAgain(absl::Time now);
 
+  /// Every deadline moves by that time.
+  void Delay(absl::Duration duration, absl::Time now);
+
   /// The actor's relay has the version from now on.
   void BeginTravel(uint64_t version, const Roster& roster, absl::Time now);
   /// What was published is gone, or nothing travels.
@@ -62,12 +65,14 @@ class RelayVersions {
   bool IsAt(const std::string& worker, uint64_t version, const Roster& roster) const;
   /// True if the relay of this worker's host is known, and is not the actor's.
   bool IsApart(const std::string& worker, const Roster& roster) const;
+  /// The relay of this worker's host, for people: with what is known of why it gets nothing.
+  std::string RelayText(const std::string& worker) const;
   /// True if the relay of this worker's host is known.
   bool Knows(const std::string& worker) const { return view_.relay_of.count(worker) > 0; }
   /// The address of the relay of this worker's host; empty: it is not known.
   std::string AddressFor(const std::string& worker) const;
-  /// The relays of rollouts that do not have the version, each with what is known of the cause.
-  std::map<std::string, std::string> Missing(uint64_t version, const Roster& roster) const;
+  /// The relays of rollouts that do not have the version.
+  std::set<std::string> Missing(uint64_t version, const Roster& roster) const;
 
  private:
   struct Travel {

@@ -14,7 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using ::testing::Pair;
 
 class RelayVersionsTest : public ::testing::Test {
  protected:
@@ -80,8 +79,9 @@ TEST_F(RelayVersionsTest, RolloutsGetItWhenEachHostHasIt) {
   BeginTravel(7);
   view_.trouble["relay-c"] = "relay-b: no room";
   See();
-  EXPECT_THAT(relays_.Missing(7, roster_),
-              ElementsAre(Pair("relay-b", ""), Pair("relay-c", "relay-b: no room")));
+  EXPECT_THAT(relays_.Missing(7, roster_), ElementsAre("relay-b", "relay-c"));
+  EXPECT_EQ(relays_.RelayText("rollout-b"), "relay-b");
+  EXPECT_EQ(relays_.RelayText("rollout-c"), "relay-c (relay-b: no room)");
   Arrive("b", 7);
   EXPECT_EQ(Arrived(absl::Seconds(1)), 0u);
   EXPECT_THAT(relays_.travelling(), ElementsAre(7));
