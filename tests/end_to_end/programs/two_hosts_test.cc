@@ -59,13 +59,14 @@ class TwoHostsTest : public ::testing::Test {
   std::string StartRelay(const std::string& host) {
     const std::string name = "relay-" + host;
     std::filesystem::remove(Folder(name + ".log"));  // of the one before
-    Start(name, {"baton-relay", "--listen", "127.0.0.1:0", "--shm-dir", memory_.at(host), "--id",
-                 name, "--controller", controller_, "--chain-listen", "127.0.0.1:0",
+    std::string& listen = addresses_.try_emplace(host, "127.0.0.1:0").first->second;
+    Start(name, {"baton-relay", "--listen", listen, "--shm-dir", memory_.at(host), "--id", name,
+                 "--controller", controller_, "--chain-listen", "127.0.0.1:0",
                  "--capability-key-file", Folder("relay.key")});
-    const std::string address = processes_.at(name)->WaitForLog("listening on ");
-    EXPECT_NE(address, "") << processes_.at(name)->Log();
+    listen = processes_.at(name)->WaitForLog("listening on ");  // the same when it is started again
+    EXPECT_NE(listen, "") << processes_.at(name)->Log();
     EXPECT_NE(processes_.at(name)->WaitForLog("attached to the controller"), "-");
-    return address;
+    return listen;
   }
   void StartWorker(const std::string& host, const std::string& role) {
     const std::string id = role + "-" + host;
@@ -120,7 +121,9 @@ class TwoHostsTest : public ::testing::Test {
   }
   std::string Story(const std::string& job) {
     std::string story = client_.Why(job) + client_.Get(job).DebugString();
-    for (const auto& [name, process] : processes_) story += name + ":\n" + process->Log();
+    for (const auto& [name, process] : processes_) {
+      if (process != nullptr) story += name + ":\n" + process->Log();
+    }
     return story;
   }
   std::vector<v1::SegmentInfo> SegmentsAt(const std::string& address) {
@@ -142,7 +145,7 @@ class TwoHostsTest : public ::testing::Test {
 
   TestClient client_;
   std::string controller_;
-  std::map<std::string, std::string> memory_;  // by host
+  std::map<std::string, std::string> memory_, addresses_;  // by host
   std::map<std::string, std::unique_ptr<Process>> processes_;
 };
 
