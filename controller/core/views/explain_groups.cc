@@ -49,12 +49,14 @@ void ExplainTravel(const JobParts& job, WaitList& waits) {
               relays.begun(), relays.patience_ends() - relays.begun(),
               "rollouts of hosts that have it go on without the others");
   }
-  for (const auto& [slot, since] : versions.lacking()) {
-    const std::string& worker = roster.slots()[slot].worker;
-    waits.Add("weights", absl::StrCat("worker ", worker),
+  for (const RoleSlot& slot : roster.slots()) {
+    if (!versions.Lacks(slot, roster)) continue;
+    const auto noted = versions.lacking().find(static_cast<uint64_t>(roster.IndexOf(slot)));
+    waits.Add("weights", absl::StrCat("worker ", slot.worker),
               absl::StrCat("policy version ", versions.served(), " to arrive at ",
-                           relays.RelayText(worker), remedy),
-              since, job.options.setup_deadline, "the role goes to another worker");
+                           relays.RelayText(slot.worker), remedy),
+              noted == versions.lacking().end() ? waits.now() : noted->second,
+              job.options.setup_deadline, "the role goes to another worker");
   }
 }
 

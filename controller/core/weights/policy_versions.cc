@@ -99,14 +99,19 @@ void PolicyVersions::Published(const Roster& roster, absl::Time now) {
   Serve(roster, now);
 }
 
+bool PolicyVersions::Lacks(const RoleSlot& rollout, const Roster& roster) const {
+  if (rollout.role != roles::kRollout || !rollout.ready() || served_ == 0) return false;
+  const auto index = static_cast<uint64_t>(roster.IndexOf(rollout));
+  const ReplicaWeights::Replica& replica = replicas_.Of(index);
+  return replica.version != served_ && replica.loading == 0 &&
+         !relays_.IsAt(rollout.worker, served_, roster);
+}
+
 void PolicyVersions::NoteLacking(const Roster& roster, absl::Time now) {
   std::map<uint64_t, absl::Time> lacking;
   for (const RoleSlot& slot : roster.slots()) {
-    if (slot.role != roles::kRollout || !slot.ready() || served_ == 0) continue;
+    if (!Lacks(slot, roster)) continue;
     const auto index = static_cast<uint64_t>(roster.IndexOf(slot));
-    const ReplicaWeights::Replica& replica = replicas_.Of(index);
-    if (replica.version == served_ || replica.loading != 0) continue;
-    if (relays_.IsAt(slot.worker, served_, roster)) continue;
     const auto before = lacking_.find(index);
     lacking[index] = before == lacking_.end() ? now : before->second;
   }

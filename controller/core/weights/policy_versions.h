@@ -102,7 +102,9 @@ class PolicyVersions {
   /// The published version may have arrived on the rollouts' hosts, or a host may be too late.
   /// True: rollouts can get it from now on, and could not before.
   bool Serve(const Roster& roster, absl::Time now);
-  /// Rollouts that lack the served version, which their host does not have, by slot: since when.
+  /// True if the rollout lacks the served version, and its host does not have it.
+  bool Lacks(const RoleSlot& rollout, const Roster& roster) const;
+  /// Such rollouts as of the last NoteLacking, by slot: since when.
   const std::map<uint64_t, absl::Time>& lacking() const { return lacking_; }
   /// Time has passed, or hosts have other versions.
   void NoteLacking(const Roster& roster, absl::Time now);
