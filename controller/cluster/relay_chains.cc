@@ -91,7 +91,7 @@ void RelayChains::OnReport(const std::string& relay, const v1::RelayReport& repo
 // A relay of one project serves no worker of all projects: it would be shown that worker's token.
 std::string RelayChains::RelayFor(const ClusterWorker& worker, const ByMemory& relays) const {
   const auto there = relays.find(worker.hello.memory_id());
-  if (worker.hello.memory_id().empty() || there == relays.end()) return "";
+  if (there == relays.end()) return "";
   std::string found;
   for (const std::string& name : there->second) {
     const Relay& relay = relays_.at(name);
@@ -157,6 +157,7 @@ RelayView RelayChains::ViewOf(const std::string& job,
   const auto of = jobs_.find(job);
   const Chain chain = of == jobs_.end() ? Chain() : of->second.chain;
   for (const auto& [worker, name] : relay_of) {
+    if (name.empty()) continue;
     const Relay& relay = relays_.at(name);
     view.addresses[name] = relay.hello.relay().address();
     view.processes[name] = relay.hello.instance_id();
@@ -194,10 +195,10 @@ void RelayChains::Follow(const ClusterWorkers& workers, bool workers_changed,
   std::map<std::string, std::map<std::string, std::string>> relays_of;  // by job, then by worker
   std::map<std::string, std::set<std::string>> members;
   for (const auto& [name, worker] : workers.all()) {
-    if (worker.job.empty()) continue;
+    if (worker.job.empty() || worker.hello.memory_id().empty()) continue;
     const std::string relay = RelayFor(worker, by_memory);
-    if (relay.empty()) continue;
     relays_of[worker.job][name] = relay;
+    if (relay.empty()) continue;
     const Relay& its = relays_.at(relay);
     const bool reachable = its.in_chains && !its.hello.relay().chain_address().empty();
     if (PlaysRollout(worker.roles) && reachable) members[worker.job].insert(relay);
@@ -206,7 +207,8 @@ void RelayChains::Follow(const ClusterWorkers& workers, bool workers_changed,
   for (auto& [job, of] : jobs_) {
     std::map<std::string, std::string>& relay_of = relays_of[job];  // may be empty
     const auto head = relay_of.find(of.publisher);
-    const bool sends = head != relay_of.end() && relays_.at(head->second).in_chains;
+    const bool known = head != relay_of.end() && !head->second.empty();
+    const bool sends = known && relays_.at(head->second).in_chains;
     if (!of.publisher.empty()) {
       Order(job, sends ? head->second : "", sends ? members[job] : std::set<std::string>());
     }

@@ -256,6 +256,13 @@ TEST_F(RelayChainsTest, ARelayOfOneProjectServesNoWorkerOfAll) {
   AttachRelay("a", "default");
   AttachWorker("a", "actor");
   Need({{"actor", 1}});
+  EXPECT_THAT(heard_.views[kJob].relay_of, ElementsAre(Pair("actor-a", "")));
+}
+
+TEST_F(RelayChainsTest, AWorkerThatKnowsItsRelayIsInNoView) {
+  AttachRelay("a");
+  Attach(HelloOf("actor-a", "", "actor"));
+  Need({{"actor", 1}});
   EXPECT_THAT(heard_.views, IsEmpty());
 }
 
@@ -341,7 +348,8 @@ TEST_F(RelayChainsTest, ARelayServesTheJobsOfItsProjectAlone) {
   heard_.Note(core_.OnPublisher(kJob, "actor-a"));
   Report(other, {7});
   EXPECT_THAT(heard_.orders, IsEmpty());
-  EXPECT_THAT(heard_.views[kJob].relay_of, ElementsAre(Pair("actor-a", "relay-a")));
+  EXPECT_THAT(heard_.views[kJob].relay_of,
+              ElementsAre(Pair("actor-a", "relay-a"), Pair("rollout-b", "")));
 }
 
 TEST_F(RelayChainsTest, AWorkerThatIsNoRelayReportsNothing) {

@@ -25,8 +25,8 @@ enum class ReturnReason : uint8_t {
 
 /// The relays of the hosts that a job runs on.
 struct RelayView {
-  /// Worker -> the relay of its host. A worker that is missing here has a relay that the controller
-  /// does not know, or none.
+  /// Worker -> the relay of its host; "": none is attached. A worker that is missing here knows its
+  /// relay by itself (Hello.memory_id).
   std::map<std::string, std::string> relay_of;
   /// Of each relay: where the workers of its host reach it (RelayPlace.address).
   std::map<std::string, std::string> addresses;

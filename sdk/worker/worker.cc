@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "sdk/common/base/log.h"
-#include "sdk/common/process/memory_id.h"
 #include "sdk/common/rpc/channel_credentials.h"
 #include "sdk/worker/dispatcher.h"
 #include "sdk/worker/log_queue.h"
@@ -88,7 +87,6 @@ Worker::~Worker() { Stop(); }
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Create(WorkerOptions options) {
   if (options.worker_id.empty()) options.worker_id = MakeWorkerId();
-  if (options.memory_id.empty()) options.memory_id = MemoryId();
   if (absl::Status status = Check(options); !status.ok()) return status;
   return std::unique_ptr<Worker>(new Worker(std::make_unique<Impl>(std::move(options))));
 }

@@ -43,7 +43,7 @@ struct WorkerOptions {
   std::vector<std::string> features;  ///< worker_service.proto: Hello.features.
   std::string device = "cpu";         ///< "cpu" or "cuda".
   std::string group_store;            ///< worker_service.proto: Hello.group_store.
-  std::string memory_id;  ///< worker_service.proto: Hello.memory_id. Empty: that of /dev/shm.
+  std::string memory_id;              ///< worker_service.proto: Hello.memory_id.
   /// Role relay alone: where others reach it …
   std::optional<v1::RelayPlace> relay = std::nullopt;
   /// … and who hears its orders, and which jobs are over; on a thread of the worker. Must not

@@ -27,7 +27,7 @@ ALLOWED = {
     "sdk/planner/placement_spec": "sdk/common/base sdk/common/schema sdk/common/messages sdk/common/schema_spec"
                                   " sdk/planner/placement proto",
     "sdk/client": "sdk/common/base sdk/common/schema sdk/common/rpc proto grpc",
-    "sdk/worker": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/rpc proto grpc",
+    "sdk/worker": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc proto grpc",
     "sdk/include/baton": "sdk/common/contracts sdk/common/messages sdk/common/rpc sdk/client sdk/worker proto",
     "sdk/cli/shared": "sdk/common/base sdk/common/messages sdk/common/rpc sdk/client proto grpc",
     "sdk/cli/watch": "sdk/common/base sdk/common/messages sdk/client sdk/cli/shared proto",

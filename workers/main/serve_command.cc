@@ -71,7 +71,8 @@ absl::StatusOr<WorkerOptions> MakeWorkerOptions(const ServeOptions& options,
   worker.device = options.device;
   worker.tls = options.tls;
   worker.insecure = options.insecure;
-  worker.memory_id = MemoryId(options.shm_dir);
+  // A worker that is told its relay needs none that the controller knows.
+  if (options.relay.empty()) worker.memory_id = MemoryId(options.shm_dir);
   worker.features = {"seeded_sampling",     "resume_with_tokens",  "behaviour_log_probs",
                      kJobUidFeature,        kChatTemplatesFeature, kChatSettingsFeature,
                      kSftEvaluationFeature, kUndecayedNormsFeature};

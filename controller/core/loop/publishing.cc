@@ -63,6 +63,7 @@ void OnPublished(TaskKind kind, JobParts& job) {
 
 void OnRelaysSeen(const RelaysSeen& event, JobParts& job) {
   PolicyVersions& versions = job.versions;
+  const bool known = versions.relays().known();
   const bool lost = versions.relays().See(event.relays, job.roster(), job.out.now());
   const uint64_t published = versions.published_version();
   versions.NoteLacking(job.roster(), job.out.now());
@@ -73,6 +74,7 @@ void OnRelaysSeen(const RelaysSeen& event, JobParts& job) {
                      published, " was on its way: it is published again"));
     versions.Unpublish();
   }
+  if (versions.relays().known() != known) job.out.Do(PutJob{});
   ServePublished(job);
   // A host that was left out may have the version now.
   job.Then(FollowUp::kAdvance);

@@ -43,6 +43,7 @@ std::map<uint64_t, VersionPins> PinsOf(const std::map<uint64_t, TrajectoryInfo>&
 void PolicyVersions::Restore(const store::v1::JobRow& row) {
   newest_ = row.job().policy_version();
   published_ = served_ = row.published_version();
+  relays_.Restore(row.relays_known());
   saved_ = row.saved_version();
   known_.clear();
   for (const store::v1::VersionRow& version : row.versions()) known_[version.version()] = version;
@@ -51,6 +52,7 @@ void PolicyVersions::Restore(const store::v1::JobRow& row) {
 void PolicyVersions::Save(store::v1::JobRow* row) const {
   row->mutable_job()->set_policy_version(newest_);
   row->set_published_version(published_);
+  if (relays_.known()) row->set_relays_known(true);
   row->set_saved_version(saved_);
   for (const auto& [version, known] : known_) *row->add_versions() = known;
 }

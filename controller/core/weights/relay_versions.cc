@@ -28,6 +28,8 @@ bool Has(const RelayView& view, const std::string& relay, uint64_t version) {
 bool RelayVersions::See(RelayView view, const Roster& roster, absl::Time now) {
   const auto before = ActorsRelay(view_, roster), after = ActorsRelay(view, roster);
   view_ = std::move(view);
+  seen_ = true;
+  known_ |= !view_.addresses.empty();
   for (auto it = left_out_.begin(); it != left_out_.end();) {
     const bool caught_up = Has(view_, *it, last_.version);
     if (caught_up) travelled_ = std::max(travelled_, now - last_.begun);
@@ -94,21 +96,32 @@ std::string RelayVersions::AddressFor(const std::string& worker) const {
   return address == view_.addresses.end() ? "" : address->second;
 }
 
-bool RelayVersions::IsApart(const std::string& worker, const Roster& roster) const {
+bool RelayVersions::Knows(const std::string& worker) const {
+  if (!known_) return true;
   const auto relay = view_.relay_of.find(worker);
-  return relay != view_.relay_of.end() && relay->second != ActorsRelay(view_, roster).first;
+  return relay == view_.relay_of.end() ? seen_ : !relay->second.empty();
+}
+
+bool RelayVersions::IsApart(const std::string& worker, const Roster& roster) const {
+  if (!Knows(worker)) return true;
+  const auto relay = view_.relay_of.find(worker);
+  if (relay == view_.relay_of.end() || relay->second.empty()) return false;
+  return relay->second != ActorsRelay(view_, roster).first;
 }
 
 bool RelayVersions::IsAt(const std::string& worker, uint64_t version, const Roster& roster) const {
   if (!IsApart(worker, roster)) return true;
   const auto lost = lost_.find(worker);
   if (lost != lost_.end() && lost->second.version == version) return false;
-  return Has(view_, view_.relay_of.at(worker), version);
+  const auto relay = view_.relay_of.find(worker);
+  return relay != view_.relay_of.end() && Has(view_, relay->second, version);
 }
 
 std::string RelayVersions::RelayText(const std::string& worker) const {
   const auto relay = view_.relay_of.find(worker);
-  if (relay == view_.relay_of.end()) return "";
+  if (relay == view_.relay_of.end() || relay->second.empty()) {
+    return absl::StrCat("the host of worker ", worker, " (no relay of it is attached)");
+  }
   const auto trouble = view_.trouble.find(relay->second);
   if (trouble == view_.trouble.end()) return relay->second;
   return absl::StrCat(relay->second, " (", trouble->second, ")");
@@ -118,7 +131,9 @@ std::set<std::string> RelayVersions::Missing(uint64_t version, const Roster& ros
   std::set<std::string> missing;
   for (const RoleSlot& slot : roster.slots()) {
     if (slot.role != roles::kRollout || !slot.ready()) continue;
-    if (!IsAt(slot.worker, version, roster)) missing.insert(view_.relay_of.at(slot.worker));
+    const auto relay = view_.relay_of.find(slot.worker);
+    const bool attached = relay != view_.relay_of.end() && !relay->second.empty();
+    if (attached && !IsAt(slot.worker, version, roster)) missing.insert(relay->second);
   }
   return missing;
 }

@@ -34,6 +34,10 @@ class RelayVersions {
   /// A worker that did not find a version that its host is said to have looks again after this.
   static constexpr absl::Duration kLookAgain = absl::Seconds(2);
 
+  /// Some relay was known before this controller started.
+  void Restore(bool known) { known_ = known; }
+  /// Some relay of the job's hosts is, or was, attached.
+  bool known() const { return known_; }
   /// Replaces what is known of relays. True: the relay of the actor's host is another process than
   /// before, which has nothing of what was published.
   bool See(RelayView view, const Roster& roster, absl::Time now);
@@ -60,18 +64,18 @@ class RelayVersions {
   absl::Time begun() const;
   absl::Time patience_ends() const;
 
-  /// True if this worker can load the version, which the actor's relay has. So can a worker whose
-  /// relay the controller does not know: it is told nothing of it.
+  /// True if this worker can load the version, which the actor's relay has. So can a worker that
+  /// knows its relay by itself.
   bool IsAt(const std::string& worker, uint64_t version, const Roster& roster) const;
-  /// True if the relay of this worker's host is known, and is not the actor's.
+  /// True if this worker's host has another relay than the actor's, or one that is not attached.
   bool IsApart(const std::string& worker, const Roster& roster) const;
   /// The relay of this worker's host, for people: with what is known of why it gets nothing.
   std::string RelayText(const std::string& worker) const;
-  /// True if the relay of this worker's host is known.
-  bool Knows(const std::string& worker) const { return view_.relay_of.count(worker) > 0; }
+  /// True if the relay of this worker's host is attached, or the worker knows it by itself.
+  bool Knows(const std::string& worker) const;
   /// The address of the relay of this worker's host; empty: it is not known.
   std::string AddressFor(const std::string& worker) const;
-  /// The relays of rollouts that do not have the version.
+  /// The relays of rollouts' hosts, of those that are attached, that do not have the version.
   std::set<std::string> Missing(uint64_t version, const Roster& roster) const;
 
  private:
@@ -87,6 +91,8 @@ class RelayVersions {
 
   std::set<std::string> WaitedFor(uint64_t version, const Roster& roster) const;
 
+  bool known_ = false;
+  bool seen_ = false;  // since this controller started
   RelayView view_;
   std::map<std::string, Loss> lost_;  // by worker
   std::deque<Travel> travels_;        // oldest first

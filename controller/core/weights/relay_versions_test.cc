@@ -167,8 +167,23 @@ TEST_F(RelayVersionsTest, AnotherProcessOfTheActorsRelayHasNothing) {
   EXPECT_FALSE(See());
 }
 
+// A restarted controller expects the relays that were there.
+TEST_F(RelayVersionsTest, AWorkerWhoseRelayIsNotAttachedLoadsNothing) {
+  EXPECT_TRUE(relays_.IsAt("rollout-b", 7, roster_)) << "no relay was ever known";
+  relays_.Restore(true);
+  EXPECT_FALSE(relays_.IsAt("rollout-b", 7, roster_));
+  view_.relay_of["rollout-b"] = "";
+  view_.relay_of.erase("rollout-c");
+  See();
+  EXPECT_FALSE(relays_.IsAt("rollout-b", 7, roster_));
+  EXPECT_EQ(relays_.RelayText("rollout-b"),
+            "the host of worker rollout-b (no relay of it is attached)");
+  EXPECT_TRUE(relays_.IsAt("rollout-c", 7, roster_)) << "it knows its relay by itself";
+  EXPECT_THAT(relays_.Missing(7, roster_), IsEmpty()) << "none is attached that would get it";
+}
+
 TEST_F(RelayVersionsTest, AnActorWhoseHostHasNoRelayMakesEveryHostWait) {
-  view_.relay_of.erase("actor-a");
+  view_.relay_of["actor-a"] = "";
   See();
   EXPECT_FALSE(relays_.IsAt("rollout-a", 7, roster_));
 }
