@@ -68,7 +68,8 @@ void DeclareLink(CLI::App& app, Flags& flags) {
                  "the controller)");
   auto& tls = flags.link.chain.tls;
   app.add_option("--chain-tls-ca", tls.ca, "PEM file of the authority of all relays' certificates");
-  app.add_option("--chain-tls-cert", tls.certificate, "PEM file: this relay's certificate");
+  app.add_option("--chain-tls-cert", tls.certificate,
+                 "PEM file: this relay's certificate, for the address of --chain-host");
   app.add_option("--chain-tls-key", tls.key, "PEM file: its key");
 }
 

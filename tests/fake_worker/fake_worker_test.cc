@@ -158,7 +158,7 @@ class FakeWorkerTest : public ::testing::Test {
     task.mutable_save_checkpoint()->set_directory(folder);
     const v1::TaskResult result = Run(task);
     EXPECT_EQ(result.status().code(), 0) << result.status().message();
-    EXPECT_EQ(result.files_size(), 2);  // actor/weights.json, trainer.json
+    EXPECT_EQ(result.files_size(), 3);  // actor/weights.json, optimizer.json, trainer.json
     EXPECT_EQ(result.files(0).path(), "actor/weights.json");
     EXPECT_EQ(result.files(0).size_bytes(),
               static_cast<int64_t>(std::filesystem::file_size(folder + "/actor/weights.json")));

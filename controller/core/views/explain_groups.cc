@@ -43,9 +43,13 @@ void ExplainTravel(const JobParts& job, WaitList& waits) {
                          "--controller");
   if (!relays.travelling().empty()) {
     const uint64_t version = versions.published_version();
+    std::vector<std::string> missing;
+    for (const std::string& relay : relays.Missing(version, roster)) {
+      missing.push_back(relays.TextOf(relay));
+    }
     waits.Add("weights", "rollouts",
               absl::StrCat("policy version ", version, " to arrive at ",
-                           absl::StrJoin(relays.Missing(version, roster), ", "), remedy),
+                           absl::StrJoin(missing, ", "), remedy),
               relays.begun(), relays.patience_ends() - relays.begun(),
               "rollouts of hosts that have it go on without the others");
   }

@@ -122,9 +122,12 @@ std::string RelayVersions::RelayText(const std::string& worker) const {
   if (relay == view_.relay_of.end() || relay->second.empty()) {
     return absl::StrCat("the host of worker ", worker, " (no relay of it is attached)");
   }
-  const auto trouble = view_.trouble.find(relay->second);
-  if (trouble == view_.trouble.end()) return relay->second;
-  return absl::StrCat(relay->second, " (", trouble->second, ")");
+  return TextOf(relay->second);
+}
+
+std::string RelayVersions::TextOf(const std::string& relay) const {
+  const auto trouble = view_.trouble.find(relay);
+  return trouble == view_.trouble.end() ? relay : absl::StrCat(relay, " (", trouble->second, ")");
 }
 
 std::set<std::string> RelayVersions::Missing(uint64_t version, const Roster& roster) const {

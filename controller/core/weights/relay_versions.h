@@ -71,6 +71,8 @@ class RelayVersions {
   bool IsApart(const std::string& worker, const Roster& roster) const;
   /// The relay of this worker's host, for people: with what is known of why it gets nothing.
   std::string RelayText(const std::string& worker) const;
+  /// The same of a relay.
+  std::string TextOf(const std::string& relay) const;
   /// True if the relay of this worker's host is attached, or the worker knows it by itself.
   bool Knows(const std::string& worker) const;
   /// The address of the relay of this worker's host; empty: it is not known.

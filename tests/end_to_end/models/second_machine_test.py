@@ -129,8 +129,9 @@ class SecondMachineTest(unittest.TestCase):
                 "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=relays -keyout relays.key"
                 " -out relays.pem",
                 "openssl req -newkey rsa:2048 -nodes -subj /CN=relay -keyout relay.key.pem -out relay.csr",
+                "printf subjectAltName=IP:127.0.0.1 > relay.names",
                 "openssl x509 -req -in relay.csr -CA relays.pem -CAkey relays.key -CAcreateserial -days 2"
-                " -out relay.pem",
+                " -extfile relay.names -out relay.pem",
                 "chmod 600 relay.key.pem"):
             self.shell(line)
 
