@@ -218,7 +218,7 @@ TEST_F(RelayChainsTest, TwoThatCannotBeReachedAreMovedOnceEach) {
   EXPECT_EQ(ChainFrom("a").front(), "a") << "the head stays";
 }
 
-// A relay that reaches nobody holds up nobody.
+// Otherwise no relay behind it would get a version.
 TEST_F(RelayChainsTest, ARelayThatReachesNoOtherGoesToTheTail) {
   StartJob();
   Report(relays_["b"], {}, GenerationAt("b"));

@@ -46,7 +46,7 @@ class FakeJobFiles : public Files {
     absl::MutexLock lock(&mu_);
     return without_optimizer_;
   }
-  /// From here on, checkpoints have so many bytes, of which the optimizer's files have `optimizer`.
+  /// Sets the size of later checkpoints, in bytes; `optimizer` of them are the optimizer's files.
   void SetSizes(int64_t bytes, int64_t optimizer) {
     absl::MutexLock lock(&mu_);
     bytes_ = bytes;

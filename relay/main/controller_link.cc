@@ -80,7 +80,7 @@ void ControllerLink::Follow(const v1::RelayOrders& orders) {
       jobs_[key].capability = given.capability();
     }
   }
-  // What is no longer ordered is sent to nobody.
+  // Without an order, the versions of a job go to no other relay.
   for (const auto& [key, ends] : unordered) member_->Forget(key.first, key.second);
   for (const v1::RelayOrder& given : orders.orders()) {
     ChainOrder order;
@@ -104,7 +104,7 @@ void ControllerLink::Follow(const v1::RelayOrders& orders) {
   }
 }
 
-// Of jobs that had no order here nothing was received; whoever published them drops them.
+// A job without an order here sent nothing to this relay. Its publisher drops its versions.
 void ControllerLink::Forget(const v1::RelayForget& forget) {
   for (const v1::RelayVersions& over : forget.jobs()) {
     {

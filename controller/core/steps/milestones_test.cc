@@ -90,7 +90,7 @@ TEST(MilestonesTest, DeletesTheOldestCheckpointAboveTheLimit) {
   EXPECT_EQ(deleted[0].checkpoint.step(), 1);
 }
 
-// Checkpoints of 30 bytes, of which the optimizer has 20.
+// Each checkpoint has 30 bytes; 20 of them are the optimizer's files.
 Milestones WithCheckpoints(const std::vector<int64_t>& steps, const std::string& more,
                            EffectSink& out) {
   Milestones milestones = EveryTwoSteps("max_checkpoints: 0 " + more);

@@ -108,7 +108,7 @@ TEST_F(RelayVersionsTest, AHostThatIsMuchLaterThanUsualIsLeftOutUntilItHasCaught
   }
   EXPECT_EQ(Arrived(absl::Hours(9) + absl::Seconds(40)), 9u);
   EXPECT_FALSE(relays_.IsAt("rollout-c", 9, roster_));
-  // Nobody waits for it now.
+  // The next version does not wait for that host.
   BeginTravel(10, absl::Hours(10));
   Arrive("b", 10);
   EXPECT_EQ(Arrived(absl::Hours(10) + absl::Seconds(1)), 10u);

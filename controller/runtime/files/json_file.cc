@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <system_error>
 
 #include "absl/cleanup/cleanup.h"
@@ -55,6 +54,29 @@ absl::StatusOr<std::string> ReadBounded(const fs::path& path) {
   return text;
 }
 
+// Writes a file that was not there before. Workers can write into the folder: a link or a pipe at
+// this path must neither lead elsewhere nor block the thread.
+absl::Status WriteNew(const fs::path& path, absl::string_view text) {
+  ::unlink(path.c_str());  // what a crash left behind
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (fd < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot create ", path.string(), ": ", std::strerror(errno)));
+  }
+  const absl::Cleanup close = [fd] { ::close(fd); };
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(fd, text.data(), text.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) {
+      return absl::ResourceExhaustedError(absl::StrCat("cannot write ", path.string(), ": ",
+                                                       std::strerror(errno),
+                                                       "; free space under the data root"));
+    }
+    text.remove_prefix(static_cast<size_t>(wrote));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 uint64_t CountJsonValues(absl::string_view json) {
@@ -90,13 +112,7 @@ absl::Status ReadJsonFile(const fs::path& path, google::protobuf::Message* messa
 absl::Status ReplaceJsonFile(const fs::path& path, const google::protobuf::Message& message) {
   BATON_ASSIGN_OR_RETURN(const std::string json, JsonText(message));
   const fs::path next = path.string() + ".new";
-  std::ofstream out(next, std::ios::binary | std::ios::trunc);
-  out << json;
-  out.close();
-  if (!out) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot write ", next.string(), "; free space under the data root"));
-  }
+  BATON_RETURN_IF_ERROR(WriteNew(next, json));
   BATON_RETURN_IF_ERROR(SyncFile(next));
   std::error_code code;
   fs::rename(next, path, code);

@@ -3,7 +3,7 @@
 // Only the writer of a checkpoint knows which of its files hold the optimizer's state and nothing
 // else, so each FileHash of files.json says it (`optimizer`). The files of a checkpoint without
 // such files are never removed. A checkpoint whose optimizer's files were removed says so in its
-// files.json (`removed`), for whoever has only the folder. All functions block.
+// files.json (`removed`), which a reader without the controller can see. All functions block.
 #ifndef BATON_CONTROLLER_RUNTIME_JOB_FILES_OPTIMIZER_FILES_H_
 #define BATON_CONTROLLER_RUNTIME_JOB_FILES_OPTIMIZER_FILES_H_
 

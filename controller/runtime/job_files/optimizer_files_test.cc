@@ -93,6 +93,19 @@ TEST_F(OptimizerFilesTest, TheRestIsRemovedAfterACrash) {
   EXPECT_FALSE(HasFile(saved, "critic_optimizer.safetensors"));
 }
 
+// Whoever can write into the folder of a checkpoint cannot have the controller write elsewhere.
+TEST_F(OptimizerFilesTest, ALinkInTheFolderLeadsNowhere) {
+  const v1::Checkpoint saved = Saved(2);
+  const fs::path outside = folder_.path("outside");
+  std::ofstream(outside) << "of another job";
+  fs::create_symlink(outside, fs::path(saved.path()) / "files.json.new");
+  EXPECT_EQ(*Remove(saved), 200);
+  std::string text;
+  std::getline(std::ifstream(outside), text);
+  EXPECT_EQ(text, "of another job");
+  EXPECT_TRUE(HasWeightsOnly(saved.path()));
+}
+
 TEST_F(OptimizerFilesTest, ACheckpointThatIsGoneNeedsNothing) {
   const v1::Checkpoint saved = Saved(2);
   fs::remove_all(saved.path());
