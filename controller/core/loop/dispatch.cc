@@ -119,6 +119,7 @@ void Dispatch(JobParts& job) {
   AssignWork(job);
   // Groups that an earlier controller began come first, because their tasks may be running.
   if (!job.work.begun() || !job.data.loaded()) return;
+  GiveUpUnreachable(job);
   DrawEvaluation(job);
   job.plan.rounds ? MakeRound(job) : BeginGroups(job);
 }

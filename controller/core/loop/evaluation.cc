@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/life_changes.h"
 #include "controller/core/loop/rollback.h"
 #include "controller/core/trajectories/step_metrics.h"
 #include "controller/core/views/evaluation_text.h"
+#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
 namespace {
@@ -93,6 +96,25 @@ void CheckEvaluationPrompts(JobParts& job) {
   if (!job.evaluation.active()) return;
   if (job.evaluation.prompts(SamplesOf(job)) == job.data.ValSize(job.spec().data())) return;
   DropEvaluation("its prompts have changed", job);
+}
+
+void GiveUpUnreachable(JobParts& job) {
+  const uint64_t pin = job.evaluation.pin().version;
+  if (!job.evaluation.active() || pin == 0 || pin >= job.versions.served()) return;
+  bool any = false;
+  for (const RoleSlot& slot : job.roster().slots()) {
+    if (slot.role != roles::kRollout || !slot.ready()) continue;
+    const auto index = static_cast<uint64_t>(job.roster().IndexOf(slot));
+    const ReplicaWeights::Replica& replica = job.versions.replicas().Of(index);
+    if (replica.version == pin || replica.loading == pin) return;
+    if (job.versions.relays().IsAt(slot.worker, pin, job.roster())) return;
+    any = true;
+  }
+  if (!any) return;
+  const std::string reason = "no host of a rollout has its weights any more";
+  job.out.Warn(absl::StrCat(job.evaluation.name(), " is given up: ", reason));
+  DropEvaluation(reason, job);
+  job.Then(FollowUp::kAdvance);
 }
 
 void DrawEvaluation(JobParts& job) {

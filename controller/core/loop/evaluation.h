@@ -23,6 +23,8 @@ void BeginEvaluation(JobParts& job);
 void RestoreEvaluation(JobParts& job);
 /// The data are read: gives the evaluation up if the number of prompts has changed.
 void CheckEvaluationPrompts(JobParts& job);
+/// Gives the evaluation up if no rollout has its weights and no host of one can get them any more.
+void GiveUpUnreachable(JobParts& job);
 /// Begins prompts until one of them waits for a rollout with its version.
 void DrawEvaluation(JobParts& job);
 /// Once all prompts are begun and all responses READY: reports the evaluation's metrics.

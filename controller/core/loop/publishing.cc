@@ -7,33 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "controller/core/loop/assign_work.h"
 #include "controller/core/loop/issue_command.h"
-#include "controller/core/loop/rollback.h"
-#include "controller/spec/dataflow/role_names.h"
 
 namespace baton::controller {
-
-namespace {
-
-// No host has the weights of the evaluation any more, and they will not come.
-void GiveUpUnreachable(JobParts& job) {
-  const uint64_t pin = job.evaluation.pin().version;
-  if (!job.evaluation.active() || pin == 0 || pin >= job.versions.served()) return;
-  bool any = false;
-  for (const RoleSlot& slot : job.roster().slots()) {
-    if (slot.role != roles::kRollout || !slot.ready()) continue;
-    const auto index = static_cast<uint64_t>(job.roster().IndexOf(slot));
-    const ReplicaWeights::Replica& replica = job.versions.replicas().Of(index);
-    if (replica.version == pin || replica.loading == pin) return;
-    if (job.versions.relays().IsAt(slot.worker, pin, job.roster())) return;
-    any = true;
-  }
-  if (!any) return;
-  job.out.Warn(absl::StrCat(job.evaluation.name(),
-                            " is given up: no host of a rollout has its weights any more"));
-  DropEvaluation("no host of a rollout has its weights any more", job);
-}
-
-}  // namespace
 
 bool PublishDue(const JobParts& job) {
   return job.is_rl() && !job.replays() && !job.versions.published();
@@ -82,7 +57,6 @@ void OnRelaysSeen(const RelaysSeen& event, JobParts& job) {
 
 void ServePublished(JobParts& job) {
   job.versions.relays().LookAgain(job.out.now());
-  GiveUpUnreachable(job);
   const bool serves = job.versions.Serve(job.roster(), job.out.now());
   job.versions.NoteLacking(job.roster(), job.out.now());
   if (!serves) return;
