@@ -11,14 +11,23 @@
 //     star8_seconds                 the first relay sends to seven others at once
 //     one_hop_over_link             chain2 over link
 //     chain4_over_one_hop, chain8_over_one_hop, star8_over_one_hop
-//     bytes_per_link_over_model     most bytes that a host of a chain sent, over those of one
-//     version relay_killed_midway_over_clean   chain of 8 whose middle relay is killed when it has
-//     half, and
+//     bytes_per_link_over_model     most bytes that a host of a chain sent, over those of a version
+//     relay_killed_midway_over_clean
+//                                   chain of 8 whose middle relay is killed when it has half, and
 //                                   whose neighbours are joined when the connection is seen to
 //                                   break, over one that nothing happens to
 //     idle                          share of the processors that idled in the busiest measurement.
-//     A
-//                                   measurement with less than 15% idle measures the machine: void
+//                                   A measurement with less than 15% idle measures the machine:
+//                                   void
+//     stall_over_memcpy             from Begin to Commit of a version of 512 MiB, checksums
+//     included,
+//                                   over a copy of the same bytes in the same moment; the relay
+//                                   uses memory again. first_stall_over_memcpy: it does not
+//     visible_over_memcpy           until it is sealed
+//     local_load_over_memcpy        a reader finds it, verifies it and copies it
+//     delta_bytes_over_full/3%      a version as a delta of the one before (delta_rows.h), of which
+//                                   a step of AdamW changes 3% of the values in bfloat16
+//     delta_apply_over_memcpy/3%    applying it, over a copy of the version in memory
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,7 +44,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "bench/relay/bench_host.h"
+#include "bench/relay/delta_rows.h"
 #include "bench/relay/host_network.h"
+#include "bench/relay/local_rows.h"
 #include "bench/support/report.h"
 #include "sdk/common/base/clock.h"
 
@@ -272,6 +283,8 @@ int main(int argc, char** argv) {
   }
   baton::bench::Report report("relay");
   baton::bench::Run(&network, quick ? 4 << 20 : 64 << 20, quick ? 1 : repeats, &report);
+  baton::bench::AddLocalRows(quick ? 8 << 20 : 512 << 20, quick ? 1 : 7, &report);
+  baton::bench::AddDeltaRows(quick ? 1 << 20 : 32 << 20, quick ? 1 : 5, &report);
   report.Print();
   return json.empty() || report.WriteJson(json) ? 0 : 1;
 }

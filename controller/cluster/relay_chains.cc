@@ -1,9 +1,11 @@
 #include "controller/cluster/relay_chains.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "controller/cluster/need_queue.h"
 #include "controller/spec/dataflow/role_names.h"
 #include "sdk/common/base/cut_text.h"
@@ -82,6 +84,13 @@ void RelayChains::OnReport(const std::string& relay, const v1::RelayReport& repo
     while (said.versions.size() > kMostVersions) said.versions.erase(said.versions.begin());
     said.generation = job.generation();
     said.broken = job.broken();
+    const v1::RelayHop& hop = job.hop();
+    const auto is_time = [](double seconds) { return std::isfinite(seconds) && seconds >= 0; };
+    if (is_time(hop.seconds()) && is_time(hop.link_seconds()) &&
+        hop.link_seconds() <= hop.seconds()) {
+      said.hop = {hop.policy_version(), hop.size_bytes(), hop.sent_bytes(), hop.seconds(),
+                  hop.link_seconds()};
+    }
     if (job.has_trouble()) said.trouble = CutText(job.trouble().message(), kMostText);
   }
   changed_ = true;
@@ -115,6 +124,7 @@ void RelayChains::Order(const std::string& job, const std::string& head,
   for (const std::string& relay : chain.relays) add(relay);
   for (const std::string& relay : members) add(relay);
   MoveUnreachable(job, chain, wanted);
+  MoveSlow(job, chain, wanted);
   if (wanted.size() < 2 && chain.relays.size() < 2) return;  // none to send to, and none was
   std::vector<std::string> processes;
   for (const std::string& relay : wanted) {
@@ -122,6 +132,7 @@ void RelayChains::Order(const std::string& job, const std::string& head,
     processes.push_back(absl::StrCat(hello.instance_id(), " ", hello.relay().chain_address()));
   }
   if (wanted == chain.relays && processes == chain.processes) return;
+  chain.slow.clear();
   chain.relays = std::move(wanted);
   chain.processes = std::move(processes);
   chain.generation = (epoch_ << 32) + ++next_change_;
@@ -151,6 +162,53 @@ void RelayChains::MoveUnreachable(const std::string& job, Chain& chain,
   }
 }
 
+// A version is no sooner at a relay than at those before it, so a slow link comes last. Each relay
+// goes to the tail for that once.
+void RelayChains::MoveSlow(const std::string& job, Chain& chain,
+                           std::vector<std::string>& wanted) const {
+  if (wanted != chain.relays) return;  // another order comes, whose links nothing is known of
+  std::map<size_t, double> paces;      // seconds a byte, by the sender's place
+  for (size_t i = 0; i + 1 < wanted.size(); ++i) {
+    const auto said = relays_.at(wanted[i]).said.find(job);
+    if (said == relays_.at(wanted[i]).said.end()) continue;
+    const RelayHop& hop = said->second.hop;
+    const auto bytes = static_cast<double>(hop.sent_bytes);
+    if (said->second.generation != chain.generation || hop.version == 0) continue;
+    if (bytes >= kTellingBytes && hop.link_seconds > 0) {
+      paces[i] = hop.link_seconds / bytes;
+    } else {
+      chain.slow.erase(wanted[i]);
+    }
+  }
+  for (const auto& [i, pace] : paces) {
+    std::vector<double> others;
+    for (const auto& [other, of_other] : paces) {
+      if (other != i) others.push_back(of_other);
+    }
+    if (others.empty()) return;
+    std::sort(others.begin(), others.end());
+    const double usual = others[others.size() / 2];
+    const std::string& sender = wanted[i];
+    const RelayHop& hop = relays_.at(sender).said.at(job).hop;
+    if (pace <= kSlow * usual || hop.link_seconds < kTellingSeconds) {
+      chain.slow.erase(sender);
+      continue;
+    }
+    auto& [versions, last] = chain.slow[sender];
+    if (last != hop.version) ++versions;
+    last = hop.version;
+    const bool sends_slowly = chain.slow_senders.count(sender) > 0;
+    if (versions < kSlowVersions || i + 2 == wanted.size()) continue;
+    if (i == 0 && sends_slowly) continue;  // the head stays
+    const size_t moved = sends_slowly ? i : i + 1;
+    const std::string text = absl::StrFormat(
+        "%s sent to %s at %.3g MB/s, other relays at %.3g MB/s: %s went to the tail", sender,
+        wanted[i + 1], 1e-6 / pace, 1e-6 / usual, wanted[moved]);
+    chain.slow_senders.insert(sender);
+    if (chain.moved_slow.emplace(wanted[moved], text).second) return MoveToTail(wanted, moved);
+  }
+}
+
 RelayView RelayChains::ViewOf(const std::string& job,
                               std::map<std::string, std::string> relay_of) const {
   RelayView view;
@@ -163,7 +221,12 @@ RelayView RelayChains::ViewOf(const std::string& job,
     view.processes[name] = relay.hello.instance_id();
     const auto said = relay.said.find(job);
     auto& versions = view.versions[name];
-    if (said != relay.said.end()) versions = said->second.versions;
+    if (said != relay.said.end()) {
+      versions = said->second.versions;
+      if (said->second.hop.version != 0) view.hops[name] = said->second.hop;
+    }
+    const auto slow = chain.moved_slow.find(name);
+    if (slow != chain.moved_slow.end()) view.slow[name] = slow->second;
     if (relay.hello.relay().chain_address().empty()) {
       view.trouble[name] = "it receives nothing: start it with --chain-listen";
       view.unreachable.insert(name);

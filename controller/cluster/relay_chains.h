@@ -32,6 +32,12 @@ class RelayChains {
   // Bounds on what a token can make the controller remember: relays that are away; jobs in a
   // report, and the newest versions of each; bytes of a report's error.
   static constexpr size_t kMostAway = 1000, kMostJobs = 1000, kMostVersions = 64, kMostText = 300;
+  /// A link is slow if a byte takes so many times as long on it as on the median of the chain's
+  /// other links …
+  static constexpr double kSlow = 4;
+  /// … with so many versions in a row, of each of which it had so many bytes for so long.
+  static constexpr int kSlowVersions = 2;
+  static constexpr double kTellingBytes = 1 << 20, kTellingSeconds = 0.2;
 
   /// `epoch`: of the controller. Orders of an older controller have smaller generations.
   explicit RelayChains(uint64_t epoch) : epoch_(epoch) {}
@@ -61,6 +67,7 @@ class RelayChains {
     uint64_t generation = 0;
     bool broken = false;
     std::string trouble;
+    RelayHop hop;
   };
   struct Relay {
     v1::Hello hello;
@@ -82,6 +89,13 @@ class RelayChains {
     // Relays that could not reach another one, which went to the tail for that, until they reach
     // some; "": they went to the tail themselves. So two that refuse do not change places for ever.
     std::set<std::pair<std::string, std::string>> moved;
+    // Of the chain as it is: versions in a row that the link behind this relay was slow with, and
+    // the last of them.
+    std::map<std::string, std::pair<int, uint64_t>> slow;
+    // Relays that went to the tail for a slow link, once each: how slow, for people. And those that
+    // sent to them: if another link of one is slow too, it goes there itself.
+    std::map<std::string, std::string> moved_slow;
+    std::set<std::string> slow_senders;
   };
   struct JobView {
     std::string publisher;  // a worker
@@ -96,6 +110,7 @@ class RelayChains {
   void Order(const std::string& job, const std::string& head, const std::set<std::string>& members);
   void MoveUnreachable(const std::string& job, Chain& chain,
                        std::vector<std::string>& wanted) const;
+  void MoveSlow(const std::string& job, Chain& chain, std::vector<std::string>& wanted) const;
   void SendOrders(ClusterEffects& effects);
 
   const uint64_t epoch_;

@@ -1,8 +1,10 @@
 // Which relays a job's versions travel through, and what a job hears of them.
 #include "controller/cluster/relay_chains.h"
 
+#include <limits>
 #include <map>
 #include <string>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -228,6 +230,74 @@ TEST_F(RelayChainsTest, ARelayThatReachesNoOtherGoesToTheTail) {
   EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "c", "d", "b"));
 }
 
+// Version `version` went over each link in these seconds.
+TEST_F(RelayChainsTest, ARelayBehindASlowLinkGoesToTheTailOnce) {
+  StartJob();
+  uint64_t version = 0;
+  const auto report = [&](const std::map<std::string, double>& seconds) {
+    ++version;
+    for (const auto& [host, link] : seconds) {
+      v1::RelayReport report;
+      v1::RelayVersions& job = *report.add_jobs();
+      job.set_job(kJob);
+      job.set_generation(GenerationAt("a"));
+      v1::RelayHop& hop = *job.mutable_hop();
+      hop.set_policy_version(version);
+      hop.set_size_bytes(100'000'000);
+      hop.set_sent_bytes(100'000'000);
+      hop.set_seconds(30);
+      hop.set_link_seconds(link);
+      heard_.Note(core_.OnRelayReport(relays_[host], report));
+    }
+    return ChainFrom("a");
+  };
+  const std::map<std::string, double> slow_b = {{"a", 9}, {"b", 1}, {"c", 2}};
+  EXPECT_THAT(report(slow_b), ElementsAre("a", "b", "c", "d")) << "once may be chance";
+  EXPECT_THAT(report({{"a", 4}, {"b", 1}, {"c", 2}}), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(report(slow_b), ElementsAre("a", "b", "c", "d")) << "not twice in a row";
+  EXPECT_THAT(report({{"a", 0}}), ElementsAre("a", "b", "c", "d"))
+      << "tells nothing, but is between";
+  EXPECT_THAT(report(slow_b), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(report(slow_b), ElementsAre("a", "c", "d", "b"));
+  EXPECT_EQ(
+      heard_.views[kJob].slow["relay-b"],
+      "relay-a sent to relay-b at 11.1 MB/s, other relays at 50 MB/s: relay-b went to the tail");
+  // Its link stays slow, which holds up nobody.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(report({{"a", 1}, {"c", 1}, {"d", 9}}), ElementsAre("a", "c", "d", "b"));
+  }
+  // c sends slowly to whoever comes next: first d goes, then c.
+  report({{"a", 1}, {"c", 20}, {"d", 2}});
+  EXPECT_THAT(report({{"a", 1}, {"c", 20}, {"d", 2}}), ElementsAre("a", "c", "b", "d"));
+  report({{"a", 1}, {"c", 20}, {"b", 2}});
+  EXPECT_THAT(report({{"a", 1}, {"c", 20}, {"b", 2}}), ElementsAre("a", "b", "d", "c"));
+  // The head sends slowly to whoever comes next, and stays.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_THAT(report({{"a", 20}, {"b", 1}, {"d", 1}}), ElementsAre("a", "b", "d", "c"));
+  }
+}
+
+// Few bytes, or a short time, do not tell how fast a link is.
+TEST_F(RelayChainsTest, AShortTransferTellsNothingOfALink) {
+  StartJob();
+  for (uint64_t version = 1; version < 6; ++version) {
+    for (const auto& [host, bytes, seconds] :
+         {std::tuple("a", 1'000'000, 3.0), std::tuple("b", 100'000'000, 0.19),
+          std::tuple("c", 100'000'000, 0.02)}) {
+      v1::RelayReport report;
+      v1::RelayVersions& job = *report.add_jobs();
+      job.set_job(kJob);
+      job.set_generation(GenerationAt("a"));
+      job.mutable_hop()->set_policy_version(version);
+      job.mutable_hop()->set_sent_bytes(static_cast<uint64_t>(bytes));
+      job.mutable_hop()->set_seconds(seconds);
+      job.mutable_hop()->set_link_seconds(seconds);
+      heard_.Note(core_.OnRelayReport(relays_[host], report));
+    }
+    EXPECT_THAT(ChainFrom("a"), ElementsAre("a", "b", "c", "d"));
+  }
+}
+
 TEST_F(RelayChainsTest, ARelayWhoseLeaseEndsWithItsStreamOpenIsBridged) {
   StartJob();
   now_ += absl::Seconds(9);
@@ -295,6 +365,24 @@ TEST_F(RelayChainsTest, AJobHearsWhichHostHasWhichVersion) {
   const int sent = heard_.views_sent[kJob];
   Report(relays_["c"], {4, 5});
   EXPECT_EQ(heard_.views_sent[kJob], sent) << "nothing new";
+}
+
+TEST_F(RelayChainsTest, AJobHearsHowItsLastVersionTravelled) {
+  StartJob();
+  const auto report = [&](double seconds) {
+    v1::RelayReport report;
+    v1::RelayVersions& job = *report.add_jobs();
+    job.set_job(kJob);
+    job.mutable_hop()->set_policy_version(7);
+    job.mutable_hop()->set_size_bytes(1000);
+    job.mutable_hop()->set_sent_bytes(40);
+    job.mutable_hop()->set_seconds(seconds);
+    heard_.Note(core_.OnRelayReport(relays_["a"], report));
+    return heard_.views[kJob].hops;
+  };
+  EXPECT_TRUE(report(0.5) == (std::map<std::string, RelayHop>{{"relay-a", {7, 1000, 40, 0.5, 0}}}));
+  EXPECT_TRUE(report(std::numeric_limits<double>::quiet_NaN()).empty());
+  EXPECT_TRUE(report(-1).empty());
 }
 
 TEST_F(RelayChainsTest, ARestartedRelayHasNothing) {

@@ -23,6 +23,19 @@ enum class ReturnReason : uint8_t {
   kStuck,   ///< The worker did not report in time that it had left its role.
 };
 
+/// How the last version went from a relay to the next one.
+struct RelayHop {
+  uint64_t version = 0, size_bytes = 0, sent_bytes = 0;
+  double seconds = 0;
+  double link_seconds = 0;  ///< Of them, while bytes were on the link.
+
+  bool operator==(const RelayHop& other) const {
+    return version == other.version && size_bytes == other.size_bytes &&
+           sent_bytes == other.sent_bytes && seconds == other.seconds &&
+           link_seconds == other.link_seconds;
+  }
+};
+
 /// The relays of the hosts that a job runs on.
 struct RelayView {
   /// Worker -> the relay of its host; "": none is attached. A worker that is missing here knows its
@@ -38,11 +51,15 @@ struct RelayView {
   std::map<std::string, std::string> trouble;
   /// Those of them that no other relay sends to at all.
   std::set<std::string> unreachable;
+  /// Relays that went to the tail of the chain because of a slow link: how slow, for people.
+  std::map<std::string, std::string> slow;
+  /// Of each relay that has sent a version on.
+  std::map<std::string, RelayHop> hops;
 
   bool operator==(const RelayView& other) const {
     return relay_of == other.relay_of && addresses == other.addresses &&
            processes == other.processes && versions == other.versions && trouble == other.trouble &&
-           unreachable == other.unreachable;
+           unreachable == other.unreachable && slow == other.slow && hops == other.hops;
   }
 };
 

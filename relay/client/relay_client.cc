@@ -66,15 +66,17 @@ struct RelayClient::Rpc {
 };
 
 absl::Status SegmentWriter::Commit(int rank, absl::Span<const TensorBox> boxes) {
+  BATON_ASSIGN_OR_RETURN(const SafetensorsView view, SafetensorsView::Parse(bytes()));
+  BATON_ASSIGN_OR_RETURN(const std::vector<TensorDigest> digests, DigestBoxes(view, boxes));
+  return Commit(rank, digests);
+}
+
+absl::Status SegmentWriter::Commit(int rank, absl::Span<const TensorDigest> digests) {
   v1::CommitRequest request;
   request.set_segment_id(segment_id_);
   request.set_capability(capability_);
   request.set_rank(rank);
-  {
-    BATON_ASSIGN_OR_RETURN(const SafetensorsView view, SafetensorsView::Parse(bytes()));
-    BATON_ASSIGN_OR_RETURN(const auto digests, DigestBoxes(view, boxes));
-    AddChecksums(digests, request.mutable_tensors());
-  }
+  AddChecksums(digests, request.mutable_tensors());
   // Once the relay hears of it the segment may be sealed, and its memory used for another one.
   file_.reset();
   const auto& rpc = *client_->rpc_;

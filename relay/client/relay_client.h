@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "baton/v1/relay_service.pb.h"
+#include "relay/segment/checksum.h"
 #include "relay/segment/shared_file.h"
 #include "relay/weights/mapped_file.h"
 #include "relay/weights/safetensors_reader.h"
@@ -78,6 +79,8 @@ class SegmentWriter {
   /// This rank has written these boxes: computes their checksums, unmaps the bytes and reports.
   /// Once.
   [[nodiscard]] absl::Status Commit(int rank, absl::Span<const TensorBox> boxes);
+  /// The same with checksums that were computed while the bytes were written (BoxDigests).
+  [[nodiscard]] absl::Status Commit(int rank, absl::Span<const TensorDigest> digests);
   /// All ranks have committed; readers may have it from now on. May be repeated when the answer was
   /// lost.
   absl::StatusOr<v1::SegmentInfo> Seal();

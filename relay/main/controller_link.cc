@@ -90,6 +90,7 @@ void ControllerLink::Follow(const v1::RelayOrders& orders) {
     order.generation = given.generation();
     order.relays = given.relays();
     order.next = given.next();
+    order.encoding = ParseEncoding(given.encoding());
     member_->Follow(order, [this, order](const absl::Status& status) {
       const bool old = ErrorReason(status) == "STALE_CHAIN";
       Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarn,
@@ -173,6 +174,14 @@ v1::RelayReport ControllerLink::MakeReport() {
     answered.WaitForNotification();
     v1::RelayVersions& of = versions[key];
     of.set_generation(found.generation);
+    if (found.last_hop.version != 0) {
+      v1::RelayHop& hop = *of.mutable_hop();
+      hop.set_policy_version(found.last_hop.version);
+      hop.set_size_bytes(found.last_hop.size_bytes);
+      hop.set_sent_bytes(found.last_hop.sent_bytes);
+      hop.set_seconds(absl::ToDoubleSeconds(found.last_hop.time));
+      hop.set_link_seconds(absl::ToDoubleSeconds(found.last_hop.link_time));
+    }
     if (found.last_error.ok()) continue;
     *of.mutable_trouble() = ToProto(found.last_error);
     of.set_broken(!found.connected);

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "sdk/common/base/status_macros.h"
@@ -36,31 +37,37 @@ struct Runs {
   int64_t below = 1;  ///< Elements of one index of dimension `cut`.
 };
 
-/// `box` lies within `entry` and is not empty.
-uint64_t Xxh3OfBox(const SafetensorsView& view, const TensorEntry& entry, const Box& box) {
+/// Adds the box's elements. It lies within `entry`.
+void AddBox(const SafetensorsView& view, const TensorEntry& entry, const Box& box,
+            StreamedXxh3* digest) {
+  if (box.volume() == 0) return;
   const absl::Span<const uint8_t> data = view.Data(entry);
-  if (box == Box::Full(entry.shape)) return Xxh3(data);
   const Runs runs(entry.shape, box);
   const int64_t element = SizeBytes(entry.dtype);
-  const int64_t run = (box.end[runs.cut] - box.begin[runs.cut]) * runs.below * element;
-  StreamedXxh3 digest;
+  const int64_t run = entry.shape.empty()
+                          ? element
+                          : (box.end[runs.cut] - box.begin[runs.cut]) * runs.below * element;
   std::vector<int64_t> index = box.begin;  // dimensions from `cut` on stay where they begin
   while (true) {
     int64_t row = 0;
-    for (size_t d = 0; d <= runs.cut; ++d) row = row * entry.shape[d] + index[d];
-    digest.Add(
+    for (size_t d = 0; d < index.size() && d <= runs.cut; ++d)
+      row = row * entry.shape[d] + index[d];
+    digest->Add(
         data.subspan(static_cast<size_t>(row * runs.below * element), static_cast<size_t>(run)));
     size_t d = runs.cut;
     while (d > 0 && ++index[d - 1] == box.end[d - 1]) {
       index[d - 1] = box.begin[d - 1];
       --d;
     }
-    if (d == 0) return digest.Digest();
+    if (d == 0) return;
   }
 }
 
 uint64_t DigestOf(const SafetensorsView& view, const TensorEntry& entry, const Box& box) {
-  return box.volume() == 0 ? Xxh3({}) : Xxh3OfBox(view, entry, box);
+  if (box == Box::Full(entry.shape)) return Xxh3(view.Data(entry));
+  StreamedXxh3 digest;
+  AddBox(view, entry, box, &digest);
+  return digest.Digest();
 }
 
 Box BoxOf(const TensorDigest& digest, absl::Span<const int64_t> shape) {
@@ -110,6 +117,38 @@ absl::StatusOr<std::vector<TensorDigest>> DigestBoxes(const SafetensorsView& vie
     digests.push_back({name, DigestOf(view, *entry, box), whole ? Box() : box});
   }
   return digests;
+}
+
+class BoxDigests::Stream : public StreamedXxh3 {};
+
+BoxDigests::BoxDigests(const SafetensorsView* view) : view_(view) {}
+BoxDigests::~BoxDigests() = default;
+
+absl::Status BoxDigests::Add(const TensorBox& box, const Box& part) {
+  const TensorEntry* entry = view_->Find(box.name);
+  if (entry == nullptr || !box.box.FitsIn(entry->shape) || !part.FitsIn(entry->shape)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("there is no ", part.ToString(), " of a tensor \"", box.name, "\""));
+  }
+  if (!box_.has_value() || box_->name != box.name || !(box_->box == box.box)) {
+    Finish();
+    box_ = box;
+    stream_ = std::make_unique<Stream>();
+  }
+  AddBox(*view_, *entry, part, stream_.get());
+  return absl::OkStatus();
+}
+
+void BoxDigests::Finish() {
+  if (!box_.has_value()) return;
+  const bool whole = box_->box == Box::Full(view_->Find(box_->name)->shape);
+  digests_.push_back({box_->name, stream_->Digest(), whole ? Box() : box_->box});
+  box_.reset();
+}
+
+std::vector<TensorDigest> BoxDigests::Take() {
+  Finish();
+  return std::exchange(digests_, {});
 }
 
 std::vector<Box> Undigested(absl::Span<const int64_t> shape,

@@ -4,6 +4,8 @@
 #define BATON_RELAY_SEGMENT_CHECKSUM_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,29 @@ uint64_t Xxh3(absl::Span<const uint8_t> bytes);
 /// InvalidArgument: no such tensor, or a box outside of it.
 absl::StatusOr<std::vector<TensorDigest>> DigestBoxes(const SafetensorsView& view,
                                                       absl::Span<const TensorBox> boxes);
+
+/// Digests of boxes whose elements are just being written, part after part: what is added is read
+/// while the processor's caches still have it. One thread.
+class BoxDigests {
+ public:
+  /// `view`: of the file that is written; lives as long.
+  explicit BoxDigests(const SafetensorsView* view);
+  ~BoxDigests();
+  /// `part` of `box` is written. The parts of a box come in a row: slices of its first dimension,
+  /// in order. InvalidArgument: no such tensor, or a box outside of it.
+  [[nodiscard]] absl::Status Add(const TensorBox& box, const Box& part);
+  /// Those of all boxes, in their order; as of DigestBoxes.
+  std::vector<TensorDigest> Take();
+
+ private:
+  class Stream;
+  void Finish();
+
+  const SafetensorsView* const view_;
+  std::optional<TensorBox> box_;  ///< Whose parts come now.
+  std::unique_ptr<Stream> stream_;
+  std::vector<TensorDigest> digests_;
+};
 
 /// The elements of a tensor of this shape that have no digest.
 std::vector<Box> Undigested(absl::Span<const int64_t> shape,

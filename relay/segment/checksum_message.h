@@ -2,8 +2,12 @@
 #ifndef BATON_RELAY_SEGMENT_CHECKSUM_MESSAGE_H_
 #define BATON_RELAY_SEGMENT_CHECKSUM_MESSAGE_H_
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "baton/v1/relay_service.pb.h"
 #include "relay/segment/checksum.h"
@@ -32,6 +36,16 @@ inline std::vector<TensorDigest> ReadChecksums(const ChecksumMessages& messages)
                         {message.end().begin(), message.end().end()}}});
   }
   return digests;
+}
+
+/// Tells versions of one number apart: after a rollback a number may come again with other weights.
+inline uint64_t Fingerprint(uint64_t size_bytes, const ChecksumMessages& tensors) {
+  std::vector<std::string> parts;
+  for (const v1::TensorChecksum& tensor : tensors) parts.push_back(tensor.SerializeAsString());
+  std::sort(parts.begin(), parts.end());
+  std::string all = absl::StrCat(size_bytes, ":");
+  for (const std::string& part : parts) absl::StrAppend(&all, part.size(), ":", part);
+  return Xxh3({reinterpret_cast<const uint8_t*>(all.data()), all.size()});
 }
 
 }  // namespace baton::relay

@@ -108,6 +108,36 @@ TEST(ChecksumTest, ABoxesDigestIsThatOfItsElementsInOrder) {
   EXPECT_TRUE(absl::IsInvalidArgument(DigestBoxes(view, {{"t", Box::Full({3, 4, 6})}}).status()));
 }
 
+TEST(ChecksumTest, PartsThatAreAddedInARowMakeTheDigestOfTheirBox) {
+  const auto layout =
+      SafetensorsLayout::Create({{"a", DType::kF32, {6, 4}}, {"s", DType::kF32, {}}}).value();
+  std::vector<uint8_t> file(static_cast<size_t>(layout.file_size()));
+  layout.WriteHeader(absl::MakeSpan(file));
+  for (size_t i = layout.header().size(); i < file.size(); ++i) file[i] = static_cast<uint8_t>(i);
+  const auto view = SafetensorsView::Parse(file).value();
+  const std::vector<TensorBox> boxes = {
+      {"a", {{0, 0}, {6, 2}}}, {"a", {{1, 2}, {6, 4}}}, {"a", {{0, 2}, {1, 4}}}, {"s", {}}};
+  BoxDigests digests(&view);
+  for (const TensorBox& box : boxes) {
+    if (box.box.rank() == 0) {
+      ASSERT_TRUE(digests.Add(box, box.box).ok());
+      continue;
+    }
+    for (int64_t row = box.box.begin[0]; row < box.box.end[0]; row += 2) {
+      Box part = box.box;
+      part.begin[0] = row;
+      part.end[0] = std::min(row + 2, box.box.end[0]);
+      ASSERT_TRUE(digests.Add(box, part).ok());
+    }
+  }
+  EXPECT_EQ(digests.Take(), DigestBoxes(view, boxes).value());
+  const std::vector<TensorBox> whole = WholeTensors(view.entries());
+  for (const TensorBox& box : whole) ASSERT_TRUE(digests.Add(box, box.box).ok());
+  EXPECT_EQ(digests.Take(), DigestBoxes(view, whole).value());
+  EXPECT_FALSE(digests.Add({"b", {}}, {}).ok());
+  EXPECT_FALSE(digests.Add({"a", {{0, 0}, {7, 4}}}, {{0, 0}, {1, 4}}).ok());
+}
+
 TEST(ChecksumTest, BoxesMustCoverTheirTensor) {
   std::vector<uint8_t> image = CountingImage();
   const auto view = SafetensorsView::Parse(image).value();

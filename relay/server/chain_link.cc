@@ -22,12 +22,13 @@ constexpr absl::Duration kTick = absl::Seconds(1);
 }  // namespace
 
 ChainLink::ChainLink(Transport* transport, ChainOrder order, ChainLinkOptions options,
-                     LinkCost cost, Broken broken)
+                     LinkExperience experience, Broken broken, Encode encode)
     : transport_(transport),
       order_(std::move(order)),
       options_(options),
       broken_(std::move(broken)),
-      cost_(cost),
+      encode_(std::move(encode)),
+      experience_(experience),
       retry_(options.retry) {}
 
 void ChainLink::Start() {
@@ -57,6 +58,7 @@ void ChainLink::Connect() {
 void ChainLink::Failed(const absl::Status& status) {
   last_error_ = status;
   phase_ = Phase::kIdle;
+  NoteBusy();
   if (transfer_) transfer_->Pause();
   if (stopped_) return;
   broken_(status);
@@ -88,6 +90,7 @@ void ChainLink::Stop() {
   stopped_ = true;
   phase_ = Phase::kIdle;
   queue_.clear();
+  base_ = nullptr;
   if (connection_ != nullptr) connection_->Close(absl::CancelledError("the chain has changed"));
 }
 
@@ -97,7 +100,8 @@ void ChainLink::Enqueue(std::shared_ptr<ChainSource> source) {
   known_.push_back(id);
   if (known_.size() > kMostKnown) known_.pop_front();
   if (source->version.chunk_bytes() == 0) {
-    source->version.set_chunk_bytes(ChunkBytes(order_.relays, source->version.size_bytes(), cost_));
+    source->version.set_chunk_bytes(
+        ChunkBytes(order_.relays, source->version.size_bytes(), experience_.cost));
   }
   queue_.push_back(std::move(source));
   if (queue_.size() > kMostQueued) DropOldest();
@@ -117,20 +121,63 @@ void ChainLink::DropOldest() {
 void ChainLink::AnnounceNext() {
   while (!queue_.empty() && queue_.front()->failed) queue_.pop_front();
   transfer_.reset();
+  delta_ = nullptr;
+  sends_delta_ = false;
   phase_ = Phase::kIdle;
+  NoteBusy();
   if (queue_.empty() || connection_ == nullptr) return;
   const ChainSource& source = *queue_.front();
+  if (source.segment_id != announced_) {  // not again, after a connection broke
+    announced_ = source.segment_id;
+    announced_at_ = transport_->Now();
+    put_before_ = put_bytes_;
+    busy_ = absl::ZeroDuration();
+  }
+  if (EncodesFirst(source)) return;
   transfer_.emplace(source.version.size_bytes(), source.version.chunk_bytes(),
                     options_.window_bytes);
+  delta_ = source.delta;
   phase_ = Phase::kAnnounced;
   ChainMessage message;
   chain::v1::Announce* announce = message.mutable_announce();
   *announce = source.version;
+  if (delta_ != nullptr) *announce->mutable_delta() = delta_->about;
   announce->set_transfer(++transfer_id_);
   announce->set_generation(order_.generation);
   announce->set_capability(order_.capability);
   SetDeadline();
   Send(message);
+}
+
+/// A version that is complete here goes as what differs from the last one that the next relay has,
+/// where that pays. True: the delta is made, and the version announced after that.
+bool ChainLink::EncodesFirst(const ChainSource& source) {
+  const uint64_t size = source.version.size_bytes();
+  const bool may = base_ != nullptr && source.delta == nullptr && !source.delta_tried &&
+                   source.verified == size && !source.version.fork();
+  if (!may || !experience_.choice.Tries(order_.encoding, experience_.cost.seconds_per_byte())) {
+    return false;
+  }
+  phase_ = Phase::kEncoding;
+  deadline_ = absl::InfiniteFuture();
+  queue_.front()->delta_tried = true;
+  encode_(base_, queue_.front(),
+          [weak = weak_from_this(), front = queue_.front()](const MadeDelta& made) {
+            if (const auto self = weak.lock()) self->Encoded(front, made);
+          });
+  return true;
+}
+
+void ChainLink::Encoded(const SourcePtr& source, const MadeDelta& made) {
+  const uint64_t size = source->version.size_bytes();
+  const uint64_t delta_size = made.delta == nullptr ? 0 : made.delta->bytes.size();
+  experience_.choice.Observe(size, delta_size, made.time);
+  if (phase_ != Phase::kEncoding) return;  // the connection broke, or the chain has changed
+  if (made.delta != nullptr) {
+    made.delta->about.set_chunk_bytes(ChunkBytes(order_.relays, delta_size, experience_.cost));
+    source->delta = made.delta;
+  }
+  AnnounceNext();
 }
 
 void ChainLink::OnMessage(std::string bytes) {
@@ -139,7 +186,7 @@ void ChainLink::OnMessage(std::string bytes) {
     return connection_->Close(absl::InvalidArgumentError("what came is no message of a relay"));
   }
   if (message.has_probe_answer()) {
-    cost_.ObserveRoundTrip(transport_->Now() - probed_);
+    experience_.cost.ObserveRoundTrip(transport_->Now() - probed_);
   } else if (message.has_resume() && message.resume().transfer() == transfer_id_) {
     OnResume(message.resume());
   } else if (message.has_received() && message.received().transfer() == transfer_id_) {
@@ -154,7 +201,20 @@ void ChainLink::OnMessage(std::string bytes) {
 void ChainLink::OnPut(const PutArrival&) {}  // nothing was offered
 
 void ChainLink::OnResume(const chain::v1::Resume& resume) {
-  if (phase_ != Phase::kAnnounced) return;
+  // Once chunks of the delta go, another answer can but ask for the whole version.
+  const bool whole_after_all = phase_ == Phase::kSending && sends_delta_ && !resume.delta();
+  if (phase_ != Phase::kAnnounced && !whole_after_all) return;
+  if (resume.delta() && delta_ == nullptr) {
+    return connection_->Close(absl::InvalidArgumentError("the delta that it asks for is not here"));
+  }
+  const chain::v1::Announce& version = queue_.front()->version;
+  sends_delta_ = resume.delta();
+  if (sends_delta_) {
+    transfer_.emplace(delta_->about.size_bytes(), delta_->about.chunk_bytes(),
+                      options_.window_bytes);
+  } else {
+    transfer_.emplace(version.size_bytes(), version.chunk_bytes(), options_.window_bytes);
+  }
   if (const auto resumed = transfer_->Resume(resume.offset()); !resumed.ok()) {
     return connection_->Close(resumed);
   }
@@ -162,7 +222,8 @@ void ChainLink::OnResume(const chain::v1::Resume& resume) {
   region_ = resume.region();
   resumed_at_ = transport_->Now();
   resumed_from_ = resume.offset();
-  whole_at_start_ = queue_.front()->verified == queue_.front()->version.size_bytes();
+  whole_at_start_ = sends_delta_ ? delta_->verified == delta_->about.size_bytes()
+                                 : queue_.front()->verified == version.size_bytes();
   Pump();
 }
 
@@ -170,11 +231,13 @@ void ChainLink::Pump() {
   if (!queue_.empty() && queue_.front()->failed) return AnnounceNext();
   if (phase_ != Phase::kSending || connection_ == nullptr) return;
   const std::shared_ptr<ChainSource>& source = queue_.front();
-  transfer_->Extend(source->verified);
+  if (sends_delta_ && source->delta != delta_) return AnnounceNext();  // it was given up
+  const absl::Span<const uint8_t> all = sends_delta_ ? delta_->bytes : source->bytes;
+  transfer_->Extend(sends_delta_ ? delta_->verified : source->verified);
   while (const auto chunk = transfer_->Next()) {
-    const auto bytes = source->bytes.subspan(chunk->offset, chunk->size_bytes);
+    const auto bytes = all.subspan(chunk->offset, chunk->size_bytes);
     put_bytes_ += chunk->size_bytes;
-    connection_->Put(region_, chunk->offset, bytes, Xxh3(bytes), [source] {});
+    connection_->Put(region_, chunk->offset, bytes, Xxh3(bytes), [source, delta = delta_] {});
   }
   SetDeadline();
 }
@@ -185,23 +248,41 @@ void ChainLink::OnReceived(uint64_t offset) {
     return connection_->Close(status);
   }
   if (transfer_->complete() && whole_at_start_) {
-    cost_.ObserveTransfer(offset - resumed_from_, transport_->Now() - resumed_at_);
+    experience_.cost.ObserveTransfer(offset - resumed_from_, transport_->Now() - resumed_at_);
     whole_at_start_ = false;
   }
   Pump();
 }
 
 void ChainLink::OnSealed() {
-  if (phase_ == Phase::kIdle) return;
+  if (!awaits_answer()) return;
   last_error_ = absl::OkStatus();
+  NoteHop();
+  queue_.front()->delta = nullptr;
+  if (order_.encoding != Encoding::kFull) base_ = queue_.front();
   queue_.pop_front();
   AnnounceNext();
 }
 
+void ChainLink::NoteHop() {
+  if (phase_ != Phase::kSending) return;  // the version was there
+  const chain::v1::Announce& version = queue_.front()->version;
+  last_hop_ = {version.policy_version(), version.size_bytes(), put_bytes_ - put_before_,
+               transport_->Now() - announced_at_, busy_};
+  Log(LogLevel::kDebug, "a version is visible at the next relay",
+      {{"job", version.job()},
+       {"version", version.policy_version()},
+       {"relay", order_.next},
+       {"size_bytes", last_hop_.size_bytes},
+       {"sent_bytes", last_hop_.sent_bytes},
+       {"seconds", absl::ToDoubleSeconds(last_hop_.time)}});
+}
+
 void ChainLink::OnRefused(const absl::Status& status) {
-  if (phase_ == Phase::kIdle) return;
+  if (!awaits_answer()) return;
   last_error_ = status;
   phase_ = Phase::kIdle;
+  NoteBusy();
   transfer_.reset();
   const auto& version = queue_.front()->version;
   Log(LogLevel::kWarn, "a relay does not take a version",
@@ -225,12 +306,20 @@ void ChainLink::OnRefused(const absl::Status& status) {
 
 /// Nobody waits for the receiver while this relay itself waits for more of the version.
 void ChainLink::SetDeadline() {
+  NoteBusy();
   const absl::Time now = transport_->Now();
   if (phase_ == Phase::kAnnounced || transfer_->complete()) {
     deadline_ = now + options_.answer_deadline;
   } else {
     deadline_ = transfer_->in_flight() > 0 ? now + options_.chunk_deadline : absl::InfiniteFuture();
   }
+}
+
+void ChainLink::NoteBusy() {
+  const absl::Time now = transport_->Now();
+  const bool busy = phase_ == Phase::kSending && transfer_->in_flight() > 0;
+  if (busy_since_ != absl::InfiniteFuture()) busy_ += now - busy_since_;
+  busy_since_ = busy ? now : absl::InfiniteFuture();
 }
 
 void ChainLink::Send(const ChainMessage& message) {

@@ -14,6 +14,7 @@
 #include "baton/chain/v1/chain.pb.h"
 #include "relay/chain/chunk_size.h"
 #include "relay/chain/outbound_transfer.h"
+#include "relay/delta/delta_choice.h"
 #include "relay/server/chain_source.h"
 #include "relay/transport/transport.h"
 
@@ -26,6 +27,16 @@ struct ChainOrder {
   uint64_t generation = 0;
   int relays = 2;    ///< In the chain, the first one included.
   std::string next;  ///< Its address; empty: this relay is the last one.
+  Encoding encoding = Encoding::kFull;
+};
+
+/// The last version that a link has brought to the next relay, which then was visible there.
+struct ChainHop {
+  uint64_t version = 0;  ///< 0: none.
+  uint64_t size_bytes = 0;
+  uint64_t sent_bytes = 0;   ///< Fewer as a delta, or where some of it was there.
+  absl::Duration time;       ///< Since it was announced.
+  absl::Duration link_time;  ///< Of that, while chunks were on their way.
 };
 
 struct ChainLinkOptions {
@@ -38,15 +49,29 @@ struct ChainLinkOptions {
   absl::Duration room_retry = absl::Seconds(2);  ///< After a receiver had no room.
 };
 
+/// What a link has learned, with which the next link of the job's chain goes on.
+struct LinkExperience {
+  LinkCost cost;
+  DeltaChoice choice;
+};
+
 /// Lives on the transport's thread. Keeps its queue while the connection is broken, and goes on at
 /// the offset that the receiver names.
 class ChainLink : public ConnectionHandler, public std::enable_shared_from_this<ChainLink> {
  public:
   using Broken = std::function<void(const absl::Status&)>;
+  using SourcePtr = std::shared_ptr<ChainSource>;
+  struct MadeDelta {
+    std::shared_ptr<ChainDelta> delta;  ///< Null: it is too large, or there can be none.
+    absl::Duration time;
+  };
+  /// Makes the delta of two complete versions; answers on the transport's thread.
+  using Encode =
+      std::function<void(SourcePtr base, SourcePtr next, std::function<void(MadeDelta)>)>;
 
   /// `broken`: the connection broke, or could not be made; the link tries again by itself.
-  ChainLink(Transport* transport, ChainOrder order, ChainLinkOptions options, LinkCost cost,
-            Broken broken);
+  ChainLink(Transport* transport, ChainOrder order, ChainLinkOptions options,
+            LinkExperience experience, Broken broken, Encode encode);
 
   /// Connects. Once.
   void Start();
@@ -57,35 +82,42 @@ class ChainLink : public ConnectionHandler, public std::enable_shared_from_this<
   /// Ends the link.
   void Stop();
 
-  const LinkCost& cost() const { return cost_; }
+  const LinkExperience& experience() const { return experience_; }
   bool connected() const { return connection_ != nullptr; }
   const absl::Status& last_error() const { return last_error_; }
   uint64_t put_bytes() const { return put_bytes_; }
+  const ChainHop& last_hop() const { return last_hop_; }
 
   void OnMessage(std::string message) override;
   void OnPut(const PutArrival& put) override;
   void OnClosed(const absl::Status& status) override;
 
  private:
-  enum class Phase { kIdle, kAnnounced, kSending };
+  enum class Phase { kIdle, kEncoding, kAnnounced, kSending };
 
+  bool awaits_answer() const { return phase_ == Phase::kAnnounced || phase_ == Phase::kSending; }
   void Connect();
   void Failed(const absl::Status& status);
   void Tick();
   void DropOldest();
   void AnnounceNext();
+  bool EncodesFirst(const ChainSource& source);
+  void Encoded(const SourcePtr& source, const MadeDelta& made);
   void OnResume(const chain::v1::Resume& resume);
   void OnReceived(uint64_t offset);
   void OnSealed();
+  void NoteHop();
   void OnRefused(const absl::Status& status);
   void SetDeadline();
+  void NoteBusy();
   void Send(const chain::v1::ChainMessage& message);
 
   Transport* const transport_;
   const ChainOrder order_;
   const ChainLinkOptions options_;
   const Broken broken_;
-  LinkCost cost_;
+  const Encode encode_;
+  LinkExperience experience_;
 
   std::shared_ptr<Connection> connection_;  ///< Null while there is none.
   absl::Duration retry_;
@@ -93,14 +125,23 @@ class ChainLink : public ConnectionHandler, public std::enable_shared_from_this<
   absl::Status last_error_;
   absl::Time probed_;
 
-  std::deque<std::shared_ptr<ChainSource>> queue_;  ///< The first one is on its way.
-  std::deque<std::string> known_;                   ///< Segment ids of the newest ones enqueued.
+  std::deque<SourcePtr> queue_;  ///< The first one is on its way.
+  SourcePtr base_;  ///< The last one that the next relay has; null where versions go whole.
+  std::deque<std::string> known_;  ///< Segment ids of the newest ones enqueued.
   Phase phase_ = Phase::kIdle;
   uint64_t transfer_id_ = 0;
   uint64_t region_ = 0;
   std::optional<OutboundTransfer> transfer_;
+  std::shared_ptr<ChainDelta> delta_;  ///< Announced; null: the version goes whole.
+  bool sends_delta_ = false;           ///< The receiver has taken it.
   absl::Time deadline_ = absl::InfiniteFuture();
   absl::Time resumed_at_;
+  std::string announced_;  ///< Segment id of the version on its way.
+  absl::Time announced_at_;
+  uint64_t put_before_ = 0;                         ///< put_bytes_ at that time.
+  absl::Duration busy_;                             ///< Of it, with chunks on their way …
+  absl::Time busy_since_ = absl::InfiniteFuture();  ///< … which they are now since then.
+  ChainHop last_hop_;
   uint64_t resumed_from_ = 0;
   bool whole_at_start_ = false;  ///< The pace is that of the link, not of what arrives here.
   uint64_t put_bytes_ = 0;

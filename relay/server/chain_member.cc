@@ -9,8 +9,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
+#include "relay/delta/delta.h"
+#include "relay/delta/delta_choice.h"
+#include "relay/segment/checksum.h"
+#include "relay/segment/checksum_message.h"
 #include "relay/weights/mapped_file.h"
 #include "relay/weights/safetensors_reader.h"
+#include "sdk/common/base/clock.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/base/status_macros.h"
 #include "sdk/common/messages/times.h"
@@ -46,6 +51,26 @@ absl::StatusOr<SourcePtr> OpenSealed(const v1::SegmentInfo& segment,
   *version.mutable_tensors() = segment.tensors();
   *version.mutable_keep_versions() = segment.keep_versions();
   return source;
+}
+
+ChainLink::MadeDelta MakeDelta(const ChainSource& base, const ChainSource& next) {
+  ChainLink::MadeDelta made;
+  const absl::Time begun = BootNow();
+  const auto most =
+      static_cast<uint64_t>(static_cast<double>(next.bytes.size()) * DeltaChoice::kMostShare);
+  auto bytes = EncodeDelta(base.bytes, next.bytes, most);
+  made.time = BootNow() - begun;
+  if (!bytes.ok()) return made;  // other tensors, or too many that changed
+  chain::v1::Delta about;
+  about.set_base_version(base.version.policy_version());
+  about.set_base_fingerprint(Fingerprint(base.version.size_bytes(), base.version.tensors()));
+  about.set_size_bytes(bytes->size());
+  about.set_xxh3(Xxh3(*bytes));
+  made.delta = std::make_shared<ChainDelta>(std::move(about));
+  made.delta->bytes = *std::move(bytes);
+  made.delta->bytes.shrink_to_fit();
+  made.delta->verified = made.delta->bytes.size();
+  return made;
 }
 
 }  // namespace
@@ -101,7 +126,7 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
     }
     if (job.link != nullptr) {
       job.link->Stop();
-      job.cost = job.link->cost();
+      job.experience = job.link->experience();
       job.put_bytes += job.link->put_bytes();
     }
     job.order = order;
@@ -128,7 +153,10 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
     report.generation = job.order.generation;
     report.put_bytes = job.put_bytes + (link == nullptr ? 0 : link->put_bytes());
     report.connected = link != nullptr && link->connected();
-    if (link != nullptr) report.last_error = link->last_error();
+    if (link != nullptr) {
+      report.last_error = link->last_error();
+      report.last_hop = link->last_hop();
+    }
     return report;
   }
 
@@ -145,7 +173,7 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
   struct Job {
     ChainOrder order;
     std::shared_ptr<ChainLink> link;  ///< Null for the last relay.
-    LinkCost cost;                    ///< Of the links before.
+    LinkExperience experience;        ///< Of the links before.
     uint64_t put_bytes = 0;           ///< By the links before.
     bool starting = false;            ///< The relay is asked what it has; what is newer waits.
     std::vector<SourcePtr> waiting;
@@ -154,11 +182,16 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
   void StartLink(Job& job) {
     const ChainOrder order = job.order;
     job.link = std::make_shared<ChainLink>(
-        transport_, order, options_.link, job.cost, [this, order](const absl::Status& status) {
+        transport_, order, options_.link, job.experience,
+        [this, order](const absl::Status& status) {
           Log(LogLevel::kWarn, "the chain is broken",
               {{"job", order.job}, {"relay", order.next}, {"error", status.message()}});
           if (options_.on_broken) options_.on_broken(order, status);
           if (options_.on_changed) options_.on_changed();
+        },
+        [this](const SourcePtr& base, const SourcePtr& next,
+               std::function<void(ChainLink::MadeDelta)> done) {
+          Encode(base, next, std::move(done));
         });
     job.link->Start();
     job.starting = true;
@@ -245,6 +278,13 @@ class ChainMember::Core : public std::enable_shared_from_this<Core> {
                             if (const auto self = weak.lock()) self->Enqueue(source, generation);
                           });
                         });
+    });
+  }
+
+  void Encode(const SourcePtr& base, const SourcePtr& next,
+              std::function<void(ChainLink::MadeDelta)> done) {
+    boost::asio::post(*file_thread_, [mailbox = mailbox_, base, next, done = std::move(done)] {
+      mailbox->Post([done, made = MakeDelta(*base, *next)] { done(made); });
     });
   }
 

@@ -38,6 +38,7 @@ struct ChainReport {
   bool connected = false;   ///< To the next relay.
   absl::Status last_error;  ///< The link's: the last failure after which no version was sealed.
   uint64_t put_bytes = 0;   ///< Of versions, by all links of the job so far.
+  ChainHop last_hop;        ///< Of the link to the next relay.
 };
 
 /// Thread-safe.

@@ -7,7 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "boost/asio/post.hpp"
 #include "relay/chain/chunk_size.h"
+#include "relay/delta/delta.h"
+#include "relay/delta/delta_choice.h"
 #include "relay/segment/checksum.h"
+#include "relay/segment/checksum_message.h"
+#include "relay/weights/mapped_file.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/messages/times.h"
 #include "sdk/common/rpc/error.h"
@@ -22,17 +26,7 @@ constexpr char kHolder[] = "chain of relays";
 constexpr absl::Duration kLeaseTtl = absl::Hours(1);
 constexpr absl::Duration kSweep = absl::Minutes(1);
 constexpr size_t kMostInbound = 64;
-
-/// Tells versions of one number apart: after a rollback a number comes again with other weights.
-uint64_t Fingerprint(uint64_t size_bytes,
-                     const google::protobuf::RepeatedPtrField<v1::TensorChecksum>& tensors) {
-  std::vector<std::string> parts;
-  for (const v1::TensorChecksum& tensor : tensors) parts.push_back(tensor.SerializeAsString());
-  std::sort(parts.begin(), parts.end());
-  std::string all = absl::StrCat(size_bytes, ":");
-  for (const std::string& part : parts) absl::StrAppend(&all, part.size(), ":", part);
-  return Xxh3({reinterpret_cast<const uint8_t*>(all.data()), all.size()});
-}
+constexpr std::ptrdiff_t kMostDeltas = 4;  // at once: they are in memory beside the segments
 
 /// The reason that programs read, for each error of InboundTransfer.
 absl::Status ChunkError(const absl::Status& status) {
@@ -88,8 +82,8 @@ class ChainReceiver::Peer : public ConnectionHandler, public std::enable_shared_
   uint64_t Offer(const InboundPtr& inbound) {
     if (connection_ == nullptr) return 0;
     const uint64_t region = next_region_++;
-    connection_->Offer(region, inbound->file->bytes());
-    connection_->Protect(region, inbound->transfer.verified());
+    connection_->Offer(region, inbound->target());
+    connection_->Protect(region, inbound->transfer->verified());
     regions_[region] = inbound;
     return region;
   }
@@ -124,6 +118,12 @@ ChainReceiver::ChainReceiver(Relay* relay, Transport* transport, std::shared_ptr
 
 ChainReceiver::Key ChainReceiver::KeyOf(const Announce& version) {
   return {absl::StrCat(version.job(), "#", version.job_uid()), version.policy_version()};
+}
+
+ChainReceiver::~ChainReceiver() {
+  for (const auto& [key, inbound] : inbound_) {
+    if (const auto peer = inbound->peer.lock()) peer->Withdraw(inbound->region);
+  }
 }
 
 void ChainReceiver::Accept(std::shared_ptr<Connection> connection) {
@@ -178,6 +178,10 @@ void ChainReceiver::OnAnnounce(const std::shared_ptr<Peer>& peer, const Announce
     if (inbound->peer.lock() == peer && inbound->transfer_id == announce.transfer()) return;
     if (Fingerprint(before.size_bytes(), before.tensors()) ==
         Fingerprint(announce.size_bytes(), announce.tensors())) {
+      // The relay before may be another one now, which has no delta, or another one.
+      const bool arrives = inbound->phase == Phase::kOpening || inbound->phase == Phase::kReceiving;
+      const bool same = before.delta().SerializeAsString() == announce.delta().SerializeAsString();
+      if (arrives && !same) TakeWhole(inbound);
       Attach(inbound, peer, announce.transfer());
       if (inbound->phase == Phase::kReceiving) OfferTo(inbound);
       return;
@@ -203,7 +207,7 @@ void ChainReceiver::Attach(const InboundPtr& inbound, const std::shared_ptr<Peer
   inbound->peer = peer;
   inbound->transfer_id = transfer_id;
   inbound->region = 0;
-  inbound->connection = inbound->transfer.Attach();
+  inbound->connection = inbound->transfer->Attach();
   inbound->detached = absl::InfiniteFuture();
 }
 
@@ -225,7 +229,7 @@ void ChainReceiver::Looked(const InboundPtr& inbound,
                            const absl::StatusOr<v1::AcquireResponse>& found) {
   if (!found.ok()) {
     if (!absl::IsNotFound(found.status())) return Refuse(inbound, found.status());
-    return Begin(inbound);
+    return LookForBase(inbound);
   }
   const RelayLease lease(relay_, found->lease_id());
   const v1::SegmentInfo& segment = found->segment();
@@ -234,6 +238,53 @@ void ChainReceiver::Looked(const InboundPtr& inbound,
     return Begin(inbound);
   }
   SealedHere(inbound, absl::OkStatus(), "");
+}
+
+/// Of what may be announced, a delta that can be of use and for which there is memory.
+bool ChainReceiver::TakesDelta(const Announce& version) const {
+  const chain::v1::Delta& delta = version.delta();
+  const auto most = static_cast<double>(version.size_bytes()) * DeltaChoice::kMostShare;
+  const auto deltas = std::count_if(inbound_.begin(), inbound_.end(), [](const auto& inbound) {
+    return inbound.second->delta != nullptr;
+  });
+  return version.has_delta() && delta.size_bytes() > 0 &&
+         static_cast<double>(delta.size_bytes()) <= most && delta.chunk_bytes() > 0 &&
+         delta.chunk_bytes() <= kMostChunkBytes && deltas < kMostDeltas;
+}
+
+/// A delta is of use if its base is here: the same version with the same weights.
+void ChainReceiver::LookForBase(const InboundPtr& inbound) {
+  const Announce& version = inbound->version;
+  if (!TakesDelta(version) || inbound->dropped) return Begin(inbound);
+  v1::AcquireRequest request;
+  request.set_job(version.job());
+  request.set_job_uid(version.job_uid());
+  request.set_policy_version(version.delta().base_version());
+  request.set_holder(kHolder);
+  *request.mutable_ttl() = ToProto(kLeaseTtl);
+  relay_->Acquire(request, [weak = weak_from_this(), mailbox = mailbox_, inbound](auto found) {
+    mailbox->Post([weak, inbound, found = std::move(found)] {
+      if (const auto self = weak.lock()) self->FoundBase(inbound, found);
+    });
+  });
+}
+
+void ChainReceiver::FoundBase(const InboundPtr& inbound,
+                              const absl::StatusOr<v1::AcquireResponse>& found) {
+  if (!found.ok()) return Begin(inbound);
+  auto base = std::make_shared<DeltaBase>();
+  base->lease = std::make_unique<RelayLease>(relay_, found->lease_id());
+  base->path = found->segment().path();
+  const chain::v1::Delta& delta = inbound->version.delta();
+  const uint64_t fingerprint =
+      Fingerprint(found->segment().size_bytes(), found->segment().tensors());
+  if (TakesDelta(inbound->version) && fingerprint == delta.base_fingerprint()) {
+    inbound->base = std::move(base);
+    inbound->delta = std::make_shared<ChainDelta>(delta);
+    inbound->transfer.emplace(delta.size_bytes());
+    inbound->connection = inbound->transfer->Attach();
+  }
+  Begin(inbound);
 }
 
 void ChainReceiver::Begin(const InboundPtr& inbound) {
@@ -268,14 +319,15 @@ void ChainReceiver::Begun(const InboundPtr& inbound,
       Refuse(other, absl::AbortedError("a newer version of the job has come"));
     }
   }
-  boost::asio::post(*file_thread_,
-                    [weak = weak_from_this(), mailbox = mailbox_, inbound, path = begun->path()] {
-                      absl::StatusOr<std::shared_ptr<SharedFile>> file =
-                          SharedFile::Open(path, inbound->version.size_bytes());
-                      mailbox->Post([weak, inbound, file = std::move(file)] {
-                        if (const auto self = weak.lock()) self->Opened(inbound, file);
-                      });
-                    });
+  boost::asio::post(
+      *file_thread_, [weak = weak_from_this(), mailbox = mailbox_, inbound, path = begun->path(),
+                      size_bytes = inbound->version.size_bytes(), delta = inbound->delta] {
+        absl::StatusOr<std::shared_ptr<SharedFile>> file = SharedFile::Open(path, size_bytes);
+        if (file.ok() && delta != nullptr) delta->bytes.resize(delta->about.size_bytes());
+        mailbox->Post([weak, inbound, file = std::move(file)] {
+          if (const auto self = weak.lock()) self->Opened(inbound, file);
+        });
+      });
 }
 
 void ChainReceiver::Opened(const InboundPtr& inbound,
@@ -287,7 +339,9 @@ void ChainReceiver::Opened(const InboundPtr& inbound,
   auto source = std::make_shared<ChainSource>();
   source->segment_id = inbound->segment_id;
   source->version = inbound->version;
+  source->version.clear_delta();
   source->bytes = inbound->file->bytes();
+  source->delta = inbound->delta;
   source->mapping = inbound->file;
   inbound->source = source;
   OfferTo(inbound);
@@ -301,7 +355,8 @@ void ChainReceiver::OfferTo(const InboundPtr& inbound) {
   ChainMessage message;
   message.mutable_resume()->set_transfer(inbound->transfer_id);
   message.mutable_resume()->set_region(inbound->region);
-  message.mutable_resume()->set_offset(inbound->transfer.verified());
+  message.mutable_resume()->set_offset(inbound->transfer->verified());
+  message.mutable_resume()->set_delta(inbound->delta != nullptr);
   peer->Send(message);
 }
 
@@ -310,11 +365,11 @@ void ChainReceiver::OnPut(const std::shared_ptr<Peer>& peer, const PutArrival& p
   if (inbound == nullptr || inbound->phase != Phase::kReceiving) return;
   const Chunk chunk{put.offset, put.size_bytes};
   // The bytes in memory, as they are now: what is acknowledged has been written.
-  const uint64_t found = inbound->transfer.IsNew(inbound->connection, chunk)
-                             ? Xxh3(inbound->file->bytes().subspan(put.offset, put.size_bytes))
+  const uint64_t found = inbound->transfer->IsNew(inbound->connection, chunk)
+                             ? Xxh3(inbound->target().subspan(put.offset, put.size_bytes))
                              : 0;
-  const uint64_t before = inbound->transfer.verified();
-  const auto arrival = inbound->transfer.Arrive(inbound->connection, chunk, put.xxh3, found);
+  const uint64_t before = inbound->transfer->verified();
+  const auto arrival = inbound->transfer->Arrive(inbound->connection, chunk, put.xxh3, found);
   if (!arrival.ok()) {
     const absl::Status error = ChunkError(arrival.status());
     Log(LogLevel::kWarn, "a chunk is refused",
@@ -323,13 +378,14 @@ void ChainReceiver::OnPut(const std::shared_ptr<Peer>& peer, const PutArrival& p
          {"error", error.message()}});
     return peer->Close(error);
   }
-  const uint64_t verified = inbound->transfer.verified();
+  const uint64_t verified = inbound->transfer->verified();
   peer->Protect(put.region, verified);
-  inbound->source->verified = verified;
+  (inbound->delta == nullptr ? inbound->source->verified : inbound->delta->verified) = verified;
   verified_bytes_ += verified - before;
   Acknowledge(inbound);
   if (verified > before) events_.changed(inbound->version.job(), inbound->version.job_uid());
-  if (inbound->transfer.complete()) Seal(inbound);
+  if (!inbound->transfer->complete()) return;
+  inbound->delta == nullptr ? Seal(inbound) : Apply(inbound);
 }
 
 void ChainReceiver::Acknowledge(const InboundPtr& inbound) {
@@ -337,8 +393,56 @@ void ChainReceiver::Acknowledge(const InboundPtr& inbound) {
   if (peer == nullptr) return;
   ChainMessage message;
   message.mutable_received()->set_transfer(inbound->transfer_id);
-  message.mutable_received()->set_offset(inbound->transfer.verified());
+  message.mutable_received()->set_offset(inbound->transfer->verified());
   peer->Send(message);
+}
+
+void ChainReceiver::Apply(const InboundPtr& inbound) {
+  inbound->phase = Phase::kApplying;
+  if (const auto peer = inbound->peer.lock()) peer->Withdraw(inbound->region);
+  boost::asio::post(*file_thread_, [weak = weak_from_this(), mailbox = mailbox_, inbound,
+                                    base = inbound->base, delta = inbound->delta] {
+    absl::Status applied;
+    if (Xxh3(delta->bytes) != delta->about.xxh3()) {
+      applied = absl::DataLossError("the delta has another checksum than its sender said");
+    } else if (const auto file = MappedFile::Open(base->path); !file.ok()) {
+      applied = file.status();
+    } else {
+      applied = ApplyDelta(file->bytes(), delta->bytes, inbound->file->bytes());
+    }
+    mailbox->Post([weak, inbound, applied] {
+      const auto self = weak.lock();
+      if (self == nullptr || inbound->dropped) return;
+      applied.ok() ? self->Seal(inbound) : self->AskForWhole(inbound, applied);
+    });
+  });
+}
+
+/// The delta did not make the version: its sender is asked for all of it.
+void ChainReceiver::AskForWhole(const InboundPtr& inbound, const absl::Status& reason) {
+  Log(LogLevel::kWarn, "a delta did not make the version, which is asked for whole",
+      {{"job", inbound->version.job()},
+       {"version", inbound->version.policy_version()},
+       {"error", reason.message()}});
+  TakeWhole(inbound);
+  inbound->phase = Phase::kReceiving;
+  if (inbound->peer.expired()) return Abandon(inbound);
+  OfferTo(inbound);
+}
+
+/// From now on all bytes of the version are awaited, by the relays behind this one too.
+void ChainReceiver::TakeWhole(const InboundPtr& inbound) {
+  inbound->version.clear_delta();  // nor is its base looked for, if it has not been found yet
+  if (inbound->delta == nullptr) return;
+  if (const auto peer = inbound->peer.lock()) peer->Withdraw(inbound->region);
+  inbound->delta = nullptr;
+  inbound->base = nullptr;
+  if (inbound->source != nullptr) {
+    inbound->source->delta = nullptr;
+    events_.changed(inbound->version.job(), inbound->version.job_uid());
+  }
+  inbound->transfer.emplace(inbound->version.size_bytes());
+  inbound->connection = inbound->transfer->Attach();
 }
 
 void ChainReceiver::Seal(const InboundPtr& inbound) {
@@ -380,8 +484,15 @@ void ChainReceiver::SealedHere(const InboundPtr& inbound, const absl::Status& st
                                std::string lease_id) {
   std::shared_ptr<RelayLease> lease;
   if (!lease_id.empty()) lease = std::make_shared<RelayLease>(relay_, std::move(lease_id));
+  if (absl::IsDataLoss(status) && inbound->delta != nullptr && !inbound->dropped) {
+    return AskForWhole(inbound, status);
+  }
   if (!status.ok()) return Refuse(inbound, status);
-  if (inbound->source != nullptr) inbound->source->lease = lease;
+  if (inbound->source != nullptr) {
+    inbound->source->lease = lease;
+    inbound->source->verified = inbound->version.size_bytes();
+    events_.changed(inbound->version.job(), inbound->version.job_uid());
+  }
   const auto it = inbound_.find(KeyOf(inbound->version));
   if (it != inbound_.end() && it->second == inbound) inbound_.erase(it);
   const auto peer = inbound->peer.lock();
@@ -413,15 +524,21 @@ void ChainReceiver::Drop(const InboundPtr& inbound) {
 }
 
 void ChainReceiver::Detach(const std::shared_ptr<Peer>& peer) {
-  bool any = false;
   for (const auto& [key, inbound] : inbound_) {
     if (inbound->peer.lock() != peer) continue;
     inbound->peer.reset();
     inbound->region = 0;
-    inbound->detached = transport_->Now();
-    any = true;
+    // Perhaps because of the delta, which then is not tried again.
+    if (inbound->phase == Phase::kReceiving && inbound->transfer->verified() == 0) {
+      TakeWhole(inbound);
+    }
+    Abandon(inbound);
   }
-  if (!any) return;
+}
+
+/// Unless a sender comes, it is dropped after a while.
+void ChainReceiver::Abandon(const InboundPtr& inbound) {
+  inbound->detached = transport_->Now();
   transport_->After(options_.abandoned_after + kSweep, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Sweep();
   });

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "baton/chain/v1/chain.pb.h"
 #include "boost/asio/thread_pool.hpp"
 #include "relay/chain/inbound_transfer.h"
@@ -48,6 +50,8 @@ class ChainReceiver : public std::enable_shared_from_this<ChainReceiver> {
                 std::shared_ptr<boost::asio::thread_pool> file_thread, ChainReceiverOptions options,
                 Events events);
 
+  ~ChainReceiver();
+
   void Accept(std::shared_ptr<Connection> connection);
   /// Versions of the job that arrive now.
   std::vector<std::shared_ptr<ChainSource>> Arriving(const std::string& job,
@@ -56,13 +60,26 @@ class ChainReceiver : public std::enable_shared_from_this<ChainReceiver> {
 
  private:
   class Peer;
-  enum class Phase { kOpening, kReceiving, kSealing };
+  enum class Phase { kOpening, kReceiving, kApplying, kSealing };
+  /// A version that is here, under a lease.
+  struct DeltaBase {
+    std::unique_ptr<RelayLease> lease;
+    std::string path;
+  };
+  /// A version that arrives: whole, or as a delta of one that is here.
   struct Inbound {
-    explicit Inbound(const chain::v1::Announce& announce)
-        : version(announce), transfer(announce.size_bytes()) {}
+    explicit Inbound(const chain::v1::Announce& announce) : version(announce) {
+      transfer.emplace(announce.size_bytes());
+    }
+    /// Where chunks go.
+    absl::Span<uint8_t> target() const {
+      return delta == nullptr ? file->bytes() : absl::MakeSpan(delta->bytes);
+    }
     chain::v1::Announce version;  ///< As it was announced first.
     Phase phase = Phase::kOpening;
-    InboundTransfer transfer;
+    std::optional<InboundTransfer> transfer;  ///< Never empty; of the version, or of its delta.
+    std::shared_ptr<ChainDelta> delta;        ///< Null: the version arrives whole.
+    std::shared_ptr<const DeltaBase> base;    ///< Of the delta.
     std::string segment_id;
     std::shared_ptr<SharedFile> file;
     std::shared_ptr<ChainSource> source;
@@ -83,17 +100,24 @@ class ChainReceiver : public std::enable_shared_from_this<ChainReceiver> {
   void Attach(const InboundPtr& inbound, const std::shared_ptr<Peer>& peer, uint64_t transfer_id);
   void LookFor(const InboundPtr& inbound);
   void Looked(const InboundPtr& inbound, const absl::StatusOr<v1::AcquireResponse>& found);
+  bool TakesDelta(const chain::v1::Announce& version) const;
+  void LookForBase(const InboundPtr& inbound);
+  void FoundBase(const InboundPtr& inbound, const absl::StatusOr<v1::AcquireResponse>& found);
   void Begin(const InboundPtr& inbound);
   void Begun(const InboundPtr& inbound, const absl::StatusOr<v1::BeginResponse>& begun);
   void Opened(const InboundPtr& inbound, absl::StatusOr<std::shared_ptr<SharedFile>> file);
   void OfferTo(const InboundPtr& inbound);
   void OnPut(const std::shared_ptr<Peer>& peer, const PutArrival& put);
   void Acknowledge(const InboundPtr& inbound);
+  void Apply(const InboundPtr& inbound);
+  void AskForWhole(const InboundPtr& inbound, const absl::Status& reason);
+  void TakeWhole(const InboundPtr& inbound);
   void Seal(const InboundPtr& inbound);
   void SealedHere(const InboundPtr& inbound, const absl::Status& status, std::string lease_id);
   void Refuse(const InboundPtr& inbound, const absl::Status& status);
   void Drop(const InboundPtr& inbound);
   void Detach(const std::shared_ptr<Peer>& peer);
+  void Abandon(const InboundPtr& inbound);
   void Sweep();
 
   Relay* const relay_;

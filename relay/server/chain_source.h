@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "baton/chain/v1/chain.pb.h"
@@ -30,14 +31,25 @@ class RelayLease {
   const std::string lease_id_;
 };
 
+/// A version as what differs from an earlier one, complete or still arriving. Lives on the
+/// transport's thread, as ChainSource does.
+struct ChainDelta {
+  explicit ChainDelta(chain::v1::Delta is) : about(std::move(is)) {}
+  chain::v1::Delta about;
+  std::vector<uint8_t> bytes;  ///< Of the final size.
+  uint64_t verified = 0;       ///< The first bytes, which may be forwarded.
+};
+
 /// Sealed here, or still arriving. Lives on the transport's thread; its bytes may be read while the
 /// object lives.
 struct ChainSource {
   std::string segment_id;
   chain::v1::Announce version;  ///< Without what differs by link: transfer, generation, capability.
   absl::Span<const uint8_t> bytes;
-  uint64_t verified = 0;  ///< The first bytes, which may be forwarded.
-  bool failed = false;    ///< The rest will not come.
+  uint64_t verified = 0;              ///< The first bytes, which may be forwarded.
+  bool failed = false;                ///< The rest will not come.
+  std::shared_ptr<ChainDelta> delta;  ///< Null: the version travels whole.
+  bool delta_tried = false;           ///< Whether there was one to make.
   /// In this order, so that the lease ends after the mapping.
   std::shared_ptr<RelayLease> lease;
   std::shared_ptr<const void> mapping;

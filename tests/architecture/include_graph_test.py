@@ -43,10 +43,11 @@ ALLOWED = {
     "relay/segment": "sdk/common/base relay/weights proto",
     "relay/transport": "sdk/common/base sdk/common/rpc",
     "relay/chain": "sdk/common/base",
+    "relay/delta": "sdk/common/base relay/weights",
     "relay/client": "sdk/common/base sdk/common/contracts sdk/common/messages sdk/common/rpc relay/weights"
                     " relay/segment proto grpc",
     "relay/server": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/messages sdk/common/rpc"
-                    " relay/weights relay/segment relay/transport relay/chain proto grpc",
+                    " relay/weights relay/delta relay/segment relay/transport relay/chain proto grpc",
     "relay/main": "sdk/common/base sdk/common/process sdk/common/contracts sdk/common/rpc sdk/worker"
                   " relay/segment relay/server relay/transport proto",
     "controller/algorithms": "sdk/common/base sdk/common/schema",
@@ -176,7 +177,7 @@ ALLOWED = {
 OPEN = ("tests", "bench")
 
 # Headers that bring threads, clocks, files, sockets or randomness: not in the pure folders.
-PURE = ("controller/core", "controller/cluster", "controller/spec", "controller/algorithms", "sdk/common/messages", "sdk/planner/placement", "sdk/common/schema", "relay/chain")
+PURE = ("controller/core", "controller/cluster", "controller/spec", "controller/algorithms", "sdk/common/messages", "sdk/planner/placement", "sdk/common/schema", "relay/chain", "relay/delta")
 IMPURE = re.compile(
     r"^(thread|mutex|condition_variable|future|atomic|chrono|ctime|random|fstream|filesystem|"
     r"unistd\.h|sys/.*|netinet/.*|absl/synchronization/.*|absl/time/clock\.h|absl/random/.*|"

@@ -2,10 +2,13 @@
 """Kills and stops the processes of a cluster while a job runs, and compares with a quiet run.
 
     ./dev chaos [--minutes M] [--seed S] [--engine fake|real] [--mode sync|async] [--faults N]
+                [--hosts N]
 
 One job runs twice on `baton up`: undisturbed, and under a schedule of faults drawn from the seed.
 A fault is SIGKILL (the supervisor starts the process again) or SIGSTOP, and SIGCONT after a while,
-of the controller, the relay, the trainer, a rollout or the reward worker. Checked:
+of the controller, the relay, the trainer, a rollout or the reward worker. With --hosts N, which
+needs root and the real engine, the trainer and the rollouts are on N hosts: each has a relay, and a
+file system of its own for shared memory, by which hosts are told apart. Checked:
 
   - the weights at the end are the same bytes; of mode async, where the batches depend on what
     happens when, a replay of the recorded batches ends with these bytes;
@@ -22,6 +25,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -47,7 +51,12 @@ reward:
 algorithm: {filter_groups: false, mode: MODE}
 actor: {lr: 1e-3}
 trainer: {total_training_steps: STEPS, save_freq: 5, max_checkpoints: 2, keep_experience: KEEP}
-resources: {rollout_workers: 2, reward_workers: 1}
+resources: {rollout_workers: ROLLOUTS, reward_workers: 1}
+"""
+
+# Few values of the published weights change in a step, so that they travel as deltas.
+ON_HOSTS = SPEC.replace("model:\n", "model:\n  dtype: bfloat16\n").replace("lr: 1e-3", "lr: 1e-5") + """
+weights: {encoding: delta}
 """
 
 
@@ -57,6 +66,9 @@ class Failure(Exception):
 
 class Cluster:
     """`baton up` in a folder of its own."""
+
+    spec = SPEC
+    rollouts = 2
 
     def __init__(self, binaries, work, engine, mode):
         self.baton = os.path.join(binaries, "baton")
@@ -93,8 +105,8 @@ class Cluster:
                 file.write(json.dumps({"prompt": str(1000 + 7 * i), "answer": ""}) + "\n")
         with open(os.path.join(self.work, "job.yaml"), "w", encoding="utf-8") as file:
             keep = "all" if self.mode == "async" else "needed"
-            file.write(SPEC.replace("STEPS", str(steps)).replace("MODE", self.mode)
-                       .replace("KEEP", keep))
+            file.write(self.spec.replace("STEPS", str(steps)).replace("MODE", self.mode)
+                       .replace("KEEP", keep).replace("ROLLOUTS", str(self.rollouts)))
         self.run("submit", os.path.join(self.work, "job.yaml"), "--name", "chaos")
 
     def job(self):
@@ -126,6 +138,9 @@ class Cluster:
                     total.update(file.read())
         return total.hexdigest()
 
+    def check_travel(self):
+        """On one host nothing travels."""
+
     def rewards(self, steps):
         """Mean reward of each step: where two runs part can be told from it."""
         out = self.run("metrics", "chaos", "-n", str(steps), "--prefix", "critic/score/mean",
@@ -135,6 +150,128 @@ class Cluster:
 
     def down(self):
         self.run("down", check=False)
+
+    def left_in_memory(self):
+        info = os.stat(self.state)
+        prefix = "baton-%d-%d" % (info.st_dev, info.st_ino)
+        return ["/dev/shm/" + f for f in os.listdir("/dev/shm") if f.startswith(prefix)]
+
+
+class Hosts(Cluster):
+    """The same on several hosts: the trainer on the first one, rollouts on the others. The processes
+    of this class are started again when they end, as a supervisor would do."""
+
+    spec = ON_HOSTS
+
+    def __init__(self, binaries, work, mode, hosts):
+        super().__init__(binaries, work, "real", mode)
+        self.binaries = binaries
+        self.hosts = hosts
+        self.rollouts = max(2, hosts - 1)
+        self.commands = {}  # by name
+        self.children = {}  # by name, while they run
+        self.lock = threading.Lock()
+        self.stopping = threading.Event()
+        self.supervisor = threading.Thread(target=self.supervise, daemon=True)
+        self.memories = []
+
+    def start(self):
+        os.makedirs(self.state)
+        controller, *ports = free_ports(1 + 2 * self.hosts)
+        address = "127.0.0.1:%d" % controller
+        self.environment["BATON_CONTROLLER"] = address
+        key = os.path.join(self.work, "relay.key")
+        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+            file.write("a key that all relays of this test share\n")
+        self.commands["controller"] = [
+            "baton-controller", "--listen", address, "--http", "127.0.0.1:0", "--data-root",
+            os.path.join(self.state, "data"), "--relay-capability-key-file", key]
+        for host in range(self.hosts):
+            memory = os.path.join(self.work, "memory-%d" % host)
+            os.makedirs(memory)
+            subprocess.run(["mount", "-t", "tmpfs", "tmpfs", memory], check=True)
+            self.memories.append(memory)
+            name = "relay-%d" % host
+            self.commands[name] = [
+                "baton-relay", "--listen", "127.0.0.1:%d" % ports[2 * host], "--shm-dir", memory,
+                "--id", name, "--controller", address, "--capability-key-file", key,
+                "--chain-listen", "127.0.0.1:%d" % ports[2 * host + 1]]
+        roles = [("actor", 0), ("reward", 0)]
+        roles += [("rollout", 1 + i % (self.hosts - 1)) for i in range(self.rollouts)]
+        for i, (role, host) in enumerate(roles):
+            name = "%s-%d" % (role, i)
+            self.commands[name] = ["baton-worker", "--controller", address, "--roles", role,
+                                   "--id", name, "--shm-dir", self.memories[host]]
+        for name in self.commands:
+            self.launch(name)
+        self.supervisor.start()
+        until = time.monotonic() + 60
+        while self.run("workers", check=False).count("\n") <= len(roles) + self.hosts:
+            if time.monotonic() > until:
+                raise Failure("the workers have not attached; files: %s" % self.work)
+            time.sleep(0.1)
+
+    def launch(self, name):
+        program, *arguments = self.commands[name]
+        with open(os.path.join(self.work, name + ".log"), "a", encoding="utf-8") as log:
+            self.children[name] = subprocess.Popen(
+                [os.path.join(self.binaries, program), *arguments], stdout=log, stderr=log,
+                env=self.environment)
+
+    def supervise(self):
+        while not self.stopping.wait(0.1):
+            with self.lock:
+                for name, child in list(self.children.items()):
+                    if child.poll() is not None:
+                        self.launch(name)
+
+    def processes(self):
+        with self.lock:
+            return {name: child.pid for name, child in self.children.items()
+                    if child.poll() is None}
+
+    def check_travel(self):
+        """Versions have travelled as deltas."""
+        out = self.run("metrics", "chaos", "-n", "1000", "--prefix", "weights/sent_over_size",
+                       "-o", "json")
+        shares = [row["metrics"]["weights/sent_over_size"] for row in json.loads(out)["steps"]
+                  if row["metrics"].get("weights/sent_over_size") is not None]
+        deltas = sum(share < 0.6 for share in shares)
+        if 2 * deltas < len(shares) or not shares:
+            raise Failure("%d of %d versions travelled as deltas" % (deltas, len(shares)))
+        say("  %d of %d versions travelled as deltas, the median with %.2f of the bytes" %
+            (deltas, len(shares), sorted(shares)[len(shares) // 2]))
+
+    def down(self):
+        self.stopping.set()
+        if self.supervisor.is_alive():
+            self.supervisor.join()
+        for child in self.children.values():
+            child.terminate()
+        self.left = []
+        for name, child in self.children.items():
+            try:
+                child.wait(timeout=60)
+            except subprocess.TimeoutExpired:
+                self.left.append("process %d (%s), which did not end" % (child.pid, name))
+                child.kill()
+                child.wait()
+        for memory in self.memories:
+            self.left += [os.path.join(memory, file) for file in os.listdir(memory)]
+            subprocess.run(["umount", memory], check=True)
+
+    def left_in_memory(self):
+        return self.left
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
 
 
 class Watch(threading.Thread):
@@ -259,15 +396,16 @@ def left_behind(cluster, pids):
                     alive.append("process %d (%s)" % (pid, name))
         except (FileNotFoundError, ProcessLookupError):
             pass
-    info = os.stat(cluster.state)
-    prefix = "baton-%d-%d" % (info.st_dev, info.st_ino)
-    return alive + ["/dev/shm/" + f for f in os.listdir("/dev/shm") if f.startswith(prefix)]
+    return alive + cluster.left_in_memory()
 
 
 def run(arguments, work, steps, seed, count):
     """One job; returns the hash of its weights, its rewards by step and the number of faults."""
     os.makedirs(work)
-    cluster = Cluster(arguments.bin, work, arguments.engine, arguments.mode)
+    if arguments.hosts > 1:
+        cluster = Hosts(arguments.bin, work, arguments.mode, arguments.hosts)
+    else:
+        cluster = Cluster(arguments.bin, work, arguments.engine, arguments.mode)
     faults = Faults(cluster, seed, count)
     pids = {}
     try:
@@ -286,6 +424,8 @@ def run(arguments, work, steps, seed, count):
         if unexplained:
             raise Failure("nothing moved, and `baton why` had nothing to say: %s" % unexplained)
         pids.update(cluster.processes())
+        if count == 0:
+            cluster.check_travel()
         weights, rewards = cluster.weights(steps), cluster.rewards(steps)
         if arguments.mode == "async":
             cluster.replay()
@@ -307,6 +447,7 @@ def main():
     parser.add_argument("--engine", choices=["fake", "real"], default="real")
     parser.add_argument("--mode", choices=["sync", "async"], default="sync")
     parser.add_argument("--faults", type=int, default=30, help="at least so many in a run")
+    parser.add_argument("--hosts", type=int, default=1, help="that the processes are spread over")
     parser.add_argument("--minutes", type=float, default=0, help="repeat for so long")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=0, help="of the job; default: enough")
@@ -314,6 +455,8 @@ def main():
     parser.add_argument("--bin", default=os.path.join(
         os.environ.get("BATON_BUILD_DIR", os.path.join(ROOT, "build", "release")), "bin"))
     arguments = parser.parse_args()
+    if arguments.hosts > 1 and (arguments.engine != "real" or os.geteuid() != 0):
+        parser.error("--hosts needs --engine real, and root: each host mounts its shared memory")
     steps = arguments.steps or {"fake": 2000, "real": 800}[arguments.engine]
     work = tempfile.mkdtemp(prefix="baton-chaos-")
     until = time.monotonic() + 60 * arguments.minutes

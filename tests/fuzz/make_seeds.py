@@ -114,6 +114,30 @@ def safetensors_seeds():
     }
 
 
+# ---- Deltas --------------------------------------------------------------------------------------
+
+
+def zstd(data):
+    """A frame with one block that is stored as it is (RFC 8878)."""
+    block = struct.pack("<I", len(data) << 3 | 1)[:3] + data
+    return struct.pack("<IBB", 0xFD2FB528, 0x20, len(data)) + block
+
+
+def block(frame):
+    return struct.pack("<I", len(frame)) + frame
+
+
+def delta_seeds():
+    """The version has blocks of 16, 6 and 5 bytes."""
+    same = block(b"")
+    changed = [block(zstd(bytes(range(size)))) for size in (16, 6, 5)]
+    return {"nothing_changed": same * 3, "all_changed": b"".join(changed),
+            "one_block_changed": same + changed[1] + same, "block_too_short": changed[1] + same * 2,
+            "block_too_long": same * 2 + changed[0], "cut_off": b"".join(changed)[:-1],
+            "one_block_too_many": same * 4,
+            "frame_longer_than_delta": struct.pack("<I", 0xFFFFFFFF) + zstd(bytes(16))}
+
+
 # ---- YAML ----------------------------------------------------------------------------------------
 
 
@@ -417,7 +441,7 @@ def relay_frames_seeds():
 def seeds():
     """{path below corpus/: bytes}"""
     made = {"core_events_fuzz": core_events_seeds(), "data_set_fuzz": data_set_seeds(),
-            "experience_log_fuzz": experience_log_seeds(),
+            "delta_fuzz": delta_seeds(), "experience_log_fuzz": experience_log_seeds(),
             "relay_frames_fuzz": relay_frames_seeds(), "safetensors_fuzz": safetensors_seeds(),
             "saved_job_fuzz": saved_job_seeds(), "spec_yaml_fuzz": spec_yaml_seeds(),
             "store_rows_fuzz": store_rows_seeds(), "tokenizer_fuzz": tokenizer_seeds(),

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "relay/segment/checksum.h"
 #include "sdk/common/base/log.h"
 #include "sdk/common/base/status_macros.h"
 #include "workers/engine/model/communicator.h"
@@ -110,13 +111,21 @@ absl::Status WeightsPublisher::WriteOwnBoxes(const absl::StatusOr<Writer>& write
   }
   const engine::Communicator* group = model_->tensor_group();
   const int rank = group == nullptr ? 0 : group->rank();
-  absl::Status written = engine::WriteModelBoxes(*model_, layout_, (*writer)->bytes());
-  if (written.ok()) written = relay_->Commit(**writer, rank, engine::ModelBoxes(*model_));
+  const absl::Status written = WriteAndCommit(**writer, rank);
   const absl::Status all = OfAllRanks(written);
   if (all.ok()) gathered_at_once_ = 1;
   // Another rank maps the memory and speaks to another relay, or none.
   if (written.ok() && absl::IsNotFound(all)) GatherFromNow(all);
   return all;
+}
+
+absl::Status WeightsPublisher::WriteAndCommit(relay::SegmentWriter& writer, int rank) {
+  BATON_ASSIGN_OR_RETURN(const auto view, relay::SafetensorsView::Parse(writer.bytes()));
+  relay::BoxDigests digests(&view);
+  BATON_RETURN_IF_ERROR(engine::WriteModelBoxes(
+      *model_, layout_, writer.bytes(),
+      [&](const relay::TensorBox& box, const relay::Box& part) { return digests.Add(box, part); }));
+  return relay_->Commit(writer, rank, digests.Take());
 }
 
 void WeightsPublisher::GatherFromNow(const absl::Status& reason) {
@@ -137,7 +146,10 @@ absl::Status WeightsPublisher::WriteGathered(const Writer& writer) {
   broken_ = !written.ok() && (writer == nullptr || absl::IsUnavailable(written) ||
                               absl::IsDeadlineExceeded(written));
   if (!written.ok() || writer == nullptr) return written;
-  return relay_->Commit(*writer, 0, relay::WholeTensors(layout_.entries()));
+  BATON_ASSIGN_OR_RETURN(const auto view, relay::SafetensorsView::Parse(writer->bytes()));
+  BATON_ASSIGN_OR_RETURN(const auto digests,
+                         relay::DigestBoxes(view, relay::WholeTensors(layout_.entries())));
+  return relay_->Commit(*writer, 0, digests);
 }
 
 absl::Status WeightsPublisher::OfAllRanks(const absl::Status& mine) {

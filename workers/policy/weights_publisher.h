@@ -56,6 +56,7 @@ class WeightsPublisher {
   absl::Status Follow(const Publication& what);
   /// NotFound: the version is to be begun again.
   absl::Status WriteOwnBoxes(const absl::StatusOr<Writer>& writer);
+  absl::Status WriteAndCommit(relay::SegmentWriter& writer, int rank);
   absl::Status WriteGathered(const Writer& writer);
   /// The next try is gathered, and so are some versions after this one.
   void GatherFromNow(const absl::Status& reason);

@@ -46,9 +46,9 @@ class RelayWith : public WeightsRelay {
     return WeightsRelay::Join(what, place, layout);
   }
   absl::Status Commit(relay::SegmentWriter& writer, int rank,
-                      absl::Span<const relay::TensorBox> boxes) override {
+                      absl::Span<const relay::TensorDigest> digests) override {
     if (commit_) BATON_RETURN_IF_ERROR(commit_());
-    return WeightsRelay::Commit(writer, rank, boxes);
+    return WeightsRelay::Commit(writer, rank, digests);
   }
 
   /// The writers that each Begin was for.

@@ -114,8 +114,8 @@ absl::StatusOr<WeightsRelay::Writer> WeightsRelay::Join(const Publication& what,
 }
 
 absl::Status WeightsRelay::Commit(relay::SegmentWriter& writer, int rank,
-                                  absl::Span<const relay::TensorBox> boxes) {
-  const absl::Status status = writer.Commit(rank, boxes);
+                                  absl::Span<const relay::TensorDigest> digests) {
+  const absl::Status status = writer.Commit(rank, digests);
   // A relay that has gone takes its segments along.
   return absl::IsUnavailable(status) ? absl::NotFoundError(status.message()) : status;
 }

@@ -18,6 +18,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/types/span.h"
 #include "relay/client/relay_client.h"
+#include "relay/segment/checksum.h"
 #include "relay/weights/safetensors_reader.h"
 #include "relay/weights/safetensors_writer.h"
 
@@ -78,10 +79,10 @@ class WeightsRelay {
   /// this machine.
   virtual absl::StatusOr<Writer> Join(const Publication& what, const relay::SegmentPlace& place,
                                       const relay::SafetensorsLayout& layout);
-  /// Writer number `rank` has written these boxes. Once. NOT_FOUND: the relay, started again, does
-  /// not know the version any more; begin again.
+  /// Writer number `rank` has written boxes with these checksums. Once. NOT_FOUND: the relay,
+  /// started again, does not know the version any more; begin again.
   [[nodiscard]] virtual absl::Status Commit(relay::SegmentWriter& writer, int rank,
-                                            absl::Span<const relay::TensorBox> boxes);
+                                            absl::Span<const relay::TensorDigest> digests);
   /// Makes the version visible; called on the writer that began, when all have committed. Errors as
   /// Commit, and those of Begin's wait.
   [[nodiscard]] absl::Status Seal(relay::SegmentWriter& writer,

@@ -101,9 +101,12 @@ void CheckEvaluationPrompts(JobParts& job) {
 void GiveUpUnreachable(JobParts& job) {
   const uint64_t pin = job.evaluation.pin().version;
   if (!job.evaluation.active() || pin == 0 || pin >= job.versions.served()) return;
+  if (!job.versions.relays().seen()) return;
   bool any = false;
   for (const RoleSlot& slot : job.roster().slots()) {
-    if (slot.role != roles::kRollout || !slot.ready()) continue;
+    if (slot.role != roles::kRollout) continue;
+    if (slot.state == SlotState::kReady && !slot.present) return;  // it may come back with them
+    if (!slot.ready()) continue;
     const auto index = static_cast<uint64_t>(job.roster().IndexOf(slot));
     const ReplicaWeights::Replica& replica = job.versions.replicas().Of(index);
     if (replica.version == pin || replica.loading == pin) return;

@@ -59,7 +59,10 @@ void AddTimes(JobParts& job, Metrics& metrics) {
   metrics["timing_s/step"] = seconds;
   metrics["perf/time_per_step"] = seconds;
   metrics["timing_s/adv"] = absl::ToDoubleSeconds(job.buffer.batch().built_at() - times.scored);
-  if (job.is_rl()) metrics["timing_s/update_weights"] = job.versions.update_weights_seconds();
+  if (job.is_rl()) {
+    metrics["timing_s/update_weights"] = job.versions.update_weights_seconds();
+    for (const auto& [name, value] : job.versions.relays().Metrics()) metrics[name] = value;
+  }
   if (seconds > 0 && metrics.count("perf/total_num_tokens") > 0) {
     metrics["perf/throughput"] = metrics["perf/total_num_tokens"] / seconds;
   }

@@ -38,6 +38,9 @@ void OnPublished(TaskKind kind, JobParts& job) {
 
 void OnRelaysSeen(const RelaysSeen& event, JobParts& job) {
   PolicyVersions& versions = job.versions;
+  for (const std::string& text : versions.relays().NewlySlow(event.relays)) {
+    job.out.Warn(absl::StrCat("a slow link between hosts: ", text));
+  }
   const bool known = versions.relays().known();
   const bool lost = versions.relays().See(event.relays, job.roster(), job.out.now());
   const uint64_t published = versions.published_version();

@@ -25,6 +25,14 @@ bool Has(const RelayView& view, const std::string& relay, uint64_t version) {
 
 }  // namespace
 
+std::vector<std::string> RelayVersions::NewlySlow(const RelayView& view) {
+  std::vector<std::string> texts;
+  for (const auto& [relay, text] : view.slow) {
+    if (told_slow_.insert(relay).second) texts.push_back(text);
+  }
+  return texts;
+}
+
 bool RelayVersions::See(RelayView view, const Roster& roster, absl::Time now) {
   const auto before = ActorsRelay(view_, roster), after = ActorsRelay(view, roster);
   view_ = std::move(view);
@@ -126,8 +134,24 @@ std::string RelayVersions::RelayText(const std::string& worker) const {
 }
 
 std::string RelayVersions::TextOf(const std::string& relay) const {
-  const auto trouble = view_.trouble.find(relay);
-  return trouble == view_.trouble.end() ? relay : absl::StrCat(relay, " (", trouble->second, ")");
+  for (const auto* texts : {&view_.trouble, &view_.slow}) {
+    const auto text = texts->find(relay);
+    if (text != texts->end()) return absl::StrCat(relay, " (", text->second, ")");
+  }
+  return relay;
+}
+
+std::map<std::string, double> RelayVersions::Metrics() const {
+  double sent = 0, size = 0, seconds = 0;
+  for (const auto& [relay, hop] : view_.hops) {
+    sent += static_cast<double>(hop.sent_bytes);
+    size += static_cast<double>(hop.size_bytes);
+    seconds = std::max(seconds, hop.seconds);
+  }
+  if (size <= 0) return {};
+  return {{"weights/sent_bytes", sent},
+          {"weights/sent_over_size", sent / size},
+          {"weights/hop_seconds", seconds}};
 }
 
 std::set<std::string> RelayVersions::Missing(uint64_t version, const Roster& roster) const {

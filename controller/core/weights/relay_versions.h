@@ -38,6 +38,10 @@ class RelayVersions {
   void Restore(bool known) { known_ = known; }
   /// Some relay of the job's hosts is, or was, attached.
   bool known() const { return known_; }
+  /// What See is about to hear of relays that went to the tail of the chain, for people.
+  std::vector<std::string> NewlySlow(const RelayView& view);
+  /// Relays are known, and what each has was heard since this controller started.
+  bool seen() const { return !known_ || seen_; }
   /// Replaces what is known of relays. True: the relay of the actor's host is another process than
   /// before, which has nothing of what was published.
   bool See(RelayView view, const Roster& roster, absl::Time now);
@@ -77,6 +81,9 @@ class RelayVersions {
   bool Knows(const std::string& worker) const;
   /// The address of the relay of this worker's host; empty: it is not known.
   std::string AddressFor(const std::string& worker) const;
+  /// Of the last version of each hop between two relays: `weights/sent_bytes` of all hops together,
+  /// `weights/sent_over_size`, and `weights/hop_seconds` of the slowest. None without hops.
+  std::map<std::string, double> Metrics() const;
   /// The relays of rollouts' hosts, of those that are attached, that do not have the version.
   std::set<std::string> Missing(uint64_t version, const Roster& roster) const;
 
@@ -100,6 +107,7 @@ class RelayVersions {
   std::deque<Travel> travels_;        // oldest first
   Travel last_;                       // the last that arrived
   std::set<std::string> left_out_;    // relays
+  std::set<std::string> told_slow_;   // relays
   // How long a version travelled before it was everywhere; infinite: not known.
   absl::Duration travelled_ = absl::InfiniteDuration();
 };

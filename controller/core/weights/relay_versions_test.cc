@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 
 class RelayVersionsTest : public ::testing::Test {
  protected:
@@ -144,6 +145,16 @@ TEST_F(RelayVersionsTest, TheNewestVersionThatIsEverywhereIsTaken) {
   for (const char* host : {"b", "c"}) Arrive(host, 8);
   EXPECT_EQ(Arrived(absl::Seconds(1)), 8u);
   EXPECT_THAT(relays_.travelling(), ElementsAre(9));
+}
+
+TEST_F(RelayVersionsTest, TheLastVersionOfEachHopIsMeasured) {
+  EXPECT_THAT(relays_.Metrics(), IsEmpty());
+  view_.hops["relay-a"] = {7, 1000, 1000, 0.5, 0.4};
+  view_.hops["relay-b"] = {7, 1000, 40, 2, 0.1};
+  See();
+  EXPECT_THAT(relays_.Metrics(),
+              ElementsAre(Pair("weights/hop_seconds", 2), Pair("weights/sent_bytes", 1040),
+                          Pair("weights/sent_over_size", 0.52)));
 }
 
 TEST_F(RelayVersionsTest, AWorkerLooksAgainForALostVersion) {

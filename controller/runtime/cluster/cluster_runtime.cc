@@ -215,6 +215,7 @@ void ClusterRuntime::Do(const ClusterRelayOrders& orders) {
     v1::RelayOrder& filled = *message.mutable_relay_orders()->add_orders();
     filled = order;
     filled.set_job_uid(job->uid());
+    filled.set_encoding(job->effective_spec().weights().encoding());
     if (context_->relay_key.empty()) continue;
     filled.set_capability(PublishCapability(context_->relay_key, order.job(), job->uid()));
   }

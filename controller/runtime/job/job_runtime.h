@@ -110,6 +110,7 @@ class JobRuntime : public std::enable_shared_from_this<JobRuntime> {
   /// The job's name in task tokens. It differs from that of a later job with the same name.
   const std::string& token_name() const { return scope_.token_name; }
   const std::string& uid() const { return scope_.uid; }
+  const v1::JobSpec& effective_spec() const { return scope_.submitted->effective_spec(); }
   std::map<std::string, std::string> HeldWorkers() const { return held_at_start_; }
   int priority() const { return priority_; }
   bool quarantined() const { return scope_.quarantined; }

@@ -69,6 +69,7 @@ constexpr ChangeRule kChangeRules[] = {
     {"algorithm.critic_warmup", kGraph},
     {"algorithm.mode", kMode},
     {"schedule", ""},
+    {"weights", ""},
     {"actor", ""},
     {"actor.parallel", kGroups},
     {"critic", ""},

@@ -402,6 +402,7 @@ void RefuseRollouts(v1::JobSpec* spec, Violations& out) {
   constexpr std::pair<const char*, const char*> kSections[] = {
       {"reward", "rewards"},
       {"rollout", "rollouts"},
+      {"weights", "rollouts that weights travel to"},
       {"dataflow", "dataflow of your own"},
       {"critic", "critic"},
       {"cost_critic", "critic of costs"},
@@ -427,6 +428,7 @@ void CheckGeneration(v1::JobSpec* spec, Violations& out) {
   if (spec->kind() == v1::JOB_KIND_RL) {
     CheckRollout(spec, out);
     CheckReward(spec, out);
+    FillDefaults(spec->mutable_weights());
     FillDefaults(resources);
   } else {
     resources->set_rollout_workers(0);

@@ -18,7 +18,10 @@ inline absl::Status PublishImage(WeightsRelay& relay, const Publication& what,
   BATON_ASSIGN_OR_RETURN(const auto writer,
                          relay.Begin(what, image.layout(), /*writers=*/1, cancelled));
   BATON_RETURN_IF_ERROR(image.CopyTo(writer->bytes()));
-  BATON_RETURN_IF_ERROR(relay.Commit(*writer, 0, relay::WholeTensors(image.layout().entries())));
+  BATON_ASSIGN_OR_RETURN(const auto view, relay::SafetensorsView::Parse(writer->bytes()));
+  BATON_ASSIGN_OR_RETURN(const auto digests,
+                         relay::DigestBoxes(view, relay::WholeTensors(view.entries())));
+  BATON_RETURN_IF_ERROR(relay.Commit(*writer, 0, digests));
   return relay.Seal(*writer, cancelled);
 }
 

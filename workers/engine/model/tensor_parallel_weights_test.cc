@@ -78,7 +78,16 @@ TEST_F(TensorParallelWeightsTest, ImagesAreThoseOfTheWholeModel) {
     ASSERT_TRUE(layout.ok());
     ASSERT_EQ(layout->file_size(), static_cast<int64_t>(boxes.size()));
     if (group.rank() == 0) layout->WriteHeader(absl::MakeSpan(boxes));
-    EXPECT_TRUE(WriteModelBoxes(*model, *layout, absl::MakeSpan(boxes)).ok());
+    std::map<std::string, int64_t> heard;
+    const auto written = [&](const relay::TensorBox& box, const relay::Box& part) {
+      EXPECT_TRUE(box.box.Contains(part)) << box.name << part.ToString();
+      heard[box.name] += part.volume();
+      return absl::OkStatus();
+    };
+    EXPECT_TRUE(WriteModelBoxes(*model, *layout, absl::MakeSpan(boxes), written).ok());
+    for (const relay::TensorBox& box : ModelBoxes(*model)) {
+      EXPECT_EQ(heard[box.name], box.box.volume()) << box.name;
+    }
     // Loading takes slices of an image.
     const auto other = testing::MakeSharedModel(config_, &group, torch::kBFloat16);
     for (const auto& named : other->parameters()) Tensor(named.second).fill_(9);

@@ -1,5 +1,6 @@
 #include "workers/engine/model/weights_io.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 using relay::DType;
 using torch::Tensor;
+
+constexpr int64_t kPartBytes = 256 << 10;  // stays in a core's cache until it is read once more
 
 struct DtypePair {
   DType stored;
@@ -86,6 +89,27 @@ absl::Status WriteTensor(const Tensor& tensor, const relay::TensorEntry& entry,
   } catch (const c10::Error& error) {
     return absl::InternalError(
         absl::StrCat("tensor ", entry.name, ": ", error.what_without_backtrace()));
+  }
+  return absl::OkStatus();
+}
+
+/// Copies the part of a parameter into `out`, which has its shape.
+absl::Status CopyInParts(const TensorPart& part, const Tensor& out, const PartWritten& written) {
+  const relay::TensorBox box = {part.shard.name, part.shard.box};
+  const Tensor from = part.tensor.detach();
+  if (from.dim() == 0 || from.numel() == 0) {
+    out.copy_(from);
+    return written(box, box.box);
+  }
+  const int64_t rows = from.size(0), row_bytes = from.numel() / rows * out.element_size();
+  const int64_t step = std::max<int64_t>(1, kPartBytes / std::max<int64_t>(1, row_bytes));
+  for (int64_t row = 0; row < rows; row += step) {
+    const int64_t count = std::min(step, rows - row);
+    out.narrow(0, row, count).copy_(from.narrow(0, row, count));
+    relay::Box slice = box.box;
+    slice.begin[0] += row;
+    slice.end[0] = slice.begin[0] + count;
+    BATON_RETURN_IF_ERROR(written(box, slice));
   }
   return absl::OkStatus();
 }
@@ -268,7 +292,7 @@ std::vector<relay::TensorBox> ModelBoxes(const CausalLM& model) {
 }
 
 absl::Status WriteModelBoxes(const CausalLM& model, const relay::SafetensorsLayout& layout,
-                             absl::Span<uint8_t> out) {
+                             absl::Span<uint8_t> out, const PartWritten& written) {
   if (static_cast<int64_t>(out.size()) != layout.file_size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("a buffer of ", out.size(), " bytes for an image of ", layout.file_size()));
@@ -284,7 +308,7 @@ absl::Status WriteModelBoxes(const CausalLM& model, const relay::SafetensorsLayo
       }
       BATON_ASSIGN_OR_RETURN(const torch::Dtype dtype, ToTorchDtype(entry->dtype));
       const Tensor whole = torch::from_blob(slot.data(), part.shard.shape, dtype);
-      SliceOf(whole, part.shard.box).copy_(part.tensor.detach());
+      BATON_RETURN_IF_ERROR(CopyInParts(part, SliceOf(whole, part.shard.box), written));
     }
     return absl::OkStatus();
   } catch (const std::exception& e) {

@@ -6,6 +6,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -94,12 +95,16 @@ absl::StatusOr<relay::SafetensorsLayout> ModelLayout(const CausalLM& model,
 /// The boxes of the image that this rank writes: those it holds, and of what every rank of the
 /// group holds whole those of the first rank alone. No two ranks write one element.
 std::vector<relay::TensorBox> ModelBoxes(const CausalLM& model);
+/// Hears that a part of one of ModelBoxes was written: a slice of its first dimension, some 100 kB,
+/// which the processor's caches still have. The parts of a box come in a row and in order.
+using PartWritten =
+    std::function<absl::Status(const relay::TensorBox& box, const relay::Box& part)>;
 /// Writes ModelBoxes, and no other byte. `layout` is ModelLayout's; `out` its file_size() bytes,
 /// aligned to 8. Nothing is asked of other ranks: together they write everything but the header
-/// (SafetensorsLayout::WriteHeader).
+/// (SafetensorsLayout::WriteHeader). An error of `written` ends it.
 [[nodiscard]] absl::Status WriteModelBoxes(const CausalLM& model,
                                            const relay::SafetensorsLayout& layout,
-                                           absl::Span<uint8_t> out);
+                                           absl::Span<uint8_t> out, const PartWritten& written);
 /// The first rank writes everything but the header, tensor by tensor, and gets each from the ranks
 /// that hold it: all ranks of the tensor group call this together. `out` is empty on the others.
 [[nodiscard]] absl::Status WriteGatheredModel(const CausalLM& model,
