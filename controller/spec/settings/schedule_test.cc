@@ -27,10 +27,10 @@ v1::JobSpec Async() {
 TEST(ScheduleTest, DefaultsAreFilledInForAsyncAlone) {
   const CheckedSpec async = CheckSpec(Async());
   EXPECT_THAT(async.violations, IsEmpty());
-  EXPECT_EQ(async.effective.schedule().max_staleness(), 4);
+  EXPECT_EQ(async.effective.schedule().max_staleness(), 1);
   EXPECT_EQ(async.effective.schedule().sampler(), "fifo");
   EXPECT_TRUE(IsAsync(async.effective, async.dataflow));
-  EXPECT_EQ(ScheduleOf(async.effective).max_staleness, 4u);
+  EXPECT_EQ(ScheduleOf(async.effective).max_staleness, 1u);
   EXPECT_FALSE(ScheduleOf(async.effective).in_order);
 
   v1::JobSpec sync = Async();
