@@ -16,7 +16,8 @@ file system of its own for shared memory, by which hosts are told apart. Checked
   - whenever nothing moved for longer than two seconds, `baton why` named what was waited for;
   - afterwards no process and nothing in shared memory is left.
 
-Ends with 0 when all of it holds. Needs nothing beyond Python 3.
+Ends with 0 when all of it holds, with 77 where --hosts is not permitted. Needs nothing beyond
+Python 3.
 """
 import argparse
 import hashlib
@@ -54,14 +55,8 @@ trainer: {total_training_steps: STEPS, save_freq: 5, max_checkpoints: 2, keep_ex
 resources: {rollout_workers: ROLLOUTS, reward_workers: 1}
 """
 
-# Few values of the published weights change in a step, so that they travel as deltas.
-ON_HOSTS = SPEC.replace("model:\n", "model:\n  dtype: bfloat16\n").replace("lr: 1e-3", "lr: 1e-5") + """
-weights: {encoding: delta}
-"""
-
-
-class Failure(Exception):
-    """A rule that did not hold."""
+# Only low bits of the weights change in a step, so that versions travel as deltas.
+ON_HOSTS = SPEC.replace("lr: 1e-3", "lr: 1e-6") + "weights: {encoding: delta}\n"
 
 
 class Cluster:
@@ -264,6 +259,15 @@ class Hosts(Cluster):
         return self.left
 
 
+def may_mount():
+    with tempfile.TemporaryDirectory() as folder:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=False,
+                                 capture_output=True).returncode == 0
+        if mounted:
+            subprocess.run(["umount", folder], check=True)
+        return mounted
+
+
 def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -455,8 +459,11 @@ def main():
     parser.add_argument("--bin", default=os.path.join(
         os.environ.get("BATON_BUILD_DIR", os.path.join(ROOT, "build", "release")), "bin"))
     arguments = parser.parse_args()
-    if arguments.hosts > 1 and (arguments.engine != "real" or os.geteuid() != 0):
-        parser.error("--hosts needs --engine real, and root: each host mounts its shared memory")
+    if arguments.hosts > 1 and arguments.engine != "real":
+        parser.error("--hosts needs --engine real")
+    if arguments.hosts > 1 and not may_mount():
+        print("--hosts needs root: each host mounts its shared memory", file=sys.stderr)
+        sys.exit(SKIPPED)
     steps = arguments.steps or {"fake": 2000, "real": 800}[arguments.engine]
     work = tempfile.mkdtemp(prefix="baton-chaos-")
     until = time.monotonic() + 60 * arguments.minutes
