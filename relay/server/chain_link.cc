@@ -127,12 +127,7 @@ void ChainLink::AnnounceNext() {
   NoteBusy();
   if (queue_.empty() || connection_ == nullptr) return;
   const ChainSource& source = *queue_.front();
-  if (source.segment_id != announced_) {  // not again, after a connection broke
-    announced_ = source.segment_id;
-    announced_at_ = transport_->Now();
-    put_before_ = put_bytes_;
-    busy_ = absl::ZeroDuration();
-  }
+  meter_.Announce(source.segment_id, transport_->Now());
   if (EncodesFirst(source)) return;
   transfer_.emplace(source.version.size_bytes(), source.version.chunk_bytes(),
                     options_.window_bytes);
@@ -237,6 +232,7 @@ void ChainLink::Pump() {
   while (const auto chunk = transfer_->Next()) {
     const auto bytes = all.subspan(chunk->offset, chunk->size_bytes);
     put_bytes_ += chunk->size_bytes;
+    meter_.Sent(chunk->size_bytes);
     connection_->Put(region_, chunk->offset, bytes, Xxh3(bytes), [source, delta = delta_] {});
   }
   SetDeadline();
@@ -267,15 +263,14 @@ void ChainLink::OnSealed() {
 void ChainLink::NoteHop() {
   if (phase_ != Phase::kSending) return;  // the version was there
   const chain::v1::Announce& version = queue_.front()->version;
-  last_hop_ = {version.policy_version(), version.size_bytes(), put_bytes_ - put_before_,
-               transport_->Now() - announced_at_, busy_};
+  meter_.Arrived(version.policy_version(), version.size_bytes(), transport_->Now());
   Log(LogLevel::kDebug, "a version is visible at the next relay",
       {{"job", version.job()},
        {"version", version.policy_version()},
        {"relay", order_.next},
-       {"size_bytes", last_hop_.size_bytes},
-       {"sent_bytes", last_hop_.sent_bytes},
-       {"seconds", absl::ToDoubleSeconds(last_hop_.time)}});
+       {"size_bytes", meter_.last().size_bytes},
+       {"sent_bytes", meter_.last().sent_bytes},
+       {"seconds", absl::ToDoubleSeconds(meter_.last().time)}});
 }
 
 void ChainLink::OnRefused(const absl::Status& status) {
@@ -316,10 +311,7 @@ void ChainLink::SetDeadline() {
 }
 
 void ChainLink::NoteBusy() {
-  const absl::Time now = transport_->Now();
-  const bool busy = phase_ == Phase::kSending && transfer_->in_flight() > 0;
-  if (busy_since_ != absl::InfiniteFuture()) busy_ += now - busy_since_;
-  busy_since_ = busy ? now : absl::InfiniteFuture();
+  meter_.Busy(phase_ == Phase::kSending && transfer_->in_flight() > 0, transport_->Now());
 }
 
 void ChainLink::Send(const ChainMessage& message) {

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "baton/chain/v1/chain.pb.h"
 #include "relay/chain/chunk_size.h"
+#include "relay/chain/hop_meter.h"
 #include "relay/chain/outbound_transfer.h"
 #include "relay/delta/delta_choice.h"
 #include "relay/server/chain_source.h"
@@ -28,15 +29,6 @@ struct ChainOrder {
   int relays = 2;    ///< In the chain, the first one included.
   std::string next;  ///< Its address; empty: this relay is the last one.
   Encoding encoding = Encoding::kFull;
-};
-
-/// The last version that a link has brought to the next relay, which then was visible there.
-struct ChainHop {
-  uint64_t version = 0;  ///< 0: none.
-  uint64_t size_bytes = 0;
-  uint64_t sent_bytes = 0;   ///< Fewer as a delta, or where some of it was there.
-  absl::Duration time;       ///< Since it was announced.
-  absl::Duration link_time;  ///< Of that, while chunks were on their way.
 };
 
 struct ChainLinkOptions {
@@ -86,7 +78,7 @@ class ChainLink : public ConnectionHandler, public std::enable_shared_from_this<
   bool connected() const { return connection_ != nullptr; }
   const absl::Status& last_error() const { return last_error_; }
   uint64_t put_bytes() const { return put_bytes_; }
-  const ChainHop& last_hop() const { return last_hop_; }
+  const ChainHop& last_hop() const { return meter_.last(); }
 
   void OnMessage(std::string message) override;
   void OnPut(const PutArrival& put) override;
@@ -136,15 +128,10 @@ class ChainLink : public ConnectionHandler, public std::enable_shared_from_this<
   bool sends_delta_ = false;           ///< The receiver has taken it.
   absl::Time deadline_ = absl::InfiniteFuture();
   absl::Time resumed_at_;
-  std::string announced_;  ///< Segment id of the version on its way.
-  absl::Time announced_at_;
-  uint64_t put_before_ = 0;                         ///< put_bytes_ at that time.
-  absl::Duration busy_;                             ///< Of it, with chunks on their way …
-  absl::Time busy_since_ = absl::InfiniteFuture();  ///< … which they are now since then.
-  ChainHop last_hop_;
   uint64_t resumed_from_ = 0;
   bool whole_at_start_ = false;  ///< The pace is that of the link, not of what arrives here.
   uint64_t put_bytes_ = 0;
+  HopMeter meter_;
 };
 
 }  // namespace baton::relay
