@@ -11,6 +11,7 @@
 #include "relay/delta/delta.h"
 #include "sdk/common/base/log.h"
 #include "tests/support/relay/chain_host.h"
+#include "tests/support/relay/chain_sender.h"
 #include "tests/support/relay/memory_network.h"
 
 namespace baton::relay {
