@@ -110,6 +110,7 @@ bool SimulatedRelay::IsNext(const SimulatedRelay& other, const std::string& job)
 }
 
 void SimulatedRelay::Follow(const v1::RelayOrders& orders) {
+  bool changed = false;
   for (const v1::RelayOrder& order : orders.orders()) {
     v1::RelayOrder& known = orders_[order.job()];
     if (order.generation() <= known.generation()) continue;
@@ -117,12 +118,19 @@ void SimulatedRelay::Follow(const v1::RelayOrders& orders) {
     for (const relay::SealedSegment& segment : table_->List(order.job())) {
       HandOn(order.job(), segment.version);
     }
+    changed = true;
   }
+  // What it had before it knew of the job is told with the job's uid from now on.
+  SimulatedWorker* const agent = world_.AgentOf(this);
+  if (changed && agent != nullptr) agent->ReportRelay();
 }
 
 void SimulatedRelay::ForgetJobs(const v1::RelayForget& forget) {
   for (const v1::RelayVersions& job : forget.jobs()) {
-    if (orders_.erase(job.job()) == 0) continue;
+    // What it reported before it knew the job's uid is not the job that it has orders for.
+    const auto order = orders_.find(job.job());
+    if (order == orders_.end() || order->second.job_uid() != job.job_uid()) continue;
+    orders_.erase(order);
     for (const relay::SealedSegment& segment : table_->List(job.job())) Drop(segment.segment_id);
   }
 }
