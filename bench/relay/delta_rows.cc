@@ -17,8 +17,8 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-/// Weights as AdamW trains them (Loshchilov and Hutter, "Decoupled Weight Decay Regularization"):
-/// float32, of which each version holds the nearest bfloat16.
+/// Weights as AdamW trains them (Loshchilov and Hutter, "Decoupled Weight Decay Regularization").
+/// They are kept in float32; a version holds each of them rounded to bfloat16.
 class TrainedWeights {
  public:
   explicit TrainedWeights(int64_t values) : steps_(static_cast<size_t>(values)) {

@@ -25,8 +25,9 @@
 //                                   uses memory again. first_stall_over_memcpy: it does not
 //     visible_over_memcpy           until it is sealed
 //     local_load_over_memcpy        a reader finds it, verifies it and copies it
-//     delta_bytes_over_full/3%      a version as a delta of the one before (delta_rows.h), of which
-//                                   a step of AdamW changes 3% of the values in bfloat16
+//     delta_bytes_over_full/3%      bytes of a delta over those of its version. The version is the
+//                                   one before after a step of AdamW that changes 3% of the values
+//                                   in bfloat16 (delta_rows.h)
 //     delta_apply_over_memcpy/3%    applying it, over a copy of the version in memory
 #include <unistd.h>
 

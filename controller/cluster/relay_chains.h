@@ -32,10 +32,10 @@ class RelayChains {
   // Bounds on what a token can make the controller remember: relays that are away; jobs in a
   // report, and the newest versions of each; bytes of a report's error.
   static constexpr size_t kMostAway = 1000, kMostJobs = 1000, kMostVersions = 64, kMostText = 300;
-  /// A link is slow if a byte takes so many times as long on it as on the median of the chain's
-  /// other links …
+  /// A link is slow if a byte takes more than kSlow times as long on it as on the median of the
+  /// chain's other links, with kSlowVersions versions in a row. A version says something of a link
+  /// only if at least kTellingBytes of it were sent, over at least kTellingSeconds.
   static constexpr double kSlow = 4;
-  /// … with so many versions in a row, of each of which it had so many bytes for so long.
   static constexpr int kSlowVersions = 2;
   static constexpr double kTellingBytes = 1 << 20, kTellingSeconds = 0.2;
 

@@ -262,16 +262,16 @@ TEST_F(RelayChainsTest, ARelayBehindASlowLinkGoesToTheTailOnce) {
   EXPECT_EQ(
       heard_.views[kJob].slow["relay-b"],
       "relay-a sent to relay-b at 11.1 MB/s, other relays at 50 MB/s: relay-b went to the tail");
-  // Its link stays slow, which holds up nobody.
+  // The link to b stays slow. No relay comes after b, so nothing is moved.
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(report({{"a", 1}, {"c", 1}, {"d", 9}}), ElementsAre("a", "c", "d", "b"));
   }
-  // c sends slowly to whoever comes next: first d goes, then c.
+  // Both relays that follow c in turn get versions slowly: first d is moved, then c itself.
   report({{"a", 1}, {"c", 20}, {"d", 2}});
   EXPECT_THAT(report({{"a", 1}, {"c", 20}, {"d", 2}}), ElementsAre("a", "c", "b", "d"));
   report({{"a", 1}, {"c", 20}, {"b", 2}});
   EXPECT_THAT(report({{"a", 1}, {"c", 20}, {"b", 2}}), ElementsAre("a", "b", "d", "c"));
-  // The head sends slowly to whoever comes next, and stays.
+  // The head sends slowly as well, but it is never moved.
   for (int i = 0; i < 3; ++i) {
     EXPECT_THAT(report({{"a", 20}, {"b", 1}, {"d", 1}}), ElementsAre("a", "b", "d", "c"));
   }

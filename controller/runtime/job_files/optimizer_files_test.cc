@@ -93,7 +93,8 @@ TEST_F(OptimizerFilesTest, TheRestIsRemovedAfterACrash) {
   EXPECT_FALSE(HasFile(saved, "critic_optimizer.safetensors"));
 }
 
-// Whoever can write into the folder of a checkpoint cannot have the controller write elsewhere.
+// A worker can write into the folder of a checkpoint. A link that it puts there must not make the
+// controller overwrite a file elsewhere.
 TEST_F(OptimizerFilesTest, ALinkInTheFolderLeadsNowhere) {
   const v1::Checkpoint saved = Saved(2);
   const fs::path outside = folder_.path("outside");
